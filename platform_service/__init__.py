@@ -1,5 +1,6 @@
 """Three reference platform services on the kit `lucius_service`: OCR, EMBEDDING and SIS (docs/platform-services.md).
 
-Each service is a folder whose `step.py` has a class with the methods of `lucius_service.step.Step`. This package
+Each service is a folder whose `step.py` has a class with the methods of `lucius_service.step.Step`, and `build`, which
+makes it from the environment. This package
 imports nothing of the control plane or of its emulators.
 """

@@ -1,44 +1,26 @@
-"""`python -m platform_service ocr|embedding|sis`: one service process."""
+"""`python -m platform_service NAME`: one service process. NAME is a folder here whose `step.py` has `build`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Mapping
+from pathlib import Path
 
 from lucius_service.program import run
-from lucius_service.step import Step
-from platform_service.settings import read_model, read_ocr_threads
-
-# Each service imports only its own libraries, since they take time and memory.
 
 
-def _ocr(environ: Mapping[str, str]) -> Step:
-    from platform_service.ocr.step import OcrStep
-
-    return OcrStep(threads=read_ocr_threads(environ))
-
-
-def _embedding(environ: Mapping[str, str]) -> Step:
-    from platform_service.embedding.step import EmbeddingStep
-
-    return EmbeddingStep()
-
-
-def _sis(environ: Mapping[str, str]) -> Step:
-    from platform_service.sis.step import SisStep
-
-    return SisStep(model=read_model(environ))
-
-
-_SERVICES = {"ocr": _ocr, "embedding": _embedding, "sis": _sis}
+def names() -> list[str]:
+    """The services that there are."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/step.py"))
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="platform_service", description="one reference platform service")
-    parser.add_argument("service", choices=sorted(_SERVICES), help="which step to serve")
+    parser = argparse.ArgumentParser(prog="platform_service", description="one platform service of this repository")
+    parser.add_argument("service", choices=names(), help="which step to serve")
     name: str = parser.parse_args(argv).service
-    return run(name, _SERVICES[name])
+    # each service imports only its own libraries, since they take time and memory
+    return run(name, lambda environ: importlib.import_module(f"platform_service.{name}.step").build(environ))
 
 
 if __name__ == "__main__":

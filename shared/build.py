@@ -9,7 +9,7 @@ from shared.contracts.envelope import SCHEMA_MAJOR
 from shared.responses.health import Build
 
 #: as in packages/*/pyproject.toml, which are not deployed
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 #: one line, written next to function_app.py when the app is packaged
 COMMIT_FILE = "BUILD_COMMIT"

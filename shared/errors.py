@@ -200,7 +200,7 @@ class NotRedrivable(Refused):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: JOB_LIVE, JOB_SUCCEEDED or WITHDRAWN
+        #: JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
         self.reason = reason
 
     @property

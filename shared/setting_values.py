@@ -9,6 +9,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -25,7 +26,8 @@ _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 #: a century: longer ones are beyond what an instant can be moved by
-_MAX_SECONDS = 100 * 365 * 86_400
+_MAX_DAYS = 100 * 365
+_MAX_SECONDS = _MAX_DAYS * 86_400
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,16 @@ def seconds(value: str) -> float:
     if parsed > _MAX_SECONDS:
         raise ValueError("must be at most a century of seconds")
     return parsed
+
+
+def lifetime(value: str) -> timedelta | None:
+    """Days; None where they are 0."""
+    if value.strip() == "0":
+        return None
+    days = number(value)
+    if days > _MAX_DAYS:
+        raise ValueError("must be at most a century of days")
+    return timedelta(days=days)
 
 
 def backoffs(value: str) -> tuple[float, ...]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from shared import build
 from shared import setting_values as form
+from shared.access.references import Retention
 from shared.contracts.envelope import OLDER_MODES
 from shared.core.plan import TimingDefaults
 from shared.errors import SettingsError
@@ -111,6 +113,14 @@ class Settings:
         "LUCIUS_WORKSPACE_URI",
         form.text,
         help="Where attempts get their folders; default: container `workspace` of the blobs",
+    )
+    #: None: for ever
+    workspace_kept: timedelta | None = setting(
+        "LUCIUS_WORKSPACE_DAYS",
+        form.lifetime,
+        "30",
+        help="Days after the last write of a blob in the workspace from which its store may delete it; 0: never. The "
+        "template sets it, and the store's own rule, by its parameter `workspaceRetentionDays`",
     )
     max_attempts: int = setting(
         "LUCIUS_MAX_ATTEMPTS",
@@ -326,6 +336,11 @@ class Settings:
 
     #: settings of earlier designs that are set here, each with what replaces it
     not_read: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def retention(self) -> Retention:
+        """Of results in the workspace."""
+        return Retention(self.workspace_uri, self.workspace_kept)
 
     @property
     def timing_defaults(self) -> TimingDefaults:

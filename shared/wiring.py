@@ -209,6 +209,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
+        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table),
         transport=settings.table_transport,
     )
     texts, archive = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from shared.access.references import Retention
 from shared.adapters.protocol_files import load_registry
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -36,6 +37,8 @@ DEFAULTS = TimingDefaults(
     ack_backoffs=(60, 300, 900),
     execution_backoffs=(5, 30, 120),
 )
+
+RETENTION = Retention("https://account.blob.core.windows.net/workspace", timedelta(days=30))
 
 
 @cache

@@ -1,4 +1,5 @@
 import base64
+from datetime import timedelta
 
 import pytest
 
@@ -195,6 +196,19 @@ def test_wrong_callback_settings_are_named_and_not_shown(name: str, value: str) 
     with pytest.raises(SettingsError, match=name) as wrong:
         load(MINIMAL | {name: value})
     assert "MTEx" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(("days", "kept"), [("", timedelta(days=30)), ("0.5", timedelta(hours=12)), ("0", None)])
+def test_the_workspace_is_kept_for_days_or_for_ever(days: str, kept: timedelta | None) -> None:
+    """0 is for ever, as in the template."""
+    assert load(MINIMAL | {"LUCIUS_WORKSPACE_DAYS": days}).retention.kept == kept
+
+
+@pytest.mark.parametrize("days", ["-1", "never", "36501", "nan"])
+def test_days_that_are_none_stop_the_start(days: str) -> None:
+    """Neither a day before now nor one that no clock has."""
+    with pytest.raises(SettingsError, match="LUCIUS_WORKSPACE_DAYS must be"):
+        load(MINIMAL | {"LUCIUS_WORKSPACE_DAYS": days})
 
 
 @pytest.mark.parametrize(

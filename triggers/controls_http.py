@@ -68,6 +68,7 @@ REDRIVE = Route(
         *CONTROL_PROBLEMS,
         (409, ProblemCode.JOB_LIVE),
         (409, ProblemCode.JOB_SUCCEEDED),
+        (409, ProblemCode.RESULT_EXPIRED),
         (409, ProblemCode.WITHDRAWN),
         (429, ProblemCode.LIMIT_REACHED),
     ),
@@ -87,8 +88,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 def _control(kind: ControlKind) -> Handler:
     async def control(request: Request) -> func.HttpResponse:
         job_id, origin = job_id_of(request.http), _origin(request)
-        stored = await control_job(request.context(), request.orchestrations(), job_id, kind, origin)
-        return respond(request.http, job_response(stored.record))
+        context = request.context()
+        stored = await control_job(context, request.orchestrations(), job_id, kind, origin)
+        return respond(request.http, job_response(stored.record, context.settings.retention))
 
     return control
 
@@ -96,8 +98,9 @@ def _control(kind: ControlKind) -> Handler:
 async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     job_id, origin = job_id_of(request.http), _origin(request)
-    redriven = await redrive_job(await request.fresh_context(), request.orchestrations(), job_id, origin)
-    job = job_response(redriven.stored.record)
+    context = await request.fresh_context()
+    redriven = await redrive_job(context, request.orchestrations(), job_id, origin)
+    job = job_response(redriven.stored.record, context.settings.retention)
     headers = {"Location": job.links.self}
     if redriven.replayed:
         headers["Idempotency-Replayed"] = "true"

@@ -164,7 +164,7 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 
     async def read() -> tuple[func.HttpResponse, bool]:
         record = (await _job(request)).record
-        return respond(req, job_response(record)), record.job.status.terminal
+        return respond(req, job_response(record, request.context().settings.retention)), record.job.status.terminal
 
     whose = None if request.caller.sees_all else request.caller.tenant
     with request.context().recent_jobs.watch(job_id_of(req)) as changed:
@@ -180,7 +180,8 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
         at = as_of(record, events, int(given))
     except ValueError as missing:
         raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing), status=404) from None
-    return respond(request.http, job_response(at, as_of=events[int(given) - 1]))
+    retention = request.context().settings.retention
+    return respond(request.http, job_response(at, retention, as_of=events[int(given) - 1]))
 
 
 async def _job_steps(request: Request) -> func.HttpResponse:

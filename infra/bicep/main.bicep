@@ -163,6 +163,7 @@ param storageSku string = 'Standard_LRS'
 
 @description('Optional. Days after which the workspaces of attempts are deleted; 0: never.')
 @minValue(0)
+@maxValue(36500)
 param workspaceRetentionDays int = 30
 
 @description('Optional. Days that deleted blobs can be brought back.')
@@ -535,6 +536,7 @@ module appSettings 'modules/app-settings.bicep' = {
     runtimeStorage: storage.outputs.runtime
     ledger: storage.outputs.ledger
     workspaceUri: storage.outputs.workspaceUri
+    workspaceRetentionDays: workspaceRetentionDays
     referenceHosts: storage.outputs.referenceHosts
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
     durable: {

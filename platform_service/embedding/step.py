@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,3 +50,8 @@ class EmbeddingStep:
             task.write("embedding/vectors.json", body, "application/json"),
             {"pages": len(pages), "chunks": len(text.passages), "dimensions": DIMENSIONS},
         )
+
+
+def build(environ: Mapping[str, str]) -> EmbeddingStep:
+    """The service's step; it has no settings of its own."""
+    return EmbeddingStep()

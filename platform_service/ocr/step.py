@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from lucius_service.step import Outcome, Task, read_payload
 from platform_service.ocr.page_text import Line, Page, text_document
 from platform_service.ocr.pages import read_image, read_pdf
 from platform_service.ocr.recogniser import Recogniser
+from platform_service.settings import read_ocr_threads
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
 #: readers accept a PDF whose header is within its first 1024 bytes (ISO 32000, annex on implementation limits)
@@ -36,6 +37,10 @@ class OcrStep:
     """Reads the text layer where a page has one, and recognises the page where it has none."""
 
     step_type = "OCR"
+    # pdfium cannot be interrupted, and a small document may keep it busy for years
+    isolation = "process"
+    #: a page is reported when it is read; one takes a second or two
+    silent_s = 120.0
 
     def __init__(self, *, threads: int = 1) -> None:
         self._recogniser = Recogniser(threads)
@@ -79,3 +84,8 @@ class OcrStep:
 
     def _recognise(self, min_confidence: float, image: Image.Image) -> tuple[Line, ...]:
         return self._recogniser.lines(image, min_confidence)
+
+
+def build(environ: Mapping[str, str]) -> OcrStep:
+    """The service's step, from its settings. Raises SettingsError."""
+    return OcrStep(threads=read_ocr_threads(environ))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -13,7 +14,7 @@ from platform_service.embedding.source_text import read_json, read_text
 from platform_service.embedding.step import DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP
 from platform_service.embedding.vector_document import FORMAT as VECTORS_FORMAT
 from platform_service.embedding.vector_document import EmbeddedText, embed_pages, from_json
-from platform_service.settings import ModelEndpoint
+from platform_service.settings import ModelEndpoint, read_model
 from platform_service.sis.answers import answer
 from platform_service.sis.retrieval import Retrieval
 
@@ -86,3 +87,8 @@ class SisStep:
         if value is not None and value.get("format") == VECTORS_FORMAT:
             return from_json(value, self._embedder)
         return embed_pages(read_text(data), self._embedder, DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP)
+
+
+def build(environ: Mapping[str, str]) -> SisStep:
+    """The service's step, from its settings. Raises SettingsError."""
+    return SisStep(model=read_model(environ))

@@ -1,9 +1,10 @@
-"""Which references a job may name: policy only, nothing is opened (R34)."""
+"""Which references a job may name, and how long what they name is kept: policy only, nothing is opened (R34, R47)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from shared.core.plan import SYSTEM, Workspace
@@ -60,6 +61,27 @@ class ReferencePolicy:
         )
 
 
+@dataclass(frozen=True)
+class Retention:
+    """How long attempts' results are kept where they were made (R47)."""
+
+    #: the container of the workspace, or a folder: a URI
+    workspace_uri: str
+    #: after the last write; None: for ever
+    kept: timedelta | None
+
+    def end(self, uri: str, written_at: datetime) -> datetime | None:
+        """From when on it may be gone; None: it stays, or it lies elsewhere, where its owner decides."""
+        if self.kept is None or not _lies_in(self.workspace_uri, uri):
+            return None
+        return written_at + self.kept
+
+
+def _lies_in(base: str, uri: str) -> bool:
+    parts = urlsplit(uri)
+    return _below(urlsplit(base), parts, _folders(parts, _readings(parts.path)[-1])) is not None
+
+
 def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
     """What is wrong with the URI itself, wherever it leads."""
     if "\\" in uri or any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
@@ -114,14 +136,20 @@ def _folders(parts: SplitResult, path: str) -> list[str]:
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
     """Whether it is in the tenant's folder of the workspace; None: it is not in the workspace's container at all."""
-    base = urlsplit(workspace.base)
-    container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
-    if _account(parts) != _account(base) or _lower(folders[: len(container)]) != container:
+    container = _below(urlsplit(workspace.base), parts, folders)
+    if container is None:
         return None
     own = [*container, *_lower([SYSTEM, workspace.folder])]
     # decoded once, as services do, and as often as anybody might
     once = _folders(parts, unquote(parts.path))
     return _lower(folders[: len(own)]) == own == _lower(once[: len(own)])
+
+
+def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
+    """The folders of `base` where the URI leads below it, by any name of its account; None: it leads elsewhere."""
+    container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
+    same = _account(parts) == _account(base) and _lower(folders[: len(container)]) == container
+    return container if same else None
 
 
 def _account(parts: SplitResult) -> str:

@@ -17,6 +17,7 @@ from shared.ports.bus import DeadReply
 from shared.ports.index import (
     FIRST_CHECK,
     FIRST_CLEARING,
+    NO_LOOKS,
     WAKE_LASTS,
     ActiveRow,
     AwakeTenant,
@@ -25,6 +26,7 @@ from shared.ports.index import (
     EndedRow,
     Guard,
     ListRow,
+    Looks,
     SweepPosition,
 )
 from shared.ports.ledger import Stored
@@ -224,15 +226,11 @@ class MemoryIndex:
         }
         return [due[key] for key in sorted(due) if key > first][:limit]
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
         if found is not None and found.check_at == active.check_at:
-            self._active[key] = replace(
-                found, check_at=check_at, looks=looks, look_no=look_no, etag=str(next(self._etags))
-            )
+            self._active[key] = replace(found, check_at=check_at, looks=dict(looks), etag=str(next(self._etags)))
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         rows = sorted(self._active.items())

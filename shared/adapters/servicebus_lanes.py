@@ -7,15 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.exceptions import MessagingEntityNotFoundError
 
 from shared.adapters.servicebus_links import answer, close_link
 from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.errors import BusUnavailable
 from shared.ports.environment import Clock
 
 #: a link that nobody used for so long is closed at the next look: each is a connection of its own
 _IDLE = timedelta(minutes=5)
-#: a peek from here on shows the oldest messages, whatever the link has shown before
+#: where the oldest messages begin, whatever the link has shown before
 _FIRST_SEQUENCE_NUMBER = 1
 
 
@@ -53,12 +55,16 @@ class _Subscription:
         self._clock = clock
         self._receiver: ServiceBusReceiver | None = None
         self._last: LaneLook | None = None
+        #: the last look failed: when it began, and how
+        self._failed: tuple[datetime, BusUnavailable] | None = None
         #: a link serves one call at a time; who waits for it shares the look that is under way, if that is new enough
         self._lock = asyncio.Lock()
 
     async def look(self, since: datetime) -> LaneLook:
-        """One that began at `since` or later. Raises BusUnavailable."""
+        """One that began at `since` or later. Raises BusUnavailable, also where such a look has failed."""
         async with self._lock:
+            if self._failed is not None and self._failed[0] >= since:
+                raise BusUnavailable(str(self._failed[1]))
             if self._last is None or self._last.looked_at < since:
                 self._last = await self._peek()
             return self._last
@@ -68,20 +74,42 @@ class _Subscription:
         if self._receiver is None:
             self._receiver = self._client.get_subscription_receiver(self._topic, self._subscription)
         try:
-            messages = await answer(
-                self._receiver.peek_messages(max_message_count=MAX_SHOWN, sequence_number=_FIRST_SEQUENCE_NUMBER),
-                f"{self._topic}/{self._subscription} cannot be looked at",
+            look = await answer(
+                self._shown(self._receiver, began), f"{self._topic}/{self._subscription} cannot be looked at"
             )
-        except BaseException:
+        except BaseException as fault:
+            if isinstance(fault, BusUnavailable):
+                # who waits for the lock need not find out again, one after the other
+                self._failed = (began, fault)
             # a link that failed, or was cut off in the middle of a frame, may be broken for good
             await self._close()
             raise
-        return LaneLook(began, [(message.message_id or "", _enqueued_at(message)) for message in messages])
+        self._failed = None
+        return look
+
+    async def _shown(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
+        """The bus promises a most and no least for one answer: only an empty one says that there is no more."""
+        shown: list[tuple[str, datetime]] = []
+        following = _FIRST_SEQUENCE_NUMBER
+        while len(shown) < MAX_SHOWN:
+            try:
+                messages = await receiver.peek_messages(
+                    max_message_count=MAX_SHOWN - len(shown), sequence_number=following
+                )
+            except MessagingEntityNotFoundError:
+                # what is not there holds no message: its topic dropped the directive
+                messages = []
+            if not messages:
+                return LaneLook(began, shown)
+            shown += [(message.message_id or "", _enqueued_at(message)) for message in messages]
+            following = (messages[-1].sequence_number or following) + 1
+        return LaneLook(began, shown, is_all=False)
 
     async def close_if_idle(self, before: datetime) -> None:
-        if self._receiver is not None and self._last is not None and self._last.looked_at < before:
-            async with self._lock:
-                await self._close()
+        if self._lock.locked() or self._receiver is None or self._last is None or self._last.looked_at >= before:
+            return
+        async with self._lock:
+            await self._close()
 
     async def _close(self) -> None:
         receiver, self._receiver = self._receiver, None

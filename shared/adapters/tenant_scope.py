@@ -12,7 +12,19 @@ from datetime import date, datetime
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
-from shared.ports.index import ActiveRow, AwakeTenant, Claim, Clearing, EndedRow, Guard, Index, ListRow, SweepPosition
+from shared.ports.index import (
+    NO_LOOKS,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    Clearing,
+    EndedRow,
+    Guard,
+    Index,
+    ListRow,
+    Looks,
+    SweepPosition,
+)
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
@@ -147,9 +159,7 @@ class TenantIndex:
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         raise _sweeper_only()
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         raise _sweeper_only()
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:

@@ -46,6 +46,7 @@ _DIRECTIVE_EXAMPLE: JsonObject = {
     "input_ref": {"uri": f"{_ACCOUNT}/documents/lease.pdf"},
     "workspace_ref": {"uri": _WORKSPACE},
     "output_ref": {"uri": f"{_ACCOUNT}/results/lease.json"},
+    "final": False,
     "payload": {"dpi": 200},
     "mode": "DEFAULT",
     "lane": 15,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from shared.access.references import Retention
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -27,6 +28,7 @@ JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 CORRELATION_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 _START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _ACCOUNT = "https://account.blob.core.windows.net"
+_RETENTION = Retention(f"{_ACCOUNT}/workspace", timedelta(days=30))
 _LEASE_ID = "9b3f7d0c5e1a4286b7d9c4e05f8a6123"
 _SALT = "4d1c0e9a7b6f4825a3e1d0c9b8f7a695"
 
@@ -140,11 +142,11 @@ def by_model() -> JsonObject:
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
     spent = _body(receipt(story.record, story.events, story.now))
     summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
-    build_ = {"version": "0.1.0", "commit": None, "envelope": "1.x"}
+    build_ = {"version": "0.2.0", "commit": None, "envelope": "1.x"}
     up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
-        "Job": _body(job_response(story.record)),
+        "Job": _body(job_response(story.record, _RETENTION)),
         "JobPage": {"jobs": [line], "next": None},
         "StepPage": {"steps": [_body(step_response(step)) for step in story.record.steps], "next": None},
         "EventPage": {"events": [_body(event_response(event)) for event in story.events], "next": None},

@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.apidocs.json_schema import DIALECT, JsonObject, schema
 from shared.contracts.envelope import Envelope
-from shared.contracts.messages import RESULT_CONTENT, Directive, Reply, ReplyType
+from shared.contracts.messages import ABSENT_WHERE_NONE, RESULT_CONTENT, Directive, Reply, ReplyType
 
 _RESULT_ONLY = ("status", "error", "result_ref", *RESULT_CONTENT)
 _WORK_ONLY = ("progress", "note")
@@ -26,8 +26,7 @@ _TITLES = {
 
 def directive() -> JsonObject:
     document = schema(Directive, "read")
-    # left out where callbacks are off
-    document["required"] = [name for name in Directive.model_fields if name != "callback_urls"]
+    document["required"] = [name for name in Directive.model_fields if name not in ABSENT_WHERE_NONE]
     document["properties"]["type"] = {"const": "DIRECTIVE"}
     return document
 

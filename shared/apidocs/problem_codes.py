@@ -73,6 +73,10 @@ class ProblemCode(StrEnum):
         "REQUEST_INVALID",
         "The envelope does not fit its protocol or the policy; `errors` has every path.",
     )
+    RESULT_EXPIRED = (
+        "RESULT_EXPIRED",
+        "A result that the new job would carry is older than the workspace keeps it; submit the request again.",
+    )
     SCOPE_MISSING = "SCOPE_MISSING", "The token lacks the scope that this route needs."
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", "There is nothing at this path."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", "There is no such schema."

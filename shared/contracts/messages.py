@@ -31,6 +31,9 @@ RESULT_CONTENT = ("output_ref", "artifacts", "input_digests", "digests", "metric
 _RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
 MAX_ARTIFACTS = 1000
 
+#: members of a directive that are left out where it has none
+ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "input_refs"})
+
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Edm.Int32, the column that it is compared with and kept in
 _MAX_ATTEMPT_NO = 2**31 - 1
@@ -66,11 +69,17 @@ class Directive(BaseModel):
     lease_id: str
     """The right to this attempt; every reply names it."""
     input_ref: Reference
-    """What to work on: the job's document, or what the step before made."""
+    """What to work on: the job's document, or what the step before made; after a group, what its last step made."""
+    input_refs: dict[str, Reference] | None = None
+    """Only after a group: what each of its steps made, by step id."""
     workspace_ref: Reference
     """This attempt's own folder."""
     output_ref: Reference
     """Where the caller wants the job's output."""
+    final: bool
+    """Whether this step's result is the job's: of the last step, and of each step of a last group."""
+    final_index: int | None = None
+    """Only in a last group: the step's place in it, from 0. Where `output_ref` names a blob, the first writes it."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str
@@ -172,7 +181,8 @@ class Reply(BaseModel):
     result_ref: LooseReference | None = None
     """RESULT only: what the step made; the next step's `input_ref`. Without it, `output_ref` counts as both."""
     output_ref: LooseReference | None = None
-    """RESULT only: what the step wrote at the caller's place; of the last step, the job's `final_output`."""
+    """RESULT only: what the step wrote at the caller's place; of the last step, the job's `final_output` (of a last
+    group: its first step's)."""
     artifacts: Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)] | None = None
     """RESULT only: what else the step made."""
     input_digests: Any = None

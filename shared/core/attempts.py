@@ -111,7 +111,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         provenance,
         publish_failures=failures,
         due_at=due_at,
-        lease_expires_at=due_at + timedelta(seconds=step.timings.ack_timeout_s),
+        lease_expires_at=cap_lease(record, step, due_at + timedelta(seconds=step.timings.ack_timeout_s)),
         last_error_code=StepError.PUBLISH_FAILED,
         last_error_message=message,
     )
@@ -163,6 +163,16 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         wait_s=wait_s,
         **columns,
     )
+
+
+def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+    """Ends a step whose total time, or its job's, is over, wherever it stands (R10); PAUSED time does not count."""
+    step = _step(record, step_id)
+    if record.job.status.terminal or step.status.terminal:
+        return ignored(record, IgnoreReason.ATTEMPT_MOVED_ON)
+    if record.job.status is JobStatus.PAUSED or not _is_over(record, step, provenance.at):
+        return ignored(record, IgnoreReason.LEASE_STILL_RUNS)
+    return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
@@ -329,15 +339,13 @@ def _step(record: Record, step_id: str) -> Step:
 
 
 def _input_ref(record: Record, step: Step) -> Ref:
-    """The job's input for the first step, then the result of the step before, or its workspace if it named none."""
-    first = record.group_of(step)[0]
-    if first.step_index == 0:
+    """The job's input for the first step, then what the step before made; after a group, what its last step made."""
+    before = record.before(step)
+    if not before:
         return record.job.input_ref
-    before = record.steps[first.step_index - 1]
-    found = before.result_ref or before.workspace_ref
-    if found is None:
-        raise LookupError(f"step {before.step_id} succeeded without a workspace")
-    return found
+    if (made := before[-1].made) is None:
+        raise LookupError(f"step {before[-1].step_id} succeeded without a workspace")
+    return made
 
 
 def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:

@@ -21,6 +21,8 @@ class LaneLook:
     #: when the look began, by the clock of the process that looked
     looked_at: datetime
     oldest: Sequence[tuple[str, datetime]] = ()
+    #: these are all that there are
+    is_all: bool = True
 
     def has_older(self, than: datetime) -> bool:
         """Whether a message lies there that the bus took until that instant."""
@@ -29,13 +31,13 @@ class LaneLook:
     def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:
         """How many messages lie before this one, sent about that instant; None: it is not there any more.
 
-        A look shows `MAX_SHOWN` messages. Where all of them are older, this one may lie behind them: then it is
-        `MAX_SHOWN`, which stands for any larger number.
+        Where a look does not show all that there are, and the last one shown is older, this one may lie behind it: then
+        it is `MAX_SHOWN`, which stands for any larger number.
         """
         for place, (known, _) in enumerate(self.oldest):
             if known == message_id:
                 return place
-        behind = len(self.oldest) >= MAX_SHOWN and self.oldest[-1][1] <= sent_at + _CLOCKS_DIFFER
+        behind = not self.is_all and self.oldest[-1][1] <= sent_at + _CLOCKS_DIFFER
         return MAX_SHOWN if behind else None
 
 

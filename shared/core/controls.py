@@ -41,7 +41,10 @@ def decide_control(record: Record, kind: ControlKind, provenance: Provenance) ->
 def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
     match kind:
         case ControlKind.CANCEL:
-            return JobTrigger.CANCEL if record.in_flight else JobTrigger.CANCEL_IDLE
+            # a directive that the bus did not take is nobody's work: a cancelled job does not wait to send it
+            sent = any(step.status.in_flight and not step.owes_publish for step in record.steps)
+            asked_before = record.job.status is JobStatus.CANCELLING
+            return JobTrigger.CANCEL if sent or asked_before else JobTrigger.CANCEL_IDLE
         case ControlKind.PAUSE:
             return JobTrigger.PAUSE if record.in_flight else JobTrigger.PAUSE_IDLE
         case ControlKind.RESUME:

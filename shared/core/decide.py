@@ -22,6 +22,7 @@ from shared.core.occurrences import (
     RenewLease,
     Repaired,
     ReplyArrived,
+    TimePassed,
 )
 from shared.core.outcome import Outcome
 
@@ -39,6 +40,8 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return attempts.publish_failed(record, step_id, attempt_no, message, provenance)
         case DeadlinePassed(step_id, attempt_no):
             return attempts.deadline_passed(record, step_id, attempt_no, provenance)
+        case TimePassed(step_id):
+            return attempts.time_passed(record, step_id, provenance)
         case LaneBacklog(step_id, attempt_no, what):
             return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
         case OrchestrationEnded(instance_id, silent):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.contracts.messages import Callbacks, Directive
+from shared.contracts.messages import ABSENT_WHERE_NONE, Callbacks, Directive
 from shared.contracts.reference import Reference
 from shared.core.job import Record, Step
 
@@ -17,7 +17,8 @@ _UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
 
 def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = None) -> Directive:
     """The message for the step's current attempt; the same attempt gives the same message."""
-    job = record.job
+    job, last = record.job, record.last
+    final = step in last
     return Directive(
         jobId=job.job_id,
         tenant_id=job.tenant_id,
@@ -27,8 +28,11 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
         attempt_no=step.attempt_no,
         lease_id=step.lease_id or "",
         input_ref=_reference(step.input_ref),
+        input_refs=_input_refs(record, step),
         workspace_ref=_reference(step.workspace_ref),
         output_ref=_reference(step.output_ref or job.output_ref),
+        final=final,
+        final_index=last.index(step) if final and len(last) > 1 else None,
         payload=step.payload,
         mode=step.resolved_mode,
         lane=step.lane,
@@ -45,8 +49,14 @@ def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
 
 
 def encode_directive(directive: Directive) -> bytes:
-    off = {"callback_urls"} if directive.callback_urls is None else None
+    off = {name for name in ABSENT_WHERE_NONE if getattr(directive, name) is None}
     return directive.model_dump_json(exclude=off).encode("utf-8")
+
+
+def _input_refs(record: Record, step: Step) -> dict[str, Reference] | None:
+    """After a group, the result of each of its steps; they SUCCEEDED, so it is the same at every publish."""
+    before = record.before(step)
+    return {each.step_id: _reference(each.made) for each in before} if len(before) > 1 else None
 
 
 def _reference(ref: Any) -> Reference:

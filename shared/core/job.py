@@ -108,6 +108,16 @@ class Step:
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
 
+    @property
+    def made(self) -> Ref | None:
+        """What the next step reads: the result, or the whole workspace where the RESULT named none."""
+        return self.result_ref or self.workspace_ref
+
+    @property
+    def owes_publish(self) -> bool:
+        """In a publish backoff: the bus did not take the directive, and the next try is LUCIUS's own to make."""
+        return self.status is StepStatus.INITIATED and self.due_at is not None
+
     def attempt_is_over(self, at: datetime) -> bool:
         """Whether the current attempt's longest time is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
@@ -222,6 +232,16 @@ class Record:
         if step.group is None:
             return (step,)
         return tuple(other for other in self.steps if other.group == step.group)
+
+    def before(self, step: Step) -> tuple[Step, ...]:
+        """What ran just before `step` and its group: one step, or the steps of a group; of the first, none."""
+        first = self.group_of(step)[0]
+        return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
+
+    @property
+    def last(self) -> tuple[Step, ...]:
+        """The steps whose results are the job's: the last one, or those of the last group."""
+        return self.group_of(self.steps[-1])
 
     def instance_of(self, step: Step) -> str:
         """The orchestration that waits for the step's replies: the job's, or the step's own in a group."""

@@ -50,6 +50,13 @@ class DeadlinePassed:
 
 
 @dataclass(frozen=True)
+class TimePassed:
+    """The sweeper found a step whose total time, or its job's, is over: nobody else ended it."""
+
+    step_id: str
+
+
+@dataclass(frozen=True)
 class LaneBacklog:
     """A lease is over, and what would have renewed it may still lie on the lane."""
 
@@ -105,6 +112,7 @@ Occurrence = (
     | PublishFailed
     | ReplyArrived
     | DeadlinePassed
+    | TimePassed
     | LaneBacklog
     | OrchestrationEnded
     | Repaired

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.core.history import EventType, Provenance, append
-from shared.core.job import Event, Job, Record, Step, changes
+from shared.core.job import Event, Record, Step, changes
 
 
 class OutcomeKind(StrEnum):
@@ -73,6 +73,10 @@ def transitioned(
     return Outcome(OutcomeKind.MOVED, record, (event,))
 
 
-def final_output(job: Job, last: Step) -> Any:
-    """The `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`."""
-    return (last.result or {}).get("output_ref") or last.result_ref or job.output_ref
+def final_output(record: Record) -> Any:
+    """The `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
+
+    Of a last group it is its first step's: where the job's `output_ref` names a blob, that step writes it.
+    """
+    last = record.last[0]
+    return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref

@@ -105,3 +105,5 @@ class IgnoreReason(StrEnum):
     JOB_LIVE = "JOB_LIVE"
     JOB_SUCCEEDED = "JOB_SUCCEEDED"
     REDRIVEN_ALREADY = "REDRIVEN_ALREADY"
+    #: a redrive would carry a result that the workspace keeps no longer
+    RESULT_EXPIRED = "RESULT_EXPIRED"

@@ -206,7 +206,7 @@ def _succeeded(
         trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
     after = move_job(after, trigger, provenance)
     if after.job.status is JobStatus.SUCCEEDED:
-        after = after.with_job(final_output=final_output(after.job, after.steps[-1]))
+        after = after.with_job(final_output=final_output(after))
     return transitioned(before, after, EventType.RESULT, provenance, step=step, data=data)
 
 

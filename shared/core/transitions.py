@@ -161,6 +161,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
         _E.STEP_FAILED_RETRY: Row(_J.PAUSED, "R11: the new attempt comes after the resume"),
         _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
         _E.CANCEL: Row(_J.CANCELLING, "R11: cancel overrides pause"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: the directive in flight was never taken by the bus"),
         _E.PAUSE: Row(_J.PAUSING, "R11: asked for again, it changes nothing"),
         _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: takes the pause back"),
         _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: takes the pause back"),

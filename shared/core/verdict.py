@@ -70,6 +70,8 @@ class Shown:
 
     step_id: str | None = None
     attempt_no: int = 0
+    #: the last verdict that it obeyed
+    verdict: str | None = None
     look_no: int = 1
 
     @classmethod
@@ -77,12 +79,18 @@ class Shown:
         """Any JSON value: what is no custom status of the app counts as nothing."""
         if not isinstance(status, dict):
             return cls()
-        step_id, attempt_no, look_no = (status.get(name) for name in ("step", "attempt", "look"))
+        step_id, attempt_no, verdict, look_no = (status.get(name) for name in ("step", "attempt", "verdict", "look"))
         return cls(
             step_id if isinstance(step_id, str) else None,
             attempt_no if isinstance(attempt_no, int) else 0,
+            verdict if isinstance(verdict, str) else None,
             look_no if isinstance(look_no, int) else 1,
         )
+
+    def awaits(self, step: Step) -> bool:
+        """Whether it waits for the step's current attempt, and so knows that its directive was sent."""
+        sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
+        return sent and (self.step_id, self.attempt_no) == (step.step_id, step.attempt_no)
 
 
 NOTHING_SHOWN = Shown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from shared import telemetry
 from shared.core.directive import message_id
 from shared.core.job import Record, Step
 from shared.core.states import StepStatus
@@ -17,21 +18,20 @@ LOOK_SHARED = timedelta(seconds=10)
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
     """What may explain the silence of an attempt until `deadline`, in words; None if nothing does.
 
-    A bus that cannot be asked explains it too. A look of some seconds ago can show that something waits, so all jobs
-    of a deep queue share one; that nothing waits, only a look after the deadline can show.
+    A bus that cannot be asked explains it too. A look of some seconds ago can show that the directive waits, so all
+    jobs of a deep queue share one. That it does not, and that a reply from before the lease's end waits, only a look
+    after the deadline can show: earlier ones have seen replies that were taken since.
     """
+    initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED
-    found = await _found(context, job_id, step, deadline, since=recent) if recent < deadline else None
-    return found or await _found(context, job_id, step, deadline, since=deadline)
-
-
-async def _found(context: Context, job_id: str, step: Step, deadline: datetime, *, since: datetime) -> str | None:
     try:
-        if (await context.lanes.replies(step.lane, since=since)).has_older(deadline):
+        for since in (recent, deadline) if initiated else ():
+            if await _ahead(context, job_id, step, since) is not None:
+                return "its directive waits on the lane"
+        if (await context.lanes.replies(step.lane, since=deadline)).has_older(ended_at):
             return "replies wait on the lane"
-        if step.status is StepStatus.INITIATED and await _ahead(context, job_id, step, since) is not None:
-            return "its directive waits on the lane"
     except BusUnavailable as fault:
+        telemetry.record_fault(fault)
         return str(fault)
     return None
 
@@ -42,7 +42,7 @@ async def directives_ahead(context: Context, record: Record) -> int | None:
     None: it was taken, none was sent, or the bus does not answer.
     """
     step = next(iter(record.open_steps), None)
-    if step is None or step.status is not StepStatus.INITIATED or record.job.status.terminal:
+    if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:
         return None
     try:
         return await _ahead(context, record.job.job_id, step, context.clock.now() - LOOK_SHARED)

@@ -11,7 +11,7 @@ from shared.core.history import Origin
 from shared.core.job import Step
 from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, RenewLease
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.core.states import StepStatus
+from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import Conflict, Contended, PublishUnavailable
 from shared.operations.context import Context
@@ -65,6 +65,9 @@ async def _dispatch(
             key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
         elif step.backlog_until is not None and step.backlog_until > now:
             # adopted: its directive was seen on the lane, or the bus could not be asked
+            return verdict
+        elif step.owes_publish and stored.record.job.status is JobStatus.CANCELLING:
+            # it is not sent any more, and over with its lease
             return verdict
         elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)

@@ -38,7 +38,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
         quota=await _quota(context, record.job, new=idempotency.verdict == "NEW"),
         directives=[
             directive_of(record, step).model_dump(
-                mode="json", exclude={"jobId", "attempt_no", "lease_id", "input_ref", "workspace_ref"}
+                mode="json", exclude={"jobId", "attempt_no", "lease_id", "input_ref", "input_refs", "workspace_ref"}
             )
             for step in record.steps
         ],

@@ -9,7 +9,7 @@ from shared.core.as_of import allowed_time
 from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import Redriven
-from shared.core.reasons import Reason
+from shared.core.reasons import IgnoreReason, Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
 from shared.errors import Contended, JobNotFound, NotRedrivable, RequestInvalid
 from shared.operations.context import Context
@@ -59,6 +59,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
         if wrong := wrong_references(context, tenant, _references(old.record)):
             raise RequestInvalid(wrong)
         record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
+        _refuse_expired(context, record)
         if await reserve(context, record, replacing=claim):
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
@@ -91,6 +92,21 @@ def _refuse(record: Record) -> None:
     if (why := not_redrivable(record)) is not None:
         detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
         raise NotRedrivable(why, detail)
+
+
+def _refuse_expired(context: Context, new: Record) -> None:
+    """A result in the workspace may be gone after its time: whoever reads it would fail (R47)."""
+    retention, now = context.settings.retention, context.clock.now()
+    for step in new.steps:
+        if not step.carried or step.made is None or step.completed_at is None:
+            continue
+        end = retention.end(step.made["uri"], step.completed_at)
+        if end is not None and end <= now:
+            detail = (
+                f"the result of step {step.step_id} is kept until {end:%Y-%m-%d}, and the new job would carry it; "
+                "submit the request again"
+            )
+            raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)
 
 
 async def _planned(

@@ -6,7 +6,7 @@ from shared.core.history import Origin
 from shared.core.job import Step
 from shared.core.occurrences import DeadlinePassed, LaneBacklog
 from shared.core.reasons import IgnoreReason
-from shared.core.states import StepStatus
+from shared.core.states import JobStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.operations.backlog import what_waits
 from shared.operations.context import Context
@@ -50,8 +50,8 @@ async def _settle(
     step = stored.record.step(step_id) if stored is not None else None
     if stored is None or step is None or stored.record.job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
-    # in a publish backoff the directive is owed by us, and nobody's silence counts
-    owes_publish = step.status is StepStatus.INITIATED and step.due_at is not None
+    # in a publish backoff nobody's silence counts, unless the job only waits for the attempt to be over
+    owes_publish = step.owes_publish and stored.record.job.status is not JobStatus.CANCELLING
     if step.attempt_no == attempt_no and not owes_publish:
         stored = await _end(context, orchestrations, stored, step, instance_id)
     now = context.clock.now()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -19,6 +19,11 @@ FIRST_CLEARING = timedelta(hours=1)
 WAKE_LASTS = timedelta(minutes=5)
 #: nobody who posted within it is put to sleep: far longer than `WAKE_LASTS` and a creation together
 AWAKE_AFTER_POST = timedelta(hours=1)
+
+
+#: step id to (number of a look, looks in a row)
+Looks = Mapping[str, tuple[int, int]]
+NO_LOOKS: Looks = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +50,8 @@ class ActiveRow:
     #: when the sweeper looks at the job next: its DUE row stands there; written by the sweeper alone
     check_at: datetime
     gated: bool = False
-    #: how many looks in a row found its orchestration silent, and the number of its look event then
-    looks: int = 0
-    look_no: int = 0
+    #: of each step that was behind: the look that its orchestration waited for, and how many in a row it did not hear
+    looks: Looks = field(default_factory=dict)
     #: from here on of `list_active` alone, since a DUE row has none of it; below `mode` as of event `listed_seq`
     request_type: str = ""
     mode: str = ""
@@ -158,9 +162,7 @@ class Index(Protocol):
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first, past `after`. Raises LedgerUnavailable."""
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Moves the sweeper's next look, with ACTIVE and DUE in one transaction.
 
         Nothing happens where the row is gone, or `check_at` is not as in `active`: another sweep moved it.

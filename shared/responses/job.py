@@ -163,6 +163,8 @@ class Job(Response):
     error_message: str | None
     final_output: Reference | None
     """Where the result is, once it SUCCEEDED."""
+    final_output_expires_at: Instant | None
+    """From when on it may be gone, since its service left it in the workspace; null: the caller's place keeps it."""
     deadline_at: Instant | None
     """The job's total time limit; null: it has none."""
     first_ack_at: Instant | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
+from shared.access.references import Retention
 from shared.core.job import Event, Record
 from shared.core.job import Step as StepRow
 from shared.core.states import JobStatus, StepStatus
@@ -22,7 +23,7 @@ def _links(job_id: str) -> dict[str, str]:
     return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
 
-def job_response(record: Record, as_of: Event | None = None) -> Job:
+def job_response(record: Record, retention: Retention, as_of: Event | None = None) -> Job:
     """The job with its steps; `as_of` is the event after which it was like this, where that was asked for."""
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
     return Job.of(
@@ -30,8 +31,16 @@ def job_response(record: Record, as_of: Event | None = None) -> Job:
         jobId=record.job.job_id,
         steps=[step_response(step) for step in record.steps],
         links=job_links(record.job.job_id),
+        final_output_expires_at=_output_end(record, retention),
         **past,
     )
+
+
+def _output_end(record: Record, retention: Retention) -> datetime | None:
+    """Of a job's output in the workspace, where its step made it."""
+    output = record.job.final_output
+    made_at = record.last[0].completed_at if output is not None else None
+    return retention.end(output["uri"], made_at) if output is not None and made_at is not None else None
 
 
 def step_response(step: StepRow) -> Step:

@@ -88,24 +88,24 @@ async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) ->
 
 
 async def test_a_dead_wait_is_known_to_the_next_look(storage: Storage) -> None:
-    """How many looks found silence, and the look event then: both are there at the next look."""
+    """Which look each step's orchestration waited for, and how many it did not hear: the next look has both."""
     await storage.index.reserve(replace(ended_job(1), status=JobStatus.QUEUED), replacing=None)
     [active] = await storage.index.due("tenant_a", now=LATE, limit=10)
-    assert (active.looks, active.look_no) == (0, 0)
-    await storage.index.reschedule_check(active, START + timedelta(minutes=5), looks=2, look_no=7)
+    assert active.looks == {}
+    await storage.index.reschedule_check(active, START + timedelta(minutes=5), looks={"ocr": (7, 2), "sis": (1, 1)})
     for rows in (
         await storage.index.due("tenant_a", now=LATE, limit=10),
         await storage.index.list_active("tenant_a", after=None, limit=10),
     ):
         [seen] = rows
-        assert (seen.looks, seen.look_no, seen.check_at) == (2, 7, START + timedelta(minutes=5))
+        assert (seen.looks, seen.check_at) == ({"ocr": (7, 2), "sis": (1, 1)}, START + timedelta(minutes=5))
     # where it stands already
-    await storage.index.reschedule_check(seen, seen.check_at, looks=3, look_no=8)
+    await storage.index.reschedule_check(seen, seen.check_at, looks={"ocr": (8, 1)})
     [seen] = await storage.index.due("tenant_a", now=LATE, limit=10)
-    assert (seen.looks, seen.look_no) == (3, 8)
+    assert seen.looks == {"ocr": (8, 1)}
     await storage.index.reschedule_check(seen, START + timedelta(minutes=9))
     [seen] = await storage.index.due("tenant_a", now=LATE, limit=10)
-    assert (seen.looks, seen.look_no) == (0, 0)
+    assert seen.looks == {}
 
 
 async def test_a_look_that_was_overtaken_moves_nothing(storage: Storage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -35,10 +36,19 @@ class Counting:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.opened: list[Any] = []
+        #: messages in one answer, at the most
+        self.most = MAX_SHOWN
 
     def get_subscription_receiver(self, topic: str, subscription: str) -> Any:
-        self.opened.append(self._client.get_subscription_receiver(topic, subscription))
-        return self.opened[-1]
+        receiver = self._client.get_subscription_receiver(topic, subscription)
+        peek = receiver.peek_messages
+
+        async def peek_fewer(*, max_message_count: int, sequence_number: int) -> Any:
+            return await peek(max_message_count=min(max_message_count, self.most), sequence_number=sequence_number)
+
+        receiver.peek_messages = peek_fewer
+        self.opened.append(receiver)
+        return receiver
 
 
 @asynccontextmanager
@@ -75,6 +85,33 @@ async def test_a_look_is_shared_until_somebody_needs_a_newer_one() -> None:
         assert client.opened[0]._handler is None or not client.opened[0]._running
         assert (await lanes.directives(0, "ocr", since=clock.now())).oldest == newer.oldest
         assert len(client.opened) == 3
+
+
+@pytest.mark.parametrize("least", [1, 6, 31])
+async def test_the_bus_may_show_less_than_it_was_asked_for(least: int) -> None:
+    """It promises a most and no least: only an empty answer says that there is no more."""
+    async with bus_with(*(f"job_{number}:ocr:1" for number in range(40))) as (lanes, client, clock, _):
+        client.most = least
+        look = await lanes.directives(0, "ocr", since=clock.now())
+        assert [name for name, _ in look.oldest] == [f"job_{number}:ocr:1" for number in range(MAX_SHOWN)]
+        assert not look.is_all
+    async with bus_with("a:ocr:1", "b:ocr:1") as (lanes, client, clock, _):
+        client.most = least
+        look = await lanes.directives(0, "ocr", since=clock.now())
+        assert ([name for name, _ in look.oldest], look.is_all) == (["a:ocr:1", "b:ocr:1"], True)
+
+
+async def test_a_bus_that_hangs_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty activities that ask at once wait for one time-out, not for twenty in a row."""
+    monkeypatch.setattr("shared.adapters.servicebus_links._CALL_S", 0.5)
+    async with bus_with() as (lanes, client, clock, bus):
+        bus.process.send_signal(signal.SIGSTOP)
+        began = clock.now()
+        asked = (lanes.directives(0, "ocr", since=began) for _ in range(20))
+        faults = await asyncio.gather(*asked, return_exceptions=True)
+        bus.process.send_signal(signal.SIGCONT)
+        assert {type(fault) for fault in faults} == {BusUnavailable}
+        assert len(client.opened) == 1
 
 
 async def test_a_message_that_is_worked_on_is_shown_and_one_that_is_done_is_not() -> None:

@@ -12,7 +12,17 @@ from tests.jobs import Story, planned
 #: fields of a directive without callbacks
 FIELDS = {
     *("type", "jobId", "tenant_id", "stepId", "protocol_id", "step_type", "attempt_no", "lease_id", "input_ref"),
-    *("workspace_ref", "output_ref", "payload", "mode", "lane", "routing_key_used", "correlation_id", "traceparent"),
+    *(
+        "workspace_ref",
+        "output_ref",
+        "final",
+        "payload",
+        "mode",
+        "lane",
+        "routing_key_used",
+        "correlation_id",
+        "traceparent",
+    ),
 }
 PROPERTIES = {"type", "mode", "tenant_id", "step_type", "job_id", "step_id", "attempt_no", "lane"}
 

@@ -10,7 +10,7 @@ import pytest
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.adapters.tables.account import STORE_VERSION, TablesAccount
-from shared.errors import LedgerUnavailable
+from shared.errors import LedgerUnavailable, OtherStoreVersion
 
 
 class Store:
@@ -19,13 +19,18 @@ class Store:
     def __init__(self, connection: str) -> None:
         self._connection = connection
         self.tenants = f"tenants{uuid.uuid4().hex[:12]}"
+        self.ledger = f"ledger{uuid.uuid4().hex[:12]}"
         self._service = TableServiceClient.from_connection_string(connection)
         self._accounts: list[TablesAccount] = []
 
     def account(self) -> TablesAccount:
         """As another process has it."""
         account = TablesAccount.connect(
-            connection=self._connection, endpoint=None, credential=None, version_table=self.tenants
+            connection=self._connection,
+            endpoint=None,
+            credential=None,
+            version_table=self.tenants,
+            other_tables=[self.ledger],
         )
         self._accounts.append(account)
         return account
@@ -74,3 +79,12 @@ async def test_a_store_of_a_later_release_is_refused(store: Store) -> None:
     await (await store.table()).create_entity({"PartitionKey": "schema", "RowKey": "schema", "version": 3})
     with pytest.raises(LedgerUnavailable, match="are of version 3"):
         await store.account().table(store.tenants)
+
+
+async def test_an_old_ledger_with_a_new_table_of_tenants_is_no_new_store(store: Store) -> None:
+    """A tenants' table that was deleted, or has another name by a setting, makes nothing of the ledger's rows new."""
+    ledger = await store._service.create_table_if_not_exists(store.ledger)
+    await ledger.create_entity({"PartitionKey": "job_1", "RowKey": "JOB"})
+    with pytest.raises(OtherStoreVersion):
+        await store.account().table(store.ledger)
+    assert await store.version() is None

@@ -12,7 +12,7 @@ from shared.views.explain import explain
 from shared.views.job import callback_outcome, event_response, job_response
 from shared.views.receipt import receipt
 from tests.api.strict import misfits
-from tests.jobs import body
+from tests.jobs import RETENTION, body
 from tests.operations.conftest import World, world
 from tests.operations.support import MakeJob, eventful, failed_at_embedding, redrive, stopped
 
@@ -27,10 +27,10 @@ async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, 
     now = world.context.clock.now()
     for seq in range(1, len(events) + 1):
         past = as_of(record, events, seq)
-        assert misfits(Job, body(job_response(past, as_of=events[seq - 1]))) == []
+        assert misfits(Job, body(job_response(past, RETENTION, as_of=events[seq - 1]))) == []
         assert misfits(Event, body(event_response(events[seq - 1]))) == []
         assert misfits(Explanation, body(explain(past, now))) == []
-    assert misfits(Job, body(job_response(record))) == []
+    assert misfits(Job, body(job_response(record, RETENTION))) == []
     assert misfits(Receipt, body(receipt(record, events, now))) == []
     assert misfits(AuditBundle, bundle(record, events, now)) == []
     assert misfits(CallbackOutcome, body(callback_outcome(record, applied=True, reason_code=None))) == []

@@ -1,9 +1,12 @@
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition
+from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record
 from shared.core.occurrences import Control, ControlKind
 from shared.core.states import JobStatus, StepStatus
@@ -12,11 +15,18 @@ from shared.operations.creation import orchestration_input
 from tests.jobs import Story, planned
 
 
-def grouped() -> Story:
-    """OCR and EMBEDDING side by side, then SIS."""
+def grouped(*indices: int) -> Story:
+    """The steps with these indices side by side; without any: OCR and EMBEDDING, then SIS."""
     record = planned()
-    steps = tuple(replace(step, group=0) if step.step_index < 2 else step for step in record.steps)
+    steps = tuple(replace(step, group=0) if step.step_index in (indices or (0, 1)) else step for step in record.steps)
     return Story(Record(record.job, steps))
+
+
+def sent(story: Story, step_id: str) -> dict[str, Any]:
+    """The directive of the step's attempt, as it is on the bus."""
+    step = story.step(step_id)
+    body: dict[str, Any] = json.loads(encode_directive(directive_of(story.record, step)))
+    return body
 
 
 def verdict(story: Story, step_id: str) -> VerdictKind:
@@ -37,6 +47,63 @@ def test_siblings_run_at_the_same_time_and_the_next_step_waits_for_all() -> None
     assert story.step("sis").input_ref == story.step("embedding").result_ref
     story.replied("RESULT", "sis")
     assert story.record.job.status is JobStatus.SUCCEEDED
+
+
+def test_after_a_group_the_next_step_gets_the_results_of_all() -> None:
+    """By step id, where a step named no result its workspace; `input_ref` is the last one's. Others have none."""
+    story = grouped()
+    story.recorded("ocr")
+    story.recorded("embedding")
+    assert "input_refs" not in sent(story, "ocr")
+    story.replied("RESULT", "embedding")
+    story.after(1).replied("RESULT", "ocr", result_ref=None)
+    story.recorded("sis")
+    directive = sent(story, "sis")
+    assert directive["input_refs"] == {
+        "ocr": story.step("ocr").workspace_ref,
+        "embedding": story.step("embedding").result_ref,
+    }
+    assert directive["input_ref"] == directive["input_refs"]["embedding"]
+    assert sent(story, "sis") == directive
+    alone = Story()
+    alone.recorded("ocr")
+    alone.replied("RESULT", "ocr")
+    alone.recorded("embedding")
+    assert "input_refs" not in sent(alone, "embedding")
+
+
+@pytest.mark.parametrize(
+    ("group", "final"),
+    [
+        ((0, 1), {"ocr": (False, None), "embedding": (False, None), "sis": (True, None)}),
+        ((1, 2), {"ocr": (False, None), "embedding": (True, 0), "sis": (True, 1)}),
+        ((0, 1, 2), {"ocr": (True, 0), "embedding": (True, 1), "sis": (True, 2)}),
+    ],
+)
+def test_the_last_group_makes_the_jobs_result(
+    group: tuple[int, ...], final: dict[str, tuple[bool, int | None]]
+) -> None:
+    """`final` is a JSON bool in every directive, and every directive says where the caller wants the job's output."""
+    story = grouped(*group)
+    directives = {step.step_id: sent(story, step.step_id) for step in story.record.steps}
+    assert {step_id: (each["final"], each.get("final_index")) for step_id, each in directives.items()} == final
+    assert {json.dumps(sent(story, step.step_id)["output_ref"]) for step in story.record.steps} == {
+        json.dumps(story.record.job.output_ref)
+    }
+
+
+@pytest.mark.parametrize("first", ["embedding", "sis"])
+def test_the_output_of_a_last_group_is_that_of_its_first_step(first: str) -> None:
+    """Whichever ends first, and wherever the other one wrote."""
+    story = grouped(1, 2)
+    story.recorded("ocr")
+    story.replied("RESULT", "ocr", output_ref="https://account.blob.core.windows.net/results/none-of-its-business")
+    for step_id in ("embedding", "sis"):
+        story.recorded(step_id)
+    for step_id in (first, "sis" if first == "embedding" else "embedding"):
+        place = f"https://account.blob.core.windows.net/results/{step_id}.json"
+        story.after(1).replied("RESULT", step_id, output_ref=place)
+    assert story.record.job.final_output == {"uri": "https://account.blob.core.windows.net/results/embedding.json"}
 
 
 def test_a_final_failure_takes_the_siblings_in_flight_with_it() -> None:

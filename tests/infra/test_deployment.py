@@ -54,6 +54,7 @@ def test_the_template_sets_the_bounds_that_it_knows() -> None:
     always = settings["appSettings"].value
     assert always is not None
     assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= properties(always).keys()
+    assert text(properties(always)["LUCIUS_WORKSPACE_DAYS"]) == "string(workspaceRetentionDays)"
     hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
     assert hosts is not None
     assert "map(concat(inputContainers, [resultsContainer]), " in text(hosts)

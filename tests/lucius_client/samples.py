@@ -8,7 +8,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.core.states import JobStatus
 from shared.ports.index import ListRow
 from shared.views.job import job_line, job_response
-from tests.jobs import START, body, planned
+from tests.jobs import RETENTION, START, body, planned
 from triggers.http.problems import Problem
 
 ENVELOPE = {
@@ -22,7 +22,7 @@ ENVELOPE = {
 
 
 def job(status: str = "QUEUED", job_id: str = "job_1") -> dict[str, Any]:
-    return {**body(job_response(planned(job_id))), "status": status}
+    return {**body(job_response(planned(job_id), RETENTION)), "status": status}
 
 
 def accepted(job_id: str = "job_1") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote
 
 from azure.storage.blob import BlobServiceClient, generate_container_sas
 
@@ -55,6 +56,10 @@ class BlobAccount:
         container, name = self._place(uri)
         return bytes(self._client.get_blob_client(container, name).download_blob().readall())
 
+    def content_type(self, uri: str) -> str:
+        container, name = self._place(uri)
+        return str(self._client.get_blob_client(container, name).get_blob_properties().content_settings.content_type)
+
     def count(self, uri: str) -> int:
         """How many blobs have a uri that begins with this."""
         name, prefix = self._place(uri)
@@ -63,4 +68,4 @@ class BlobAccount:
 
     def _place(self, uri: str) -> tuple[str, str]:
         container, _, name = uri.removeprefix(f"{self.url}/").partition("/")
-        return container, name
+        return container, unquote(name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.fixtures import account, bus, bus_config, environment, invoker, workspace
-from tests.lucius_service.service_process import SharedProbe
+from tests.lucius_service.service_process import SharedProbe, running_probe
+from tests.servicebus_emulator.process import Bus, start_bus
 
 __all__ = ["account", "bus", "bus_config", "environment", "invoker", "workspace"]
 
@@ -38,3 +41,24 @@ def shared_probe(
         probe.stop()
     finally:
         probe.close()
+
+
+@pytest.fixture(scope="session")
+def quiet_bus(bus_config: Path) -> Iterator[Bus]:
+    """A bus whose replies nobody else reads."""
+    bus = start_bus("--config", bus_config)
+    yield bus
+    bus.stop()
+
+
+@pytest.fixture(scope="session")
+def quiet_probe(quiet_bus: Bus, account: BlobAccount, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
+    """The same bus, with a probe service."""
+    settings = {
+        "LUCIUS_SERVICEBUS_CONNECTION": quiet_bus.connection_string,
+        "LUCIUS_BLOB_CONNECTION": account.connection,
+        "LUCIUS_SERVICEBUS_LANES": "1",
+        "LUCIUS_SERVICE_WORKERS": "4",
+    }
+    with running_probe(tmp_path_factory.mktemp("quiet") / "probe.log", settings):
+        yield quiet_bus

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from emulator.up import children
 from lucius_service.workspace_io import Workspace
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
@@ -18,7 +19,7 @@ from tests.servicebus_emulator.process import Bus, start_bus
 LANES = 2
 #: short, so that the messages of a killed service come back soon; a service at work has to renew its lock
 DIRECTIVE_LOCK = "PT3S"
-SERVICES = ("probe", "shout", "ocr", "embedding", "sis")
+SERVICES = ("probe", "isolated", "killed", "shout", "node", *children.service_names())
 
 
 def bus_configuration() -> dict[str, Any]:

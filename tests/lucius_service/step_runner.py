@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from lucius_service.directive import Directive
 from lucius_service.step import Outcome, Step, Task
+from lucius_service.testing import Heard
 from lucius_service.workspace_io import Workspace
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import new_directive
@@ -36,15 +37,10 @@ class StepRunner:
         """`source` is the content of a document, or the uri of a blob. Raises StepFailed."""
         uri = source if isinstance(source, str) else self.account.upload(f"{uuid4()}/{name}", source)
         fields = new_directive(self.account, step.step_type, input_ref={"uri": uri})
-        reports: list[tuple[float, str]] = []
-        task = Task(
-            Directive.model_validate(fields),
-            step.validate(payload),
-            self.workspace,
-            lambda progress, note: reports.append((progress, note)),
-        )
+        watch = Heard()
+        task = Task(Directive.model_validate(fields), step.validate(payload), self.workspace, watch)
         outcome = step.execute(task)
-        return StepRun(outcome, json.loads(self.account.download(outcome.result_ref)), reports)
+        return StepRun(outcome, json.loads(self.account.download(outcome.result_ref)), watch.reports)
 
     def artefact(self, run: StepRun, name: str) -> bytes:
         """Another artefact in the folder of the result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
@@ -43,6 +44,7 @@ def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker, a
         "status": "SUCCEEDED",
         "result_ref": {"uri": directive["workspace_ref"]["uri"] + "probe/out.txt"},
         "metrics": {"answer": 42},
+        "digests": {"result_ref": f"sha256:{hashlib.sha256(b'done').hexdigest()}"},
     } == result
     assert account.download(result["result_ref"]["uri"]) == b"done"
 
@@ -189,6 +191,46 @@ def test_a_malformed_directive_is_dead_lettered(invoker: Invoker, body: bytes, r
     directive = invoker.directive()
     invoker.send(directive)
     assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
+
+
+def test_a_newer_attempt_supersedes(invoker: Invoker, tmp_path: Path) -> None:
+    """Work on an older attempt of the step ends without a RESULT; one that comes after the newer is not worked on."""
+    done = tmp_path / "done"
+    first = invoker.directive(payload={"until": str(done)})
+    second = invoker.directive(jobId=first["jobId"], attempt_no=2)
+    late = invoker.directive(jobId=first["jobId"])
+    invoker.send(first)
+    invoker.wait(lambda: invoker.runs(first) == 1, "the first run")
+    invoker.send(second)
+    assert invoker.result(first["jobId"])["lease_id"] == second["lease_id"]
+    invoker.send(late)
+    invoker.wait(lambda: not invoker.left(first), "completion of all")
+    assert [each["lease_id"] for each in invoker.replies(first["jobId"], "RESULT")] == [second["lease_id"]]
+    assert late["lease_id"] not in {each["lease_id"] for each in invoker.replies(first["jobId"])}
+    # the attempts share one workspace but for their number: one run each of the first and the second
+    assert (invoker.runs(first), invoker.runs(second)) == (1, 1)
+
+
+def test_a_result_that_no_message_holds_is_a_failure(invoker: Invoker) -> None:
+    """Metrics that are too many, or no JSON, end the attempt with a reason: the bus would never take the RESULT."""
+    for metrics, code in (("many", "RESULT_TOO_LARGE"), ("nan", "SERVICE_FAULT")):
+        directive = invoker.directive(payload={"metrics": metrics})
+        invoker.send(directive)
+        assert invoker.result(directive["jobId"])["error"]["code"] == code
+
+
+def test_artifacts_are_listed_by_the_result(invoker: Invoker, account: BlobAccount) -> None:
+    """Name, uri, type, size and SHA-256 of each, the last of a name; the input has its digest too."""
+    uri = account.upload("quiet.txt", b"quiet")
+    directive = invoker.directive(payload={"artifact": True}, input_ref={"uri": uri})
+    invoker.send(directive)
+    result = invoker.result(directive["jobId"])
+    place = f"{directive['workspace_ref']['uri']}artifacts/page%201.csv"
+    (artifact,) = result["artifacts"]
+    digest = hashlib.sha256(b"a,b").hexdigest()
+    assert artifact == {"name": "page 1.csv", "uri": place, "media_type": "text/csv", "size": 3, "sha256": digest}
+    assert account.download(place) == b"a,b"
+    assert result["input_digests"] == {"input_ref": f"sha256:{hashlib.sha256(b'quiet').hexdigest()}"}
 
 
 def test_replies_go_to_the_lane_that_the_directive_names(invoker: Invoker) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from lucius_service import tracing
-from lucius_service.program import main
+from lucius_service.command import main
 from lucius_service.settings import SettingsError
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import PROBE, ROOT, launch
 
 #: the command `lucius-service` of packages/lucius-service/pyproject.toml
-COMMAND = ("-c", "import sys; from lucius_service.program import main; sys.exit(main())")
+COMMAND = ("-c", "import sys; from lucius_service.command import main; sys.exit(main())")
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_a_service_that_cannot_start_prints_one_line(settings: dict[str, str]) -
 def test_the_command_serves_the_class_of_the_readme(
     tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
 ) -> None:
-    """`lucius-service MODULE:CLASS` serves the example of packages/lucius-service/README.md from the current folder."""
+    """`lucius-service run MODULE:CLASS` serves the example of the kit's README.md from the current folder."""
     readme = (ROOT / "packages" / "lucius-service" / "README.md").read_text("utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "shout.py").write_text(example)
     # replies come back on lane 0; one lane is also what a bus with few connections needs
     settings = {**environment, "LUCIUS_SERVICE_LANES": "0"}
-    service = launch((*COMMAND, "shout:Shout"), tmp_path / "shout.log", settings, cwd=tmp_path)
+    service = launch((*COMMAND, "run", "shout:Shout"), tmp_path / "shout.log", settings, cwd=tmp_path)
     try:
         service.wait_ready("shout")
         uri = account.upload("shout.txt", b"quiet")
@@ -84,7 +84,7 @@ def test_a_class_that_cannot_be_served_is_one_line(
 ) -> None:
     """The exit code is 2, with one line on stderr that names the argument and the reason."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert main([path]) == 2
+    assert main(["run", path]) == 2
     output = capsys.readouterr()
     assert (output.out, len(output.err.splitlines())) == ("", 1)
     assert output.err.startswith(f"lucius-service: {path}: ")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
+import pytest
+
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.invoker import Invoker
-from tests.lucius_service.service_process import SharedProbe, running_probe
+from tests.lucius_service.invoker import REPLY_TIMEOUT_S, Invoker
+from tests.lucius_service.killed_service import PHASES
+from tests.lucius_service.service_process import SharedProbe, launch, running_probe
 from tests.servicebus_emulator.process import start_bus
 
 
@@ -77,6 +81,53 @@ def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker)
     for directive in directives:
         assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
     assert [invoker.runs(directive) for directive in directives] == [1] * 5
+
+
+@pytest.mark.long
+def test_sigkill_in_every_phase(
+    tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
+) -> None:
+    """One directive whose service is killed in each phase of its attempt in turn ends with the RESULT of one run.
+
+    Eight processes: a run each is lost before its result is stored, and after that no work is repeated.
+    """
+    directive = invoker.directive("KILLED", {"metrics": "pid"}, final=True)
+    invoker.send(directive, "KILLED")
+    for phase in (*PHASES, "none"):
+        service = launch(("-m", "tests.lucius_service.killed_service", phase), tmp_path / "log", environment)
+        try:
+            service.wait_ready("killed")
+            if phase != "none":
+                assert service.process.wait(REPLY_TIMEOUT_S) == -signal.SIGKILL, phase
+                continue
+            first = invoker.result(directive["jobId"])
+            assert first == invoker.result(directive["jobId"], 2)  # the one before SIGKILL, and the stored one
+            invoker.wait(lambda: not invoker.left(directive), "completion")
+            assert service.stop() == 0
+        finally:
+            service.close()
+    assert first["status"] == "SUCCEEDED"
+    assert account.download(first["output_ref"]["uri"]) == b"done"
+    # `worked`, `copied` and `stored` each began the work; `published` sent what `stored` had kept
+    assert invoker.runs(directive) == 3
+
+
+def test_two_replicas_share_a_subscription(
+    tmp_path: Path, environment: dict[str, str], shared_probe: SharedProbe, invoker: Invoker
+) -> None:
+    """Each attempt is worked on by one of them; a duplicate gets the same RESULT, from whichever receives it."""
+    shared_probe.current()
+    with running_probe(tmp_path / "second.log", environment):
+        directives = [invoker.directive(payload={"metrics": "pid", "work_s": 0.2}) for _ in range(8)]
+        for directive in directives:
+            invoker.send(directive)
+        results = [invoker.result(directive["jobId"]) for directive in directives]
+        for directive in directives:
+            invoker.send(directive)
+        again = [invoker.result(directive["jobId"], 2) for directive in directives]
+    assert results == again
+    assert [invoker.runs(directive) for directive in directives] == [1] * len(directives)
+    assert len({result["metrics"]["pid"] for result in results}) == 2
 
 
 def test_a_service_reconnects_to_the_bus(

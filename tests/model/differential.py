@@ -27,6 +27,7 @@ from shared.core.occurrences import (
     RenewLease,
     Repaired,
     ReplyArrived,
+    TimePassed,
 )
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.plan import plan_job
@@ -154,6 +155,8 @@ class Pair:
                 return model.publish_failed(self._index(step_id), attempt_no, now)
             case DeadlinePassed(step_id, attempt_no):
                 return model.deadline_passed(self._index(step_id), attempt_no, now)
+            case TimePassed(step_id):
+                return model.time_passed(self._index(step_id), now)
             case LaneBacklog(step_id, attempt_no, _):
                 return model.lane_backlog(self._index(step_id), attempt_no, now)
             case Control(ControlKind.CANCEL):

@@ -18,6 +18,7 @@ from shared.core.occurrences import (
     RenewLease,
     Repaired,
     ReplyArrived,
+    TimePassed,
 )
 from tests.jobs import recorded, reply
 
@@ -31,6 +32,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
         yield PublishFailed(name, attempt_no, "the bus is away")
         yield DeadlinePassed(name, attempt_no)
         yield LaneBacklog(name, attempt_no, "replies wait on the lane")
+        yield TimePassed(name)
         if attempt_no > 1:
             yield RenewLease(name, attempt_no - 1)
             yield PublishFailed(name, attempt_no - 1, "the bus is away")
@@ -60,6 +62,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield PublishFailed(step_id, attempt_no, "the bus is away")
         yield DeadlinePassed(step_id, attempt_no)
         yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
+    yield TimePassed(step_id)
     for kind in ControlKind:
         yield Control(kind)
     for restarts in ("", ".r1", ".r5"):

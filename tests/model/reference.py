@@ -116,7 +116,7 @@ class Model:
             step,
             publish_failures=step.publish_failures + 1,
             wait_ends=_micro(now + wait_s),
-            lease_ends=_micro(now + wait_s + rules.ack_timeout),
+            lease_ends=self._capped(at, now + wait_s + rules.ack_timeout),
         )
         return MOVED
 
@@ -138,6 +138,12 @@ class Model:
         if step.attempt == rules.max_attempts:
             return self._failed_for_good(at, now, "ATTEMPTS_EXHAUSTED")
         return self._failed_for_now(at, now, wait_s)
+
+    def time_passed(self, at: int, now: float) -> str:
+        """The total time is over, wherever the step stands; that of a paused job stands still."""
+        if self.over or self.steps[at].status in SETTLED or self.status == "PAUSED" or not self.time_over(at, now):
+            return UNHEARD
+        return self._failed_for_good(at, now, "TIME_EXCEEDED")
 
     def lane_backlog(self, at: int, attempt: int, now: float) -> str:
         """Our own backlog is nobody's failure: one ACK timeout more, then twice as long each time, to five minutes."""
@@ -288,7 +294,11 @@ class Model:
             return UNHEARD
         if self.over:
             return REFUSED
-        if self.draining:
+        # a directive that the bus did not take is nobody's work
+        sent = any(
+            one.status == "PROCESSING" or (one.status == "INITIATED" and one.wait_ends is None) for one in self.steps
+        )
+        if sent:
             self.status = "CANCELLING"
         else:
             self._cancelled()

@@ -20,6 +20,7 @@ from shared.core.occurrences import (
     RenewLease,
     Repaired,
     ReplyArrived,
+    TimePassed,
 )
 from tests.jobs import recorded, reply
 from tests.model.differential import Pair
@@ -145,6 +146,10 @@ class JobMachine(RuleBasedStateMachine):
         self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which), **lie)))
 
     # --- what people and the sweeper ask for
+
+    @rule(which=_which)
+    def time_over_is_found(self, which: int) -> None:
+        self.pair.occurs(TimePassed(self._current(which)))
 
     @rule(kind=st.sampled_from([ControlKind.PAUSE, ControlKind.RESUME, ControlKind.RESUME, ControlKind.CANCEL]))
     def controlled(self, kind: ControlKind) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters.memory import MemoryArchive, MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
-from shared.core.backlog import LaneLook
+from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.directive import message_id
 from shared.core.job import Record
 from shared.core.verdict import NOTHING_SHOWN, Shown
@@ -101,11 +101,16 @@ class QuietLanes:
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
         if self.away:
             raise BusUnavailable("the bus is away")
-        self.asked_since.append(since)
-        return LaneLook(since, self.waiting_replies)
+        return self._look(since, self.waiting_replies)
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
-        return LaneLook(since, self.waiting_directives)
+        if self.away:
+            raise BusUnavailable("the bus is away")
+        self.asked_since.append(since)
+        return self._look(since, self.waiting_directives)
+
+    def _look(self, since: datetime, lying: list[tuple[str, datetime]]) -> LaneLook:
+        return LaneLook(since, lying[:MAX_SHOWN], is_all=len(lying) <= MAX_SHOWN)
 
 
 @dataclass

@@ -26,6 +26,7 @@ from shared.operations.redrive_job import redrive_job
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.listing import survey
+from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 
@@ -42,7 +43,7 @@ async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id:
         world.context, world.orchestrations, job_id=job_id, instance_id=instance, step_id=step_id
     )
     look_no = world.orchestrations.shown.get(instance, NOTHING_SHOWN).look_no
-    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, look_no)
+    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, verdict.kind.value, look_no)
     return verdict
 
 
@@ -50,6 +51,10 @@ async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
     return await settle_step(
         world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no
     )
+
+
+async def swept(world: World, **options: Any) -> list[str]:
+    return [action.label for action in (await sweep(world.context, world.orchestrations, **options)).actions]
 
 
 async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:

@@ -14,7 +14,7 @@ from shared.errors import ReplyUnfit
 from shared.operations.replies.apply import parse_reply
 from shared.views.audit import bundle, verify
 from shared.views.job import job_response
-from tests.jobs import body, planned, reply
+from tests.jobs import RETENTION, body, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, failed_at_embedding, history, redrive, service_sends, settle, submitted
 
@@ -44,7 +44,7 @@ async def at_work(world: World, **changes: Any) -> str:
 
 async def shown(world: World, job_id: str) -> dict[str, Any]:
     """The first step as the API has it, without what is null."""
-    step = body(job_response(await world.job(job_id)))["steps"][0]
+    step = body(job_response(await world.job(job_id), RETENTION))["steps"][0]
     return {name: each for name, each in (step["result"] or {}).items() if each is not None}
 
 

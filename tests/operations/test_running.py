@@ -228,20 +228,22 @@ async def test_a_directive_lives_as_long_as_its_job(world: World) -> None:
     assert world.publisher.lives_s == [5 * 3600]
 
 
-@pytest.mark.parametrize("shown", [1, 31, 32])
-async def test_a_directive_that_was_taken_is_missed_on_a_busy_lane(world: World, shown: int) -> None:
-    """Older ones that are being worked on stand before it; with 32 of them it may be behind, unless one is newer."""
+@pytest.mark.parametrize("older", [1, 32, 33])
+async def test_a_directive_that_was_taken_is_missed_on_a_busy_lane(world: World, older: int) -> None:
+    """Older ones that are being worked on stand before it. With more than a look shows it may be behind them, unless
+    the last one that is shown is newer.
+    """
     job_id = await submitted(world)
     await dispatch(world, job_id)
     sent_at = world.clock.now()
-    older = [(f"job_x{number}:ocr:1", sent_at - timedelta(minutes=10)) for number in range(shown)]
-    world.lanes.waiting_directives = older
+    lying = [(f"job_x{number}:ocr:1", sent_at - timedelta(minutes=10)) for number in range(older)]
+    world.lanes.waiting_directives = lying
     world.clock.advance(30)
-    full = shown == 32
-    assert (await settle(world, job_id)).kind is (VerdictKind.AWAIT_ACK if full else VerdictKind.BACKOFF)
-    if full:
-        # the last one that is shown came after it, by more than clocks may differ
-        world.lanes.waiting_directives = [*older[:-1], ("job_y:ocr:1", sent_at + timedelta(seconds=61))]
+    more = older == 33
+    assert (await settle(world, job_id)).kind is (VerdictKind.AWAIT_ACK if more else VerdictKind.BACKOFF)
+    if more:
+        # by more than clocks may differ
+        world.lanes.waiting_directives = [*lying[:31], *[("job_y:ocr:1", sent_at + timedelta(seconds=61))] * 2]
         world.clock.advance(30)
         assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
 
@@ -253,6 +255,42 @@ async def test_that_nothing_waits_only_a_look_after_the_deadline_can_show(world:
     world.clock.advance(31)
     assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
     assert world.lanes.asked_since == [START + timedelta(seconds=21), START + timedelta(seconds=30)]
+
+
+@pytest.mark.parametrize(("taken_up", "lag_s", "waits_on"), [(False, 5, True), (True, 5, True), (True, -1, False)])
+async def test_replies_from_before_the_lease_ended_explain_a_silence(
+    world: World, taken_up: bool, lag_s: int, waits_on: bool
+) -> None:
+    """A reply lane that lags by some seconds for ever explains no dead attempt for ever."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    if taken_up:
+        await service_sends(world, job_id, "ACK", 1)
+    lease_ends = (await world.job(job_id)).steps[0].lease_expires_at
+    assert lease_ends is not None
+    world.clock.advance((lease_ends - world.clock.now()).total_seconds())
+    world.lanes.waiting_replies = [("r1", lease_ends - timedelta(seconds=lag_s))]
+    waiting = (VerdictKind.AWAIT_RESULT if taken_up else VerdictKind.AWAIT_ACK) if waits_on else VerdictKind.BACKOFF
+    assert (await settle(world, job_id)).kind is waiting
+    world.clock.advance(300)
+    world.lanes.waiting_replies = [("r2", world.clock.now() - timedelta(seconds=5))]
+    assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
+
+
+@pytest.mark.parametrize("control", [ControlKind.CANCEL, ControlKind.PAUSE])
+async def test_a_cancelled_job_does_not_wait_to_send_its_directive(world: World, control: ControlKind) -> None:
+    """The bus took nothing: CANCELLED at once, also out of PAUSING, and nothing is sent when the bus is back."""
+    job_id = await submitted(world)
+    world.publisher.failing = True
+    await dispatch(world, job_id)
+    world.publisher.failing = False
+    for kind in dict.fromkeys((control, ControlKind.CANCEL)):
+        origin = Origin(cause_id=kind, actor="a", source="http")
+        await control_job(world.context, world.orchestrations, job_id, kind, origin)
+    assert (await world.job(job_id)).job.status is JobStatus.CANCELLED
+    world.clock.advance(60)
+    assert (await dispatch(world, job_id)).kind is VerdictKind.END
+    assert world.publisher.sent == []
 
 
 async def test_a_bus_that_cannot_be_asked_costs_no_attempt(world: World) -> None:

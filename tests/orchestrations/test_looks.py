@@ -112,7 +112,7 @@ def test_looks_are_counted_over_all_steps() -> None:
     hub, _ = started(sent, sent, sent, sent, steps=("ocr", "embedding"))
     hears(hub, durable_names.look(1))
     hears(hub, durable_names.result("ocr", 1), {"next": "NEXT"})
-    assert shown(hub) == Shown("embedding", 1, 2)
+    assert shown(hub) == Shown("embedding", 1, "SENT", 2)
     hears(hub, durable_names.look(2))
     hears(hub, durable_names.result("embedding", 1), {"next": "NEXT"})
     assert hub.outcome(JOB) == ("Completed", {"job_id": JOB})
@@ -121,4 +121,4 @@ def test_looks_are_counted_over_all_steps() -> None:
 @pytest.mark.parametrize("status", [None, "text", 3, [], {}, {"look": "1"}, {"step": 4, "attempt": "x", "look": None}])
 def test_a_custom_status_that_is_none_of_ours_counts_as_nothing(status: Any) -> None:
     """An orchestration that never ran shows none; it waits for the first look."""
-    assert Shown.of(status) == Shown(None, 0, 1)
+    assert Shown.of(status) == Shown(None, 0, None, 1)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pypdfium2
@@ -22,6 +23,7 @@ from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import ROOT, launch
 from tests.lucius_service.step_runner import StepRunner
+from tests.platform_service.hostile_pdf import hostile_pdf
 
 FOLDER = ROOT / "samples"
 QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "questions.json").read_text())
@@ -97,3 +99,26 @@ def test_the_three_services_over_the_bus(
             uri = result["result_ref"]["uri"]
             assert uri.startswith(directive["workspace_ref"]["uri"] + service + "/")
         check(QUESTIONS[name], json.loads(account.download(uri))["answers"])
+
+
+@pytest.mark.long
+def test_a_hostile_pdf_costs_one_attempt(
+    tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
+) -> None:
+    """Its child is killed at the limit, the RESULT names it, and the document behind it is read."""
+    # longer than the good document takes on a busy machine
+    settings = {**environment, "LUCIUS_ATTEMPT_MAX_SECONDS": "20"}
+    service = launch(("-m", "platform_service", "ocr"), tmp_path / "ocr.log", settings)
+    try:
+        service.wait_ready("ocr")
+        sent = []
+        for name, data in (("hostile.pdf", hostile_pdf()), ("good.png", (FOLDER / "invoice.png").read_bytes())):
+            uri = account.upload(f"{uuid4()}/{name}", data)
+            sent.append(invoker.directive("OCR", None, input_ref={"uri": uri}))
+            invoker.send(sent[-1], "OCR")
+        hostile, good = (invoker.result(directive["jobId"]) for directive in sent)
+        assert (hostile["status"], hostile["error"]["code"]) == ("FAILED_FINAL", "LIMIT_EXCEEDED")
+        assert good["status"] == "SUCCEEDED", good
+        assert service.stop() == 0
+    finally:
+        service.close()

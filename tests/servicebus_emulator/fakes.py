@@ -52,6 +52,9 @@ class Text:
     def with_time_to_live(self, ms: int, from_ms: int) -> Text:
         return replace(self, time_to_live_ms=ms)
 
+    def truncated(self) -> Text:
+        return replace(self, text=self.text[: len(self.text) // 2])
+
     def encode(self) -> bytes:
         return self.text.encode()
 

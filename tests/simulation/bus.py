@@ -16,7 +16,7 @@ from shared.ports.bus import DeadReply
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
-DUPLICATE_WINDOW = timedelta(minutes=10)
+DUPLICATE_WINDOW = timedelta(minutes=30)
 LOCK_S = 60.0
 NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -153,6 +153,7 @@ class Lanes:
         known = self._looks.get((what, lane))
         if known is None or known.looked_at < since:
             self.asked += 1
-            known = LaneLook(self._scheduler.now, list(itertools.islice(lying, MAX_SHOWN)))
+            shown = list(itertools.islice(lying, MAX_SHOWN))
+            known = LaneLook(self._scheduler.now, shown, is_all=len(shown) < MAX_SHOWN)
             self._looks[what, lane] = known
         return known

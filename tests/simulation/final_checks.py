@@ -65,8 +65,9 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
             written = world.services.results.get((step.result_ref or {}).get("uri", ""))
             if written != (job_id, step.step_id, step.attempt_no, step.lease_id):
                 world.add_violation(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
-    if job.status is JobStatus.SUCCEEDED and job.final_output != record.steps[-1].result_ref:
-        world.add_violation(f"{job_id}: its output is not its last step's")
+    last = [step for step in record.steps if step.group is not None and step.group == record.steps[-1].group]
+    if job.status is JobStatus.SUCCEEDED and job.final_output != [*last, record.steps[-1]][0].result_ref:
+        world.add_violation(f"{job_id}: its output is not its last step's, or that of the first of its last group")
     [row] = [row for row in world.index._listed[job.tenant].values() if row.job_id == job_id]
     if row.status != job.status:
         world.add_violation(f"{job_id} is {job.status} and listed as {row.status}")

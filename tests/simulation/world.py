@@ -231,6 +231,9 @@ class World:
             self.owners.check()
         if self.report.violations:
             return True
+        if self.index._active:
+            # the cheapest of what is left to do, asked at every event
+            return False
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
 
     def unfinished(self) -> Iterator[str]:

@@ -46,11 +46,10 @@ class ScriptedService:
                     return directive
         raise AssertionError(f"no directive for {job_id} within {RECEIVE_TIMEOUT_S} s")
 
-    def directives(self) -> list[dict[str, Any]]:
+    def directives(self, most: int = 10) -> list[dict[str, Any]]:
         """The directives that arrive within a second."""
-        return [
-            json.loads(str(each)) for each in self._receiver.receive_messages(max_message_count=10, max_wait_time=1)
-        ]
+        received = self._receiver.receive_messages(max_message_count=most, max_wait_time=1)
+        return [json.loads(str(each)) for each in received]
 
     def reply(self, directive: dict[str, Any], type_: str, **fields: Any) -> None:
         body = {

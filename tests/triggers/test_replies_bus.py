@@ -29,7 +29,8 @@ async def test_a_reply_is_given_up_in_time_and_tried_again(monkeypatch: pytest.M
         delivery_count=1,
         enqueued_at=START,
     )
-    world.context.recent_jobs.forget(job_id)  # as in another process than the dispatch's
+    # another process committed last
+    world.context.recent_jobs.forget(job_id)
     read, hung = world.ledger.read, list[str]()
 
     async def read_or_hang(asked: str) -> Stored | None:

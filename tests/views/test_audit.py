@@ -15,7 +15,7 @@ from shared.core.plan import plan_job
 from shared.core.routing import decide_lane
 from shared.views.audit import bundle, verify
 from shared.views.job import event_response, job_response
-from tests.jobs import DEFAULTS, START, Story, body, envelope, registry
+from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
 
 
 def history() -> tuple[Story, list[Event]]:
@@ -98,7 +98,7 @@ def test_nobody_but_the_step_has_the_lease() -> None:
     shown = [
         bundle(story.record, events, story.now),
         *map(body, map(event_response, events)),
-        body(job_response(story.record)),
+        body(job_response(story.record, RETENTION)),
     ]
     assert lease not in json.dumps(shown)
     assert json.dumps(shown).count(lease_digest(lease)) > 4

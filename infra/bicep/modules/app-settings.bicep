@@ -29,6 +29,10 @@ param ledger ledgerType
 @description('Required. Where attempts get their folders: a container\'s address.')
 param workspaceUri string
 
+@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@minValue(0)
+param workspaceRetentionDays int
+
 @description('Required. What jobs may refer to: `host/container`. `tuning` may name others instead.')
 @minLength(1)
 param referenceHosts string[]
@@ -208,6 +212,7 @@ var appSettings = {
   LUCIUS_TENANTS_TABLE: ledger.tenantsTable
   LUCIUS_REJECTED_TABLE: ledger.rejectedTable
   LUCIUS_WORKSPACE_URI: workspaceUri
+  LUCIUS_WORKSPACE_DAYS: string(workspaceRetentionDays)
   LUCIUS_ALLOWED_REF_HOSTS: join(referenceHosts, ',')
   LUCIUS_PUBLIC_URL: publicUrl
   LUCIUS_AUTH_MODE: 'jwt'

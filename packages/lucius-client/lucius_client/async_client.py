@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx
 
@@ -34,6 +34,7 @@ from lucius_client.models import (
     RejectedLine,
     RejectedMessage,
 )
+from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
 from lucius_client.series import Series
 
@@ -153,6 +154,17 @@ class AsyncClient:
     async def audit(self, job_id: str) -> dict[str, Any]:
         """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
         return await self._call(calls.audit(job_id))
+
+    async def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
+        """The content of `final_output` of a job (a model or its id), read with the caller's own credential.
+
+        `out`, a binary file, gets the content in pieces; without it `content` of the result has it, up to 64 MiB.
+        `credential` is one of azure-identity, or a connection string for blobs of its account; None: Azurite's own key
+        on this machine, else `DefaultAzureCredential`. It needs the extra `lucius-client[results]`. Raises NoResult
+        where the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable, StoreUnreachable.
+        """
+        known = await self.job(job) if isinstance(job, str) else job
+        return await asyncio.to_thread(read_result, known, out, credential)
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
         """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx
 
@@ -36,6 +36,7 @@ from lucius_client.models import (
     RejectedLine,
     RejectedMessage,
 )
+from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
 from lucius_client.series import Series
 
@@ -155,6 +156,16 @@ class Client:
     def audit(self, job_id: str) -> dict[str, Any]:
         """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
         return self._call(calls.audit(job_id))
+
+    def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
+        """The content of `final_output` of a job (a model or its id), read with the caller's own credential.
+
+        `out`, a binary file, gets the content in pieces; without it `content` of the result has it, up to 64 MiB.
+        `credential` is one of azure-identity, or a connection string for blobs of its account; None: Azurite's own key
+        on this machine, else `DefaultAzureCredential`. It needs the extra `lucius-client[results]`. Raises NoResult
+        where the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable, StoreUnreachable.
+        """
+        return read_result(self.job(job) if isinstance(job, str) else job, out, credential)
 
     def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
         """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""

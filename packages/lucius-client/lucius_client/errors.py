@@ -40,6 +40,34 @@ class WaitTimeout(LuciusError):
         super().__init__(f"job {job.jobId} is still {job.status}")
 
 
+class NoResult(LuciusError):
+    """The job has not ended, or did not succeed."""
+
+    def __init__(self, job: Job, text: str) -> None:
+        super().__init__(text)
+        self.job = job
+
+
+class ResultUnreadable(LuciusError):
+    """The result is where this package cannot read it, or too large to be kept in memory."""
+
+    def __init__(self, uri: str, text: str) -> None:
+        super().__init__(text)
+        self.uri = uri
+
+
+class ResultGone(ResultUnreadable):
+    """Nothing is at the job's `final_output` any more."""
+
+
+class ResultForbidden(ResultUnreadable):
+    """The caller's credential may not read the result, or there is none."""
+
+
+class StoreUnreachable(Unreachable):
+    """The store of a result does not respond."""
+
+
 class Refused(LuciusError):
     """The API responded with a problem (RFC 9457)."""
 

@@ -909,6 +909,12 @@ class Job(Message):
     ]
     error_message: str | None
     final_output: Annotated[Reference | None, Field(description="Where the result is, once it SUCCEEDED.")]
+    final_output_expires_at: Annotated[
+        AwareDatetime | None,
+        Field(
+            description="From when on it may be gone, since its service left it in the workspace; null: the caller's place keeps it."
+        ),
+    ]
     deadline_at: Annotated[AwareDatetime | None, Field(description="The job's total time limit; null: it has none.")]
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None

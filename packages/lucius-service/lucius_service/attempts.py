@@ -1,13 +1,12 @@
-"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats, the stored RESULT."""
+"""One attempt from its ACK to its RESULT: the bounded queue, the heartbeats, the limits."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,24 +15,53 @@ from opentelemetry.trace import Span
 
 from lucius_service import replies, tracing
 from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
-from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
+from lucius_service.errors import CANCELLED, LIMIT_EXCEEDED, SERVICE_FAULT, FailedFinal, FailedRetry, StepFailed
 from lucius_service.log_lines import attempt_ids
-from lucius_service.replies import ReplyPublisher
-from lucius_service.step import Step, Task
+from lucius_service.replies import ReplySender
+from lucius_service.results import ResultStore, check_places, publish_result
+from lucius_service.work import Work, Worker
 from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 
+#: for work to stop by itself once `cancelled` is set
+STOP_GRACE_S = 2.0
+#: steps whose newest attempt is remembered, so that an older one is not worked on
+MAX_REMEMBERED = 10_000
+MAX_LOG_LINE = 2000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What work may take."""
+
+    #: attempts that may wait for a worker
+    queue_size: int
+    #: attempts worked on at once
+    workers: int
+    #: seconds between heartbeats
+    heartbeat_s: float
+    #: longest work, in seconds
+    attempt_max_s: float
+    #: longest silence of the work, in seconds; None: any
+    silent_s: float | None
+
 
 @dataclass(eq=False)
 class Attempt:
-    """One attempt in flight in this process."""
+    """One attempt in flight in this process; the `Watch` of its work."""
 
     directive: Directive
     #: set once the RESULT is published, or the attempt is abandoned; its messages are settled after that, never before
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     #: the shutdown came before the work began; its messages are abandoned, so that another process receives them
     abandoned: bool = False
+    #: why the work need not go on; None: it goes on
+    stopped: StepFailed | None = None
+    #: set with `stopped`
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    #: a newer attempt of its step has come: no reply of this one could count
+    superseded: bool = False
     #: set to end the heartbeats
     stop_heartbeats: asyncio.Event = field(default_factory=asyncio.Event)
     #: sends the heartbeats; the RESULT waits for its end, so that no heartbeat follows the RESULT
@@ -42,103 +70,132 @@ class Attempt:
     progress: float = 0.0
     #: what the work does now, for people
     note: str = "waiting"
+    #: when the work was last heard of, by `time.monotonic`
+    heard_at: float = 0.0
     #: from arrival to end; parent of the spans of the replies and of the work
     span: Span = trace.INVALID_SPAN
 
     def report(self, progress: float, note: str) -> None:
-        """Sets what the next heartbeat carries."""
         self.progress, self.note = min(max(progress, 0.0), 1.0), note
+        self.still_working()
+
+    def still_working(self) -> None:
+        self.heard_at = time.monotonic()
+
+    def log(self, line: str) -> None:
+        self.still_working()
+        log.info("%s: %s", self.directive.stepId, line[:MAX_LOG_LINE], extra=attempt_ids(self.directive))
+
+    @property
+    def cancelled(self) -> bool:
+        return self.stopped is not None
+
+    def stop(self, why: StepFailed) -> None:
+        """Ends the work soon; the first reason stands. Call it on the event loop."""
+        if self.stopped is None:
+            self.stopped = why
+            self.stopping.set()
 
 
 class Attempts:
-    """All attempts in flight in this process, and the threads that work on them."""
+    """All attempts in flight in this process."""
 
-    def __init__(
-        self,
-        step: Step,
-        publisher: ReplyPublisher,
-        workspace: Workspace,
-        *,
-        queue_size: int,
-        workers: int,
-        heartbeat_s: float,
-    ) -> None:
-        self._step = step
-        self._publisher = publisher
+    def __init__(self, worker: Worker, sender: ReplySender, workspace: Workspace, limits: Limits) -> None:
+        self._worker = worker
+        self._sender = sender
         self._workspace = workspace
         self._store = ResultStore(workspace)
-        self._queue_size = queue_size
-        self._heartbeat_s = heartbeat_s
+        self._limits = limits
         self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()
         self._in_flight: dict[str, Attempt] = {}
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=step.step_type.lower())
-        self._workers = workers
+        #: by job and step
+        self._newest: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     @property
     def is_full(self) -> bool:
         """The queue is full: receive no more. Each lane may exceed it by the one message it was waiting for."""
-        return self._waiting.qsize() >= self._queue_size
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._in_flight)
+        return self._waiting.qsize() >= self._limits.queue_size
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. A duplicate of one in flight gets that attempt."""
+        """Acknowledges the directive and queues its work. A duplicate of one in flight gets that attempt.
+
+        An attempt older than one that this process has seen of the step has ended already, without a reply.
+        """
         attempt = self._in_flight.get(directive.key)
-        if attempt is None:
-            span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
-            attempt = Attempt(directive, span=span)
-            self._in_flight[directive.key] = attempt
+        if attempt is not None:
             await self._acknowledge(attempt)
-            attempt.heartbeats = self._spawn(self._heartbeats(attempt))
-            if self._stopping:
-                await self._abandon(attempt)
-            else:
-                self._waiting.put_nowait(attempt)
+            return attempt
+        span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
+        attempt = Attempt(directive, span=span)
+        if self._is_stale(directive):
+            log.info("%s step %s: a newer attempt is known", directive.jobId, directive.stepId)
+            self._end(attempt)
+            return attempt
+        self._in_flight[directive.key] = attempt
+        await self._acknowledge(attempt)
+        attempt.heartbeats = self._spawn(self._heartbeats(attempt))
+        if self._stopping:
+            self._abandon(attempt)
         else:
-            await self._acknowledge(attempt)
+            self._waiting.put_nowait(attempt)
         return attempt
+
+    def _is_stale(self, directive: Directive) -> bool:
+        """Also ends the work on older attempts of the step."""
+        step = (directive.jobId, directive.stepId)
+        newest = self._newest.get(step, 0)
+        if directive.attempt_no < newest:
+            return True
+        self._newest[step] = directive.attempt_no
+        self._newest.move_to_end(step)
+        if len(self._newest) > MAX_REMEMBERED:
+            self._newest.popitem(last=False)
+        for other in self._in_flight.values():
+            its = other.directive
+            if (its.jobId, its.stepId) == step and its.attempt_no < directive.attempt_no:
+                other.superseded = True
+                other.stop(FailedRetry(CANCELLED, "a newer attempt of the step has begun"))
+        return False
 
     async def _acknowledge(self, attempt: Attempt) -> None:
         with trace.use_span(attempt.span):
-            await self._publisher.publish(attempt.directive.lane, replies.ack(attempt.directive))
+            sent = await replies.publish(self._sender, attempt.directive, replies.ack(attempt.directive))
+        if sent.stop is not None:
+            attempt.stop(sent.stop)
 
     def start(self) -> None:
-        """Starts the workers."""
-        for _ in range(self._workers):
+        """Starts to work."""
+        for _ in range(self._limits.workers):
             self._spawn(self._work())
 
     async def stop(self, grace_s: float) -> bool:
         """Abandons the attempts that have not begun and waits for the rest. False: one still runs after `grace_s`."""
         self._stopping = True
         while not self._waiting.empty():
-            await self._abandon(self._waiting.get_nowait())
+            self._abandon(self._waiting.get_nowait())
         waits = [asyncio.create_task(attempt.ended.wait()) for attempt in self._in_flight.values()]
         _, unfinished = await asyncio.wait(waits, timeout=grace_s) if waits else (set(), set())
         for wait in unfinished:
             wait.cancel()
-        finished = not unfinished
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._threads.shutdown(wait=finished, cancel_futures=True)
-        return finished
+        return not unfinished
 
     async def _work(self) -> None:
         while True:
             attempt = await self._waiting.get()
             directive = attempt.directive
             began = time.monotonic()
-            loop = asyncio.get_running_loop()
-            result = await loop.run_in_executor(self._threads, self._result, attempt)
+            result = await self._result(attempt)
             attempt.stop_heartbeats.set()
             if attempt.heartbeats is not None:
                 await attempt.heartbeats
-            with trace.use_span(attempt.span):
-                await self._publisher.publish(directive.lane, result)
+            if not attempt.superseded:
+                with trace.use_span(attempt.span):
+                    await replies.publish(self._sender, directive, result)
             if "error" in result:
                 tracing.mark_failed(attempt.span, result["error"]["code"])
             log.info(
@@ -153,13 +210,13 @@ class Attempts:
             )
             self._end(attempt)
 
-    def _result(self, attempt: Attempt) -> dict[str, Any]:
-        """Does the work on a worker thread and gives its RESULT; the stored RESULT where the attempt ended before."""
+    async def _result(self, attempt: Attempt) -> dict[str, Any]:
+        """The RESULT of the work; the stored RESULT where the attempt ended before."""
         directive = attempt.directive
         attempt.report(0.0, "working")
         began = time.monotonic()
         try:
-            stored = self._store.find(directive)
+            stored = await asyncio.to_thread(self._store.find, directive)
             if stored is not None:
                 log.info(
                     "%s step %s attempt %d ended before",
@@ -167,23 +224,25 @@ class Attempts:
                     extra=attempt_ids(directive),
                 )
                 return stored
-            payload = self._step.validate(directive.payload)
+            check_places(directive, self._workspace)
             with tracing.execution_span(directive, attempt.span):
-                outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
-            result = replies.succeeded(directive, outcome)
+                done = await self._limited(attempt)
+            result = replies.succeeded(directive, done)
+            replies.check_size(result)
+            result = await asyncio.to_thread(publish_result, directive, result, self._workspace)
         except StepFailed as fault:
-            result = replies.failed(directive, fault)
+            result = replies.failed(directive, attempt.stopped or fault)
         except Exception as error:
             log.exception(
                 "%s step %s attempt %d",
                 *(directive.jobId, directive.stepId, directive.attempt_no),
                 extra=attempt_ids(directive),
             )
-            what = f"the {self._step.step_type} service failed ({type(error).__name__})"
-            result = replies.failed(directive, FailedRetry(SERVICE_FAULT, what))
+            what = f"the {directive.step_type} service failed ({type(error).__name__})"
+            result = replies.failed(directive, attempt.stopped or FailedRetry(SERVICE_FAULT, what))
         result["metrics"] = result.get("metrics", {}) | {"duration_s": round(time.monotonic() - began, 3)}
         try:
-            return self._store.keep(directive, result)
+            return await asyncio.to_thread(self._store.keep, directive, result)
         except (StepFailed, ValueError) as error:
             # without the record a redelivery repeats the work, which is allowed; the RESULT is published all the same
             log.warning(
@@ -193,18 +252,58 @@ class Attempts:
             )
             return result
 
+    async def _limited(self, attempt: Attempt) -> Work:
+        """The work, until it ends or is to stop; then it has `STOP_GRACE_S` to do so. Raises what the work raises."""
+        if attempt.stopped is not None:
+            raise attempt.stopped
+        began = time.monotonic()
+        run = asyncio.create_task(self._worker.run(attempt.directive, attempt, attempt.stopping))
+        stopping = asyncio.create_task(attempt.stopping.wait())
+        try:
+            while not run.done() and attempt.stopped is None:
+                await asyncio.wait(
+                    {run, stopping}, timeout=self._check_limits(attempt, began), return_when=asyncio.FIRST_COMPLETED
+                )
+            await asyncio.wait({run}, timeout=STOP_GRACE_S)
+            if run.done():
+                return run.result()
+            assert attempt.stopped is not None
+            raise attempt.stopped
+        finally:
+            stopping.cancel()
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
+
+    def _check_limits(self, attempt: Attempt, began: float) -> float:
+        """Stops an attempt that has met a limit; else gives the seconds until it may meet one."""
+        limits, now = self._limits, time.monotonic()
+        left_s = began + limits.attempt_max_s - now
+        if left_s <= 0:
+            attempt.stop(FailedFinal(LIMIT_EXCEEDED, f"the work took longer than {limits.attempt_max_s:g} s"))
+        elif limits.silent_s is not None:
+            heard_s = attempt.heard_at + limits.silent_s - now
+            if heard_s <= 0:
+                attempt.stop(FailedFinal(LIMIT_EXCEEDED, f"nothing was heard of the work for {limits.silent_s:g} s"))
+            left_s = min(left_s, heard_s)
+        return max(left_s, 0.0)
+
     async def _heartbeats(self, attempt: Attempt) -> None:
+        """They end where the work is to stop: a lease is not held for what may never end."""
         while not attempt.stop_heartbeats.is_set():
             try:
-                await asyncio.wait_for(attempt.stop_heartbeats.wait(), self._heartbeat_s)
+                await asyncio.wait_for(attempt.stop_heartbeats.wait(), self._limits.heartbeat_s)
             except TimeoutError:
+                if attempt.stopped is not None:
+                    continue
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
                 # one try: a lost heartbeat is followed by the next
                 with trace.use_span(attempt.span):
-                    await self._publisher.try_publish(directive.lane, beat)
+                    sent = await self._sender.send(directive, beat)
+                if sent.stop is not None:
+                    attempt.stop(sent.stop)
 
-    async def _abandon(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: Attempt) -> None:
         attempt.abandoned = True
         self._end(attempt)
 
@@ -219,37 +318,3 @@ class Attempts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-class ResultStore:
-    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
-
-    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
-    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
-    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
-    """
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def find(self, directive: Directive) -> dict[str, Any] | None:
-        """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
-        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
-        try:
-            return None if stored is None else replies.with_lease(json.loads(stored), directive)
-        except (ValueError, RecursionError) as wrong:
-            log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
-            return None
-
-    def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` unless there is one already; gives the stored one.
-
-        Raises ValueError where what is stored is not the attempt's RESULT.
-        """
-        body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
-        stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
-        return replies.with_lease(json.loads(stored), directive)
-
-
-def _name(directive: Directive) -> str:
-    return f".attempt/{directive.key}.json"

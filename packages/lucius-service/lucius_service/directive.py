@@ -28,6 +28,18 @@ def _as_reference(value: Any) -> Any:
 _Reference = Annotated[Reference, BeforeValidator(_as_reference)]
 
 
+class Callbacks(BaseModel):
+    """Where replies over HTTP go, and the token of the attempt."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ack: str
+    result: str
+    heartbeat: str
+    #: a secret: for `Authorization: Bearer`
+    token: Annotated[str, Field(repr=False)]
+
+
 class Directive(BaseModel):
     """Orders one attempt of one step. Unknown fields are ignored, so that LUCIUS may add some."""
 
@@ -42,7 +54,15 @@ class Directive(BaseModel):
     lease_id: Annotated[_Id, Field(repr=False)]
     input_ref: _Reference
     workspace_ref: _Reference
+    #: the results of the steps of the group before this one, by step id
+    input_refs: dict[str, _Reference] = Field(default_factory=dict)
+    #: where the caller wants the job's result: a folder, or a blob where its last segment has a dot
     output_ref: _Reference | None = None
+    #: the step's result is the job's: it is copied to `output_ref`
+    final: bool = False
+    #: place of the step in its last parallel group, from 0; 0 where it is the only last step
+    final_index: Annotated[int, Field(ge=0, strict=True)] = 0
+    callback_urls: Callbacks | None = None
     payload: Any = None
     lane: Annotated[int, Field(ge=0, strict=True)]
     correlation_id: str | None = None

@@ -26,6 +26,11 @@ STORAGE_UNAVAILABLE = "STORAGE_UNAVAILABLE"
 MODEL_REFUSED = "MODEL_REFUSED"
 MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE"
 SERVICE_FAULT = "SERVICE_FAULT"
+#: the work met a limit of time, silence or memory
+LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+#: the job is cancelled, or its attempt is over
+CANCELLED = "CANCELLED"
+RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 
 
 class StepFailed(Exception):

@@ -1,10 +1,11 @@
-"""ACK, HEARTBEAT and RESULT: their bodies (docs/asyncapi.json) and their publisher."""
+"""ACK, HEARTBEAT and RESULT: their bodies (docs/asyncapi.json), and their way over the bus."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import uuid4
@@ -15,23 +16,44 @@ from opentelemetry.trace import Span
 
 from lucius_service import tracing
 from lucius_service.directive import Directive
-from lucius_service.errors import StepFailed
-from lucius_service.step import Outcome
+from lucius_service.errors import RESULT_TOO_LARGE, FailedFinal, StepFailed
+from lucius_service.work import Work
 
 log = logging.getLogger(__name__)
 
 #: between tries to publish a reply that must not be lost; the last pause repeats while the bus is out of reach
 PUBLISH_PAUSES_S = (0.5, 1, 2, 5, 10)
+#: Service Bus Standard carries 256 KB a message, and so much a callback; this leaves room for properties
+MAX_RESULT_BYTES = 192 * 1024
 
 
-class ReplyPublisher(Protocol):
-    """Publishes replies."""
+@dataclass(frozen=True)
+class Sent:
+    """What came of sending a reply."""
 
-    async def publish(self, lane: int, reply: dict[str, Any]) -> None:
-        """Returns once the bus has the reply; tries without end."""
+    #: the other side has it, or will never take it; False: send it again
+    done: bool
+    #: why the attempt need not go on, where the other side knows; the bus never does
+    stop: StepFailed | None = None
 
-    async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
-        """Tries once. False: the bus did not take the reply."""
+
+class ReplySender(Protocol):
+    """Sends replies, by the bus or by HTTP."""
+
+    async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
+        """Tries once."""
+
+    async def close(self) -> None:
+        """Gives the connections back."""
+
+
+async def publish(sender: ReplySender, directive: Directive, reply: dict[str, Any]) -> Sent:
+    """Sends a reply that must not be lost: tries without end."""
+    tries = 0
+    while not (sent := await sender.send(directive, reply)).done:
+        await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])
+        tries += 1
+    return sent
 
 
 def ack(directive: Directive) -> dict[str, Any]:
@@ -44,12 +66,14 @@ def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any
     return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note}
 
 
-def succeeded(directive: Directive, outcome: Outcome) -> dict[str, Any]:
+def succeeded(directive: Directive, work: Work) -> dict[str, Any]:
     """The RESULT of a step that succeeded."""
+    optional = {"artifacts": work.artifacts, "input_digests": work.input_digests, "digests": work.digests}
     return _reply("RESULT", directive) | {
         "status": "SUCCEEDED",
-        "result_ref": {"uri": outcome.result_ref},
-        "metrics": outcome.metrics,
+        "result_ref": {"uri": work.result_ref},
+        "metrics": work.metrics,
+        **{name: value for name, value in optional.items() if value},
     }
 
 
@@ -59,6 +83,14 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
         "status": fault.status,
         "error": {"code": fault.code, "message": fault.message},
     }
+
+
+def check_size(result: dict[str, Any]) -> None:
+    """Raises FailedFinal for a RESULT that the bus would never take: its metrics or artifacts are too many."""
+    size = len(_encode(result))
+    if size > MAX_RESULT_BYTES:
+        what = f"metrics and artifacts make a RESULT of {size} bytes; the limit is {MAX_RESULT_BYTES}"
+        raise FailedFinal(RESULT_TOO_LARGE, what)
 
 
 def without_lease(reply: dict[str, Any], directive: Directive) -> dict[str, Any]:
@@ -99,7 +131,7 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
     return reply
 
 
-class BusReplyPublisher:
+class BusReplySender:
     """Publishes to `{prefix}{lane}`. Opens one sender a lane on first use, since each has its own connection."""
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:
@@ -109,17 +141,12 @@ class BusReplyPublisher:
         # the SDK's sender does not support two sends at once
         self._mutexes: dict[int, asyncio.Lock] = {}
 
-    async def publish(self, lane: int, reply: dict[str, Any]) -> None:
-        tries = 0
-        while not await self.try_publish(lane, reply):
-            await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])
-            tries += 1
-
-    async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
+    async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
+        lane = directive.lane
         topic = f"{self._prefix}{lane}"
         async with self._mutexes.setdefault(lane, asyncio.Lock()):
             with tracing.publish_span(reply, topic) as (traced, span):
-                return await self._send(lane, topic, traced, span)
+                return Sent(await self._send(lane, topic, traced, span))
 
     async def _send(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
         try:
@@ -151,7 +178,7 @@ class BusReplyPublisher:
 
 def _message(reply: dict[str, Any]) -> ServiceBusMessage:
     return ServiceBusMessage(
-        json.dumps(reply, ensure_ascii=False).encode(),
+        _encode(reply),
         content_type="application/json",
         # new for each send: the topic must not drop a repeated RESULT as a duplicate
         message_id=uuid4().hex,
@@ -163,6 +190,11 @@ def _message(reply: dict[str, Any]) -> ServiceBusMessage:
             **({"traceparent": reply["traceparent"]} if "traceparent" in reply else {}),
         },
     )
+
+
+def _encode(reply: dict[str, Any]) -> bytes:
+    """Raises ValueError or TypeError for metrics that are not JSON."""
+    return json.dumps(reply, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _one_line(error: Exception) -> str:

@@ -14,15 +14,19 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
-from lucius_service.attempts import Attempts
+from lucius_service.attempts import Attempts, Limits
+from lucius_service.children import ChildWorker
 from lucius_service.errors import StepFailed
-from lucius_service.replies import BusReplyPublisher
+from lucius_service.http_replies import HttpReplySender
+from lucius_service.replies import BusReplySender, ReplySender
 from lucius_service.servicebus_consumer import LaneConsumer
 from lucius_service.settings import Settings, SettingsError
-from lucius_service.step import Step
+from lucius_service.step import Step, declared
+from lucius_service.work import ThreadWorker, Worker
 from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
@@ -53,18 +57,25 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         client, credential = _connect(settings)
     except ValueError:
         raise SettingsError("LUCIUS_SERVICEBUS_CONNECTION is not a Service Bus connection string") from None
-    await asyncio.to_thread(step.prepare)
+    works = declared(step)
+    worker: Worker = ChildWorker(settings.workers) if works.isolation == "process" else ThreadWorker(step, workspace)
+    await worker.start()
 
-    publisher = BusReplyPublisher(client, settings.reply_prefix)
-    attempts = Attempts(
-        step,
-        publisher,
-        workspace,
+    sender: ReplySender = BusReplySender(client, settings.reply_prefix)
+    if settings.replies == "http":
+        sender = HttpReplySender(aiohttp.ClientSession(), sender)
+    limits = Limits(
         queue_size=settings.queue_size,
         workers=settings.workers,
         heartbeat_s=settings.heartbeat_s,
+        attempt_max_s=settings.attempt_max_s,
+        silent_s=works.silent_s,
     )
-    lanes = [LaneConsumer(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
+    attempts = Attempts(worker, sender, workspace, limits)
+    lanes = [
+        LaneConsumer(client, lane, works.subscription, step.step_type, settings.lanes, attempts)
+        for lane in settings.listen
+    ]
 
     async def checks() -> dict[str, bool]:
         try:
@@ -96,14 +107,15 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         for loop in open_loops:
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
-        await publisher.close()
+        await worker.close()
+        await sender.close()
         await client.close()
         if credential is not None:
             await credential.close()
         workspace.close()
     if not finished:
         log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
-        os._exit(0)  # a thread at work cannot be stopped in any other way
+        os._exit(0)  # a thread at work would keep the process from ending in order
     return 0
 
 

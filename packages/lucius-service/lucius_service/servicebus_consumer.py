@@ -40,9 +40,18 @@ class _HeldMessage:
 class LaneConsumer:
     """Receives the directives of one lane and settles their messages."""
 
-    def __init__(self, client: ServiceBusClient, lane: int, step_type: str, lanes: int, attempts: Attempts) -> None:
+    def __init__(
+        self,
+        client: ServiceBusClient,
+        lane: int,
+        subscription: str,
+        step_type: str,
+        lanes: int,
+        attempts: Attempts,
+    ) -> None:
         self._client = client
         self._topic = f"{DIRECTIVE_TOPIC_PREFIX}{lane}"
+        self._subscription = subscription
         self._step_type = step_type
         self._lanes = lanes
         self._attempts = attempts
@@ -56,7 +65,7 @@ class LaneConsumer:
         while not stopping.is_set() or self._held:
             try:
                 async with self._client.get_subscription_receiver(
-                    self._topic, self._step_type.lower(), client_identifier=f"{self._step_type.lower()}:{self._topic}"
+                    self._topic, self._subscription, client_identifier=f"{self._subscription}:{self._topic}"
                 ) as receiver:
                     self.open.set()
                     failures = 0

@@ -36,6 +36,12 @@ class Settings:
     workers: int = 1
     #: seconds between heartbeats of an attempt that waits or is worked on
     heartbeat_s: float = 30.0
+    #: the longest that work on an attempt takes, in seconds: the app's own limit, after which no RESULT counts
+    attempt_max_s: float = 14_400.0
+    #: memory of each child process of a step with `isolation = "process"`, in MiB; 0: no limit
+    memory_mib: int = 0
+    #: `bus`, or `http`: by the directive's `callback_urls`
+    replies: str = "bus"
     #: seconds for running work to finish after SIGTERM
     grace_s: float = 20.0
     #: largest input that is read, in MiB
@@ -62,6 +68,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         queue_size=whole_number(environ, "LUCIUS_SERVICE_QUEUE_SIZE", Settings.queue_size, 1, 10_000),
         workers=whole_number(environ, "LUCIUS_SERVICE_WORKERS", Settings.workers, 1, 64),
         heartbeat_s=_seconds(environ, "LUCIUS_SERVICE_HEARTBEAT_SECONDS", Settings.heartbeat_s),
+        attempt_max_s=_seconds(environ, "LUCIUS_ATTEMPT_MAX_SECONDS", Settings.attempt_max_s),
+        memory_mib=whole_number(environ, "LUCIUS_SERVICE_MEMORY_MIB", Settings.memory_mib, 0, 2**20),
+        replies=_one_of(environ, "LUCIUS_SERVICE_REPLIES", ("bus", "http")),
         grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
         max_input_mib=whole_number(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
         health_port=whole_number(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),

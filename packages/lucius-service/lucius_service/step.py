@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from lucius_service.directive import Directive
-from lucius_service.errors import PAYLOAD_INVALID, FailedFinal
+from lucius_service.errors import PAYLOAD_INVALID, REF_UNSUPPORTED, FailedFinal
 from lucius_service.workspace_io import Document, Workspace
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
+class Watch(Protocol):
+    """What the kit hears of work in progress, and what the work can ask it. Any thread may call it."""
+
+    def report(self, progress: float, note: str) -> None: ...
+
+    def still_working(self) -> None: ...
+
+    def log(self, line: str) -> None: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+
 @dataclass(frozen=True)
+class Artifact:
+    """A blob that people may want besides the result, as RESULT lists it."""
+
+    name: str
+    uri: str
+    media_type: str
+    #: in bytes
+    size: int
+    #: hex
+    sha256: str
+
+
+@dataclass
 class Task:
     """One attempt to work on."""
 
@@ -23,16 +49,63 @@ class Task:
     #: the payload as `Step.validate` returned it
     payload: Any
     workspace: Workspace
-    #: call it with the progress (0 to 1) and a note for people; the next heartbeat carries both
-    report: Callable[[float, str], None]
+    watch: Watch
+    #: those written so far, for the RESULT
+    artifacts: list[Artifact] = field(default_factory=list)
+    #: `sha256:{hex}` of each input that was read, by `input_ref` or the step whose result it is
+    input_digests: dict[str, str] = field(default_factory=dict)
+    #: `sha256:{hex}` of each blob that was written, by its uri
+    written: dict[str, str] = field(default_factory=dict)
 
-    def read_input(self) -> Document:
-        """Reads the blob at `input_ref`. Raises StepFailed."""
-        return self.workspace.read(self.directive.input_ref.uri)
+    def report(self, progress: float, note: str) -> None:
+        """Sets the progress (0 to 1) and a note for people; the next heartbeat carries both."""
+        self.watch.report(progress, note)
+
+    def still_working(self) -> None:
+        """Shows that the work goes on where there is no progress to report (`Step.silent_s`)."""
+        self.watch.still_working()
+
+    def log(self, line: str) -> None:
+        """Writes a line to the service's log, with the ids of the attempt."""
+        self.watch.log(line)
+
+    @property
+    def cancelled(self) -> bool:
+        """The work need not go on: its job is cancelled, its lease is lost, or it met a limit. Return or raise soon."""
+        return self.watch.cancelled
+
+    def read_input(self, step_id: str | None = None) -> Document:
+        """Reads the blob at `input_ref`, or the result of a step of the group before. Raises StepFailed."""
+        if step_id is None:
+            uri = self.directive.input_ref.uri
+        elif (reference := self.directive.input_refs.get(step_id)) is not None:
+            uri = reference.uri
+        else:
+            raise FailedFinal(REF_UNSUPPORTED, f"the directive has no input of the step {step_id}")
+        self.workspace.check_reference(uri, self.directive.workspace_ref.uri)
+        document = self.workspace.read(uri)
+        self.input_digests[step_id or "input_ref"] = _digest(document.data)
+        return document
 
     def write(self, name: str, data: bytes, content_type: str) -> str:
-        """Writes an artefact under `workspace_ref` and returns its uri. Raises StepFailed."""
-        return self.workspace.write(self.directive.workspace_ref.uri, name, data, content_type)
+        """Writes a blob under `workspace_ref` and returns its uri. Raises StepFailed."""
+        uri = self.workspace.write(self.directive.workspace_ref.uri, name, data, content_type)
+        self.written[uri] = _digest(data)
+        return uri
+
+    def artifact(self, name: str, data: bytes, media_type: str = "application/octet-stream") -> str:
+        """Writes `artifacts/{name}` under `workspace_ref`, which RESULT lists, and returns its uri. Raises StepFailed.
+
+        A name written again replaces the one before.
+        """
+        uri = self.write(f"artifacts/{name}", data, media_type)
+        self.artifacts = [each for each in self.artifacts if each.name != name]
+        self.artifacts.append(Artifact(name, uri, media_type, len(data), self.written[uri].removeprefix("sha256:")))
+        return uri
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -46,19 +119,46 @@ class Outcome:
 
 
 class Step(Protocol):
-    """One kind of work. `execute` runs on worker threads, so it may compute and block."""
+    """One kind of work.
 
-    #: the step type of protocols and directives, in upper case; the subscription has the same name in lower case
+    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s` and `subscription`.
+    """
+
+    #: the step type of protocols and directives, in upper case
     step_type: str
 
     def prepare(self) -> None:
-        """Loads models. Called once, before the service is ready."""
+        """Loads models. Called once in each process that works, before the service is ready."""
 
     def validate(self, payload: Any) -> Any:
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""
 
     def execute(self, task: Task) -> Outcome:
-        """Does the work. Raises FailedFinal or FailedRetry."""
+        """Does the work, on a thread of its own, so it may compute and block. Raises FailedFinal or FailedRetry."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a step's class declares of its work."""
+
+    #: `process`: the work runs in a child process, which is killed where it does not stop at a limit. `thread`: in the
+    #: service's own process; work that does not stop is left behind and its thread goes on until the process ends
+    isolation: Literal["thread", "process"] = "thread"
+    #: seconds without `report`, `log` or `still_working` after which the work is taken for hung; None: never
+    silent_s: float | None = None
+    #: the service's name in the topology of the bus; "": the step type in lower case
+    subscription: str = ""
+
+
+def declared(step: Step) -> Declared:
+    """Raises ValueError where an attribute has a value that it cannot have."""
+    isolation = getattr(step, "isolation", Declared.isolation)
+    silent_s = getattr(step, "silent_s", Declared.silent_s)
+    if isolation not in ("thread", "process"):
+        raise ValueError(f"isolation is {isolation!r}; it must be 'thread' or 'process'")
+    if silent_s is not None and not (isinstance(silent_s, int | float) and silent_s > 0):
+        raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
+    return Declared(isolation, silent_s, getattr(step, "subscription", "") or step.step_type.lower())
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -105,6 +105,23 @@ def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[st
         carrier: dict[str, str] = {}
         _propagator.inject(carrier)
         yield {**reply, **carrier}, span
+
+
+def current() -> str | None:
+    """The `traceparent` of the current span, for a child process; None without one."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier)
+    return carrier.get("traceparent")
+
+
+@contextmanager
+def adopted(traceparent: str | None) -> Iterator[None]:
+    """Spans in this context are children of the span that `current` gave in another process."""
+    token = context.attach(_propagator.extract({} if traceparent is None else {"traceparent": traceparent}, Context()))
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 def mark_failed(span: Span, code: str) -> None:

@@ -1,7 +1,8 @@
-"""Reads inputs and writes artefacts, as blobs. Synchronous, for worker threads."""
+"""Reads inputs, writes artefacts and copies results, as blobs. Synchronous, for worker threads."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lucius_service.errors import (
     INPUT_NOT_FOUND,
     INPUT_TOO_LARGE,
     REF_UNSUPPORTED,
+    SERVICE_FAULT,
     STORAGE_DENIED,
     STORAGE_UNAVAILABLE,
     FailedFinal,
@@ -97,6 +99,31 @@ class Workspace:
             return self.read(uri).data
         return data
 
+    def copy(self, source_uri: str, target_uri: str) -> str:
+        """Copies a blob of any size with its content type; returns `sha256:{hex}` of its content.
+
+        The target is replaced as a whole: a reader sees what was there before, or all of the copy. Storage checks each
+        part by its MD5. Raises StepFailed.
+        """
+        source, target = self._blob(source_uri), self._blob(target_uri)
+        with _storage_faults():
+            try:
+                return _copied(source, target)
+            except ResourceNotFoundError:
+                self._make_container(target)
+                return _copied(source, target)
+
+    def check_reference(self, uri: str, workspace_uri: str) -> None:
+        """Raises FailedFinal where no blob under `uri` may be used for the attempt that works in `workspace_uri`.
+
+        That is a blob of another account, and one in the workspace of another tenant: the folder of a tenant is the
+        first three segments of its attempts' `workspace_ref`, container, system and tenant.
+        """
+        own = self._path(workspace_uri).split("/")[:3]
+        path = self._path(uri).split("/")
+        if len(own) == 3 and path[0] == own[0] and path[:3] != own:
+            raise FailedFinal(REF_UNSUPPORTED, f"the reference leads into another tenant's workspace: {uri[:300]}")
+
     def find(self, base_uri: str, name: str) -> bytes | None:
         """The content of `name` under `base_uri`; None where it does not exist."""
         try:
@@ -126,14 +153,24 @@ class Workspace:
             try:
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
             except ResourceNotFoundError:
-                # the first writer creates the container
-                container = self._service.get_container_client(blob.container_name)
-                with suppress(ResourceExistsError):
-                    container.create_container()
+                self._make_container(blob)
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
 
+    def _make_container(self, blob: BlobClient) -> None:
+        """The first writer creates the container; a service without that right writes into one that is there."""
+        container = self._service.get_container_client(blob.container_name)
+        with suppress(ResourceExistsError):
+            container.create_container()
+
     def _blob(self, uri: str) -> BlobClient:
-        """Refuses other accounts: a caller's uri must not send this service's credential to another host."""
+        container, _, name = self._path(uri).partition("/")
+        if not name:
+            raise FailedFinal(REF_UNSUPPORTED, f"the reference does not name a blob: {uri[:300]}")
+        return self._service.get_blob_client(container, name)
+
+    def _path(self, uri: str) -> str:
+        """`container/name`, decoded. Refuses other accounts: a caller's uri must not send this service's credential
+        to another host."""
         try:
             parts = urlsplit(uri)
         except ValueError:
@@ -143,10 +180,33 @@ class Workspace:
         if not same or not parts.path.startswith(root_path) or parts.query or parts.fragment:
             where = f"{self._root.scheme}://{self._root.netloc}{root_path}"
             raise FailedFinal(REF_UNSUPPORTED, f"only blobs under {where} can be used, without a query: {uri[:300]}")
-        container, _, name = unquote(parts.path[len(root_path) :]).partition("/")
-        if not container or not name or any(part in (".", "..") for part in (container, *name.split("/"))):
+        path = unquote(parts.path[len(root_path) :])
+        if not path.partition("/")[0] or any(part in (".", "..") for part in path.split("/")):
             raise FailedFinal(REF_UNSUPPORTED, f"the reference does not name a blob: {uri[:300]}")
-        return self._service.get_blob_client(container, name)
+        return path
+
+
+def _copied(source: BlobClient, target: BlobClient) -> str:
+    """Raises ResourceNotFoundError where the container of `target` is missing."""
+    try:
+        download = source.download_blob(max_concurrency=1)
+    except ResourceNotFoundError:
+        raise FailedRetry(SERVICE_FAULT, f"the step left no blob at {source.url}") from None
+    digest = hashlib.sha256()
+
+    def chunks() -> Iterator[bytes]:
+        for chunk in download.chunks():
+            digest.update(chunk)
+            yield chunk
+
+    target.upload_blob(
+        chunks(),
+        length=download.size,
+        overwrite=True,
+        validate_content=True,
+        content_settings=ContentSettings(content_type=download.properties.content_settings.content_type),
+    )
+    return f"sha256:{digest.hexdigest()}"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
 from servicebus_emulator import cbs
@@ -39,6 +40,7 @@ from servicebus_emulator.broker.errors import (
     NotImplementedHere,
     Unauthorized,
 )
+from servicebus_emulator.broker.fault_desk import Verdict
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.timers import Timer
 from servicebus_emulator.management_node import ManagementNode
@@ -61,6 +63,11 @@ def entity_path(address: str) -> str:
     if "://" in address:
         address = urlsplit(address).path
     return unquote(address).strip("/")
+
+
+def _settle_late(event: MessageReceived, outcome: Body) -> None:
+    if not event.link.closed:
+        event.link.settle(event.delivery_id, outcome)
 
 
 @dataclass(eq=False, slots=True)
@@ -99,6 +106,8 @@ class Gateway:
         self.connection = connection
         self._max_message_bytes = max_message_bytes
         self._paused = self._was_behind = False
+        #: Drops the connection, as a fault.
+        self.on_disconnect: Callable[[], None] = connection.lost
         self._tokens = tokens
         self._expiry: Timer | None = None
         self._senders: dict[IncomingLink, Destination] = {}
@@ -301,6 +310,7 @@ class Gateway:
     # Incoming messages
 
     def _receive(self, event: MessageReceived) -> None:
+        slow_ms, disconnects = 0, False
         try:
             if event.oversized:
                 raise MessageTooLarge(
@@ -312,23 +322,30 @@ class Gateway:
             if request_link is not None:
                 self._request(event.link, request_link, event.payload)
             elif (destination := self._senders.get(event.link)) is not None:
-                self._enqueue(destination, event)
+                for verdict in self._enqueue(destination, event):
+                    slow_ms = max(slow_ms, verdict.faults.get("slow", 0))
+                    disconnects = disconnects or "disconnect" in verdict
             outcome: Body = Accepted()
         except (BusError, AmqpError) as error:
             log.warning("message refused link=%s condition=%s reason=%s", event.link.name, error.condition, error)
             outcome = Rejected(Error(error.condition, str(error)))
-        if not event.settled:
+        if disconnects:
+            self.on_disconnect()
+        elif not event.settled and slow_ms:
+            due_ms = self._broker.clock.now_ms() + slow_ms
+            self._broker.timers.at(due_ms, partial(_settle_late, event, outcome))
+        elif not event.settled:
             event.link.settle(event.delivery_id, outcome)
 
-    def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
+    def _enqueue(self, destination: Destination, event: MessageReceived) -> list[Verdict]:
+        """Returns the faults that struck the messages."""
         if event.message_format == BATCH_FORMAT:
             # All messages are checked before the first is enqueued: a batch is accepted or refused as a whole.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
             destination.entity.check(*contents)
         else:
             contents = [AmqpMessage.parse(event.payload)]
-        for content in contents:
-            destination.send(content)
+        return [destination.send(content) for content in contents]
 
     def _request(self, link: IncomingLink, request_link: RequestLink, payload: bytes) -> None:
         request = Request.parse(payload)

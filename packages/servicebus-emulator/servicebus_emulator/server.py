@@ -220,6 +220,7 @@ class Client(asyncio.Protocol):
         self.connection = Connection(CONTAINER_ID, tokens.authenticate)
         self.connection.on_output = self._on_output
         self.gateway = Gateway(server.broker, self.connection, tokens, server.options.max_message_bytes)
+        self.gateway.on_disconnect = self.abort
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -31,11 +31,19 @@ _SCHEMA = {"PartitionKey": "schema", "RowKey": "schema"}
 class TablesAccount:
     """Tables that are created on first use, once the store's version is known (R44)."""
 
-    def __init__(self, service: TableServiceClient, version_table: str, direct: DirectAccount | None = None) -> None:
+    def __init__(
+        self,
+        service: TableServiceClient,
+        version_table: str,
+        direct: DirectAccount | None = None,
+        *,
+        other_tables: Sequence[str] = (),
+    ) -> None:
         """`direct` takes the rows' calls from the SDK, which creates the tables in any case."""
         self._service = service
         self._direct = direct
         self._version_table = version_table
+        self._other_tables = other_tables
         self._is_checked = False
         self._ready: dict[str, Table] = {}
         self._creating = asyncio.Lock()
@@ -48,10 +56,12 @@ class TablesAccount:
         endpoint: str | None,
         credential: AsyncTokenCredential | None,
         version_table: str,
+        other_tables: Sequence[str] = (),
         limits: StoreLimits = STORE,
         transport: str = "direct",
     ) -> TablesAccount:
-        """`version_table` is the tenants' table, which has the row of the store's version.
+        """`version_table` is the tenants' table, which has the row of the store's version; `other_tables` have rows of
+        that version, so that a store is new only where these are empty too.
 
         `transport` is `direct` or `sdk`. Raises ValueError: `direct` takes an account's key or a credential, no
         signed URL.
@@ -63,7 +73,7 @@ class TablesAccount:
         else:
             raise ValueError("needs a connection string, or an endpoint and a credential")
         direct = DirectAccount(service.url, service.credential, limits) if transport == "direct" else None
-        return cls(service, version_table, direct)
+        return cls(service, version_table, direct, other_tables=other_tables)
 
     async def table(self, name: str) -> Table:
         """Raises LedgerUnavailable, OtherStoreVersion."""
@@ -72,7 +82,7 @@ class TablesAccount:
         async with self._creating:
             try:
                 if not self._is_checked:
-                    await _check_version(await self._created(self._version_table))
+                    await self._check_version()
                     self._is_checked = True
                 if name not in self._ready:
                     self._ready[name] = await self._created(name)
@@ -80,6 +90,21 @@ class TablesAccount:
                 # a table that Azure still deletes can be neither made nor read
                 raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
+
+    async def _check_version(self) -> None:
+        """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
+        table = await self._created(self._version_table)
+        row = await _version_row(table)
+        if row is None:
+            others = [await self._created(name) for name in self._other_tables]
+            if all([await _is_empty(each) for each in (table, *others)]):
+                with contextlib.suppress(AlreadyExists):
+                    await transact(table, [("create", {**_SCHEMA, "version": STORE_VERSION})])
+            # another process may have begun the store meanwhile: it writes its version first
+            row = await _version_row(table)
+        found = row["version"] if row is not None else _BEFORE_VERSIONS
+        if found != STORE_VERSION:
+            raise OtherStoreVersion(found, STORE_VERSION)
 
     async def _created(self, name: str) -> Table:
         async with translate_errors():
@@ -90,20 +115,6 @@ class TablesAccount:
         await self._service.close()
         if self._direct is not None:
             await self._direct.close()
-
-
-async def _check_version(table: Table) -> None:
-    """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
-    row = await _version_row(table)
-    if row is None:
-        if await _is_empty(table):
-            with contextlib.suppress(AlreadyExists):
-                await transact(table, [("create", {**_SCHEMA, "version": STORE_VERSION})])
-        # another process may have begun the store meanwhile: it writes its version first
-        row = await _version_row(table)
-    found = row["version"] if row is not None else _BEFORE_VERSIONS
-    if found != STORE_VERSION:
-        raise OtherStoreVersion(found, STORE_VERSION)
 
 
 async def _is_empty(table: Table) -> bool:

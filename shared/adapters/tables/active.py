@@ -5,6 +5,7 @@ DUE has the columns of ACTIVE that a look needs and that do not change between t
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.keys import active_row, due_row
 from shared.core.job import Job
-from shared.ports.index import FIRST_CHECK, ActiveRow
+from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 
 Operation = tuple[Any, ...]
 
@@ -50,9 +51,9 @@ def deletes(partition: str, job_id: str, check_at: datetime) -> list[Operation]:
     return [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
 
 
-def moves(partition: str, active: ActiveRow, check_at: datetime, looks: int, look_no: int) -> list[Operation]:
+def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
     """ACTIVE's `check_at` changed and DUE where it is then; the transaction fails where DUE stands elsewhere by now."""
-    changed = {"check_at": check_at, "looks": looks, "look_no": look_no}
+    changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)
     due = {
         "PartitionKey": partition,
@@ -81,8 +82,7 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         created_at=instant_of(entity["created_at"]),
         check_at=instant_of(entity["check_at"]),
         gated=bool(entity["gated"]),
-        looks=int(entity.get("looks", 0)),
-        look_no=int(entity.get("look_no", 0)),
+        looks={step: (look_no, count) for step, (look_no, count) in json.loads(entity.get("looks", "{}")).items()},
         request_type=entity.get("request_type", ""),
         mode=entity.get("mode", ""),
         status=entity.get("status", ""),

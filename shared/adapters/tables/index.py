@@ -38,6 +38,7 @@ from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, GateFull
 from shared.ports.index import (
     FIRST_CLEARING,
+    NO_LOOKS,
     ActiveRow,
     AwakeTenant,
     Claim,
@@ -45,6 +46,7 @@ from shared.ports.index import (
     EndedRow,
     Guard,
     ListRow,
+    Looks,
     SweepPosition,
 )
 
@@ -299,10 +301,8 @@ class TablesIndex:
         async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
-        operations = moves(encode_key(active.tenant), active, check_at, looks, look_no)
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
+        operations = moves(encode_key(active.tenant), active, check_at, looks)
         # Race sweeps: gone, or moved by another one
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)

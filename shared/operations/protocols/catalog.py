@@ -11,6 +11,10 @@ from shared import telemetry
 from shared.errors import Transient
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from shared.ports.environment import Clock, ConfigurationStore
+from shared.time_limits import time_limit
+
+#: of the reads of one refresh together (R43): the first request of a process, or reply, waits for them
+_CHECK_S = 10.0
 
 
 class Catalog:
@@ -69,16 +73,17 @@ class Catalog:
 
     async def _check(self, store: ConfigurationStore) -> None:
         try:
-            version = await store.version()
-            if self.read_at is None or version is None or version != self._version:
-                values = await store.read()
-                before, self.current = (
-                    self.current,
-                    apply_overrides(values, self.current, self._schemas, self._services),
-                )
-                self._version, self.read_at = version, self._clock.now()
-                if self.current.problems != before.problems:
-                    telemetry.warn("CONFIGURATION_READ", problems=self.current.problems)
+            async with time_limit(_CHECK_S):
+                version = await store.version()
+                if self.read_at is None or version is None or version != self._version:
+                    values = await store.read()
+                    before, self.current = (
+                        self.current,
+                        apply_overrides(values, self.current, self._schemas, self._services),
+                    )
+                    self._version, self.read_at = version, self._clock.now()
+                    if self.current.problems != before.problems:
+                        telemetry.warn("CONFIGURATION_READ", problems=self.current.problems)
             self.fault = None
         except Transient as away:
             if self.fault is None:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.core import durable_names
 from shared.core.durable_names import restarts
 from shared.core.history import Origin
 from shared.core.job import Job, Record, Step
-from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
+from shared.core.occurrences import OrchestrationEnded, Repaired, TimePassed
 from shared.core.plan import tombstone
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import Shown
-from shared.errors import AlreadyExists, BusUnavailable, DataLost, InstanceEnded, InstanceNotFound, UnknownStatus
+from shared.errors import (
+    AlreadyExists,
+    BusUnavailable,
+    DataLost,
+    InstanceEnded,
+    InstanceNotFound,
+    OrchestrationUnavailable,
+    UnknownStatus,
+)
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
 from shared.operations.redrive_job import mark_redriven
@@ -28,7 +35,7 @@ from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.transition import transition
 from shared.ports.durable import Instance, InstanceState, Orchestrations
-from shared.ports.index import ActiveRow
+from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored
 
 #: a creation without rows is withdrawn after this
@@ -45,14 +52,6 @@ REPAIR_INTERVAL = timedelta(minutes=5)
 MAX_SILENT_LOOKS = 3
 #: between two looks at a job of which a part is lost, in case that it is restored
 UNREADABLE_INTERVAL = timedelta(hours=1)
-
-
-@dataclass(frozen=True)
-class Looks:
-    """Looks in a row that an orchestration did not hear, and the number that it waited for meanwhile."""
-
-    count: int = 0
-    look_no: int = 0
 
 
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
@@ -89,7 +88,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             )
         return
     instance = await orchestrations.look_up(job.instance_id)
-    next_check, looks = now + REPAIR_INTERVAL, Looks()
+    next_check, looks = now + REPAIR_INTERVAL, NO_LOOKS
     if instance.state is InstanceState.NOT_FOUND:
         report.add_action(job.job_id, SweepAction.START)
         if not report.dry_run:
@@ -101,14 +100,18 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         report.add_action(job.job_id, SweepAction.RESTART)
         if not report.dry_run:
             await _restart(context, orchestrations, stored)
-    elif job.status is not JobStatus.PAUSED:
-        deadlines = [(step, _deadline(step, job)) for step in stored.record.open_steps]
+    elif job.status is not JobStatus.PAUSED and not await _end_by_time(context, orchestrations, stored, report):
+        deadlines = [(step, _deadline(step, job)) for step in stored.record.open_steps if _owes(step, job)]
         if overdue := [step for step, deadline in deadlines if deadline + GRACE <= now]:
-            looks = await _nudge(context, orchestrations, stored, instance, overdue, active, report)
-        elif deadlines:
-            next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + RECHECK_AFTER)
+            looks = await _catch_up(context, orchestrations, stored, instance, overdue, active, report)
+        else:
+            # a look that is not heard has a number, which tells at the next one that is due
+            looks = active.looks
+            ends = [each for _, each in deadlines]
+            ends += [cap for step in stored.record.open_steps if (cap := stored.record.cap_of(step)) is not None]
+            next_check = max(min(ends, default=now) + GRACE, now + RECHECK_AFTER)
     if not report.dry_run:
-        await context.index.reschedule_check(active, next_check, looks=looks.count, look_no=looks.look_no)
+        await context.index.reschedule_check(active, next_check, looks=looks)
 
 
 async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, now: datetime) -> None:
@@ -147,12 +150,34 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
     if not after.job.status.terminal:
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
     if silent:
-        # fenced off already: it does no harm, and an engine that comes back need not run it
-        for instance_id in sorted({old, *(record.instance_of(step) for step in record.steps)}):
-            await orchestrations.terminate(instance_id, f"replaced by {after.job.instance_id}")
+        # fenced off already: it does no harm, and what is not terminated now is when the ended job is cleared
+        with contextlib.suppress(OrchestrationUnavailable):
+            for instance_id in sorted({old, *(record.instance_of(step) for step in record.steps)}):
+                await orchestrations.terminate(instance_id, f"replaced by {after.job.instance_id}")
 
 
-async def _nudge(
+async def _end_by_time(context: Context, orchestrations: Orchestrations, stored: Stored, report: SweepReport) -> bool:
+    """Whether the total time of a step or of the job was over, and has ended it, whoever hears of it (R10)."""
+    for step in stored.record.open_steps:
+        cap = stored.record.cap_of(step)
+        if cap is None or cap + GRACE > context.clock.now() or _may_have_died(step, stored.record.job, report):
+            continue
+        report.add_action(stored.record.job.job_id, SweepAction.END)
+        if report.dry_run:
+            return True
+        origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
+        passed = await transition(context, stored, TimePassed(step.step_id), origin, orchestrations=orchestrations)
+        if passed.outcome.transitioned or passed.repeated:
+            return True
+    return False
+
+
+def _may_have_died(step: Step, job: Job, report: SweepReport) -> bool:
+    """Whether a RESULT of the attempt in flight may lie among the dead letters of its lane, which were not drained."""
+    return step.status.in_flight and (step.lane in report.undrained or job.job_id in report.unheard)
+
+
+async def _catch_up(
     context: Context,
     orchestrations: Orchestrations,
     stored: Stored,
@@ -166,53 +191,32 @@ async def _nudge(
     One that heard none of several looks is replaced, whatever the engine says of it (R18).
     """
     record = stored.record
-    if any([await _end_by_time(context, orchestrations, stored, step, report) for step in overdue]):
-        return Looks()
+    if any(_may_have_died(step, record.job, report) for step in overdue):
+        raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
     waiting = [await _waiting_for(orchestrations, record, step, instance) for step in overdue]
-    look_no = sum(shown.look_no for _, shown in waiting)
-    looks = Looks(active.looks + 1 if look_no == active.look_no else 1, look_no)
-    if looks.count > silent_looks(record):
+    looks: dict[str, tuple[int, int]] = {}
+    for step, (_, shown) in zip(overdue, waiting, strict=True):
+        look_no, count = active.looks.get(step.step_id, (0, 0))
+        looks[step.step_id] = (shown.look_no, count + 1 if look_no == shown.look_no else 1)
+    if any(count > silent_looks(record) for _, count in looks.values()):
         report.add_action(record.job.job_id, SweepAction.REPLACE)
         if not report.dry_run:
             await _restart(context, orchestrations, stored, silent=True)
-        return Looks()
+        return NO_LOOKS
     for step, (instance_id, shown) in zip(overdue, waiting, strict=True):
         report.add_action(record.job.job_id, SweepAction.RAISE, durable_names.look(shown.look_no))
         if not report.dry_run:
-            await _look(context, orchestrations, record.job, step, instance_id, shown, report)
-    return looks
-
-
-async def _end_by_time(
-    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, report: SweepReport
-) -> bool:
-    """Whether the total time of the step is over instead of a new attempt: the job ends, whoever hears of it."""
-    cap = stored.record.cap_of(step)
-    if cap is None or cap > context.clock.now() or step.status.in_flight:
-        return False
-    report.add_action(stored.record.job.job_id, SweepAction.END)
-    if not report.dry_run:
-        origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
-        attempt = RecordAttempt(step.step_id, context.new_lease())
-        await transition(context, stored, attempt, origin, orchestrations=orchestrations)
-    return True
+            await _look(context, orchestrations, record.job, step, instance_id, shown)
+    return {**active.looks, **looks}
 
 
 async def _look(
-    context: Context,
-    orchestrations: Orchestrations,
-    job: Job,
-    step: Step,
-    instance_id: str,
-    shown: Shown,
-    report: SweepReport,
+    context: Context, orchestrations: Orchestrations, job: Job, step: Step, instance_id: str, shown: Shown
 ) -> None:
-    if step.status.in_flight and (step.lane in report.undrained or job.job_id in report.unheard):
-        raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
-    knows = (shown.step_id, shown.attempt_no) == (step.step_id, step.attempt_no)
-    # an attempt of which its orchestration was not told was perhaps never sent: that orchestration, or the one that
+    # an attempt that its orchestration does not wait for was perhaps never sent: that orchestration, or the one that
     # replaces it, sends it under the same name
-    if step.status is StepStatus.PROCESSING or (step.status is StepStatus.INITIATED and knows):
+    cancelling = job.status is JobStatus.CANCELLING
+    if step.status is StepStatus.PROCESSING or (step.status.in_flight and (shown.awaits(step) or cancelling)):
         await settle_step(
             context,
             orchestrations,
@@ -225,8 +229,9 @@ async def _look(
     if again is None or again.record.job.status.terminal:
         return
     event = durable_names.look(shown.look_no)
+    # one EVENT for each number, however often it is raised
     repaired = Repaired(event, before="its orchestration is behind", after=f"told to look: {event}")
-    await transition(context, again, repaired, _origin(f"{event}:{context.clock.now().isoformat()}"))
+    await transition(context, again, repaired, _origin(f"{instance_id}:{event}"), maybe_repeated=True)
     with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that
         await orchestrations.raise_event(instance_id, event, {})
 
@@ -253,6 +258,11 @@ def silent_looks(record: Record) -> int:
 
 def _origin(key: str) -> Origin:
     return Origin(cause_id=f"sweep:{key}", actor="system", source="sweeper")
+
+
+def _owes(step: Step, job: Job) -> bool:
+    """Whether a move of the step is owed at some time: where a job only waits for what is in flight, of that alone."""
+    return step.status.in_flight or job.status not in (JobStatus.PAUSING, JobStatus.CANCELLING)
 
 
 def _deadline(step: Step, job: Job) -> datetime:

@@ -149,9 +149,7 @@ class _Pass:
             if not self._dry_run:
                 with contextlib.suppress(LuciusError):
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
-                    await self._context.index.reschedule_check(
-                        active, self._context.clock.now(), looks=active.looks, look_no=active.look_no
-                    )
+                    await self._context.index.reschedule_check(active, self._context.clock.now(), looks=active.looks)
 
     async def _survey(self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None) -> Surveyed | None:
         """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""

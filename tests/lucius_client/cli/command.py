@@ -32,10 +32,12 @@ def run_program(*words: str, api: str | None = None, **environment: str) -> subp
 
 
 def run_main(
-    *words: str, api: str | None = None, cwd: Path = ROOT, **environment: str
+    *words: str, api: str | None = None, cwd: Path = ROOT, terminal: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """As `run_program`, but in this process, which is a second faster."""
-    out, err = io.StringIO(), io.StringIO()
+    """As `run_program`, but in this process, which is a second faster; `terminal`: stdout says that it is one."""
+    written, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(written, encoding="utf-8", newline="", write_through=True)
+    out.isatty = lambda: terminal  # type: ignore[method-assign]
     with (
         contextlib.chdir(cwd),
         mock.patch.dict(os.environ, _settings(api, environment)),
@@ -48,7 +50,10 @@ def run_main(
             code = 0
         except SystemExit as ended:
             code = int(ended.code or 0)
-    return subprocess.CompletedProcess(list(words), code, out.getvalue(), err.getvalue())
+    # bytes that are no UTF-8 come back by `surrogateescape`
+    return subprocess.CompletedProcess(
+        list(words), code, written.getvalue().decode("utf-8", "surrogateescape"), err.getvalue()
+    )
 
 
 def run_on(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:

@@ -50,7 +50,7 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     def shell(name: str, job_id: str = "") -> str:
         output = ""
         for line in block("cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
-            if "|" in line:
+            if "|" in line or ">" in line:
                 output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
             else:
                 completed = run_main(
@@ -70,6 +70,8 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     assert "JOB_CREATED" in looked
     assert f"proved: {job_id} SUCCEEDED" in shell("offline", job_id)
     assert '"jobId"' in shell("pipe")
+    assert '"lucius.text/1"' in shell("result", job_id)
+    assert (checkout / "result.json").stat().st_size == (checkout / "text.json").stat().st_size > 0
 
 
 def test_the_programs(stack: RunningStack, checkout: Path) -> None:

@@ -1,6 +1,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+
 from shared.adapters.protocol_files import load_schemas, load_services
 from shared.errors import ConfigurationUnavailable
 from shared.operations.protocols.catalog import Catalog
@@ -88,3 +90,19 @@ async def test_without_a_store_the_files_rule() -> None:
     known = catalog(None, StillClock())
     assert (await known.refresh()).registry.request_types == registry().request_types
     assert known.state() == {"source": "files"}
+
+
+async def test_a_store_that_hangs_holds_up_the_first_request_for_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both reads together have one limit (R43)."""
+    monkeypatch.setattr("shared.operations.protocols.catalog._CHECK_S", 0.05)
+
+    class Hanging(Store):
+        async def read(self) -> dict[str, str]:
+            await asyncio.Event().wait()
+            return {}
+
+    known = catalog(Hanging(), StillClock())
+    assert (await known.refresh()).registry.request_types == registry().request_types
+    assert known.state()["problems"] == ["no answer within 0.05 s"]

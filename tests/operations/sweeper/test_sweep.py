@@ -4,23 +4,14 @@ from typing import Any
 
 import pytest
 
-from shared.core.history import Origin
-from shared.core.job import Record
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus, StepStatus
-from shared.core.verdict import Shown, VerdictKind
+from shared.core.states import JobStatus
 from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
-from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import Instance, InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted
-
-
-async def swept(world: World, **options: Any) -> list[str]:
-    return [action.label for action in (await sweep(world.context, world.orchestrations, **options)).actions]
+from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted, swept
 
 
 async def test_a_job_in_order_is_left_alone(world: World) -> None:
@@ -116,83 +107,6 @@ async def test_a_failed_orchestration_is_restarted_five_times(world: World) -> N
     assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "ORCHESTRATION_FAILED")
 
 
-async def test_an_orchestration_that_missed_an_event_is_asked_to_look(world: World) -> None:
-    """The ledger stands after step one, the orchestration does not move: it hears the look that it waits for."""
-    job_id = await submitted(world)
-    await dispatch(world, job_id)
-    await service_sends(world, job_id, "RESULT", 1)
-    world.orchestrations.raised.clear()
-    world.orchestrations.shown[job_id] = Shown("ocr", 1, look_no=3)
-    world.clock.advance(61)
-    assert await swept(world) == ["raise look:3"]
-    assert world.orchestrations.raised == [("look:3", {})]
-    assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPAIRED"
-
-
-async def test_a_lease_that_nobody_settled_is_settled(world: World) -> None:
-    """The orchestration's timer is lost: a minute past the lease the sweeper ends the attempt."""
-    job_id = await submitted(world)
-    await dispatch(world, job_id)
-    world.clock.advance(89)
-    assert await swept(world) == []
-    world.clock.advance(62)
-    assert await swept(world) == ["raise look:1"]
-    assert (await world.job(job_id)).steps[0].status is StepStatus.FAILED_RETRY
-
-
-async def test_an_attempt_that_was_perhaps_never_sent_is_not_used_up(world: World) -> None:
-    """Killed between the record and the publish: its orchestration was never told of it, and sends it when it runs."""
-    job_id = await submitted(world)
-    await dispatch(world, job_id)
-    world.orchestrations.shown.clear()
-    for _ in range(3):
-        world.clock.advance(301)
-        assert await swept(world) == ["raise look:1"]
-        assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
-    world.clock.advance(301)
-    assert await swept(world) == ["replace"]
-    assert (await dispatch(world, job_id, instance_id=f"{job_id}.r1")).kind is VerdictKind.SENT
-    assert world.publisher.message_ids == [f"{job_id}:ocr:1"] * 2
-    assert (await world.job(job_id)).job.attempts_total == 1
-
-
-@pytest.mark.parametrize("begun", [False, True])
-async def test_an_orchestration_that_hears_nothing_is_replaced(world: World, begun: bool) -> None:
-    """Pending, Running or Suspended for ever: after three looks another takes over, and the old one is terminated."""
-    job_id = await submitted(world)
-    if begun:
-        await dispatch(world, job_id)
-        await service_sends(world, job_id, "RESULT", 1)
-    seen = []
-    while not world.orchestrations.terminated:
-        world.clock.advance(301)
-        seen += await swept(world)
-    assert seen == [*["raise look:1"] * 3, "replace"]
-    assert world.orchestrations.terminated == [job_id]
-    assert world.orchestrations.started[-1] == f"{job_id}.r1"
-    assert (await dispatch(world, job_id, instance_id=job_id)).kind is VerdictKind.END
-
-
-async def test_an_orchestration_that_hears_is_not_replaced(world: World) -> None:
-    """Late, and late again: each look is heard, so it lives."""
-    job_id = await submitted(world)
-    for look_no in range(1, 20):
-        world.orchestrations.shown[job_id] = Shown(look_no=look_no)
-        world.clock.advance(301)
-        assert await swept(world) == [f"raise look:{look_no}"]
-
-
-async def test_an_engine_that_is_away_for_ever_costs_no_job(world: World) -> None:
-    """Six days without a single episode: replacements come ever more rarely, and the job is there, as it was."""
-    job_id = await submitted(world)
-    for _ in range(6 * 24 * 12):
-        world.clock.advance(300)
-        await swept(world)
-    job = (await world.job(job_id)).job
-    assert (job.status, job.orchestration_failures) == (JobStatus.QUEUED, 0)
-    assert 10 < len(world.orchestrations.started) < 30
-
-
 async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> None:
     """One job's fault is noted; the others are looked at all the same."""
     first, second = await submitted(world), await submitted(world, doc_id="other")
@@ -225,18 +139,6 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     world.index.withdraw = withdraw  # type: ignore[method-assign]
     assert await swept(world) == ["withdraw"]
     assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
-
-
-async def test_a_job_that_was_paused_often_is_resumed_by_one_event(world: World) -> None:
-    """Only the newest parking is resumed, and an orchestration that waits at an older one hears the sweeper's look."""
-    job_id = await submitted(world)
-    for number in range(100):
-        for kind in (ControlKind.PAUSE, ControlKind.RESUME):
-            origin = Origin(cause_id=f"{kind}{number}", actor="a", source="http")
-            await control_job(world.context, world.orchestrations, job_id, kind, origin)
-    assert [name for name, _ in world.orchestrations.raised] == [f"resume:{number}" for number in range(1, 101)]
-    world.clock.advance(301)
-    assert await swept(world) == ["raise look:1"]
 
 
 async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
@@ -282,32 +184,6 @@ async def reserved(world: World, tenant_id: str, number: int) -> str:
         correlation_id=None,
     )
     return created.stored.record.job.job_id
-
-
-async def test_a_job_that_waits_before_its_group_is_asked_itself(world: World) -> None:
-    """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears the look."""
-    job_id = await submitted(world)
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
-    first, *group = stored.record.steps
-    done = replace(first, status=StepStatus.SUCCEEDED, attempt_no=1)
-    steps = (done, *(replace(step, group=0) for step in group))
-    await world.ledger.commit(stored, Record(replace(stored.record.job, attempts_total=1), steps), [])
-    heard: list[tuple[str, str]] = []
-
-    async def raise_event(instance_id: str, name: str, data: Any) -> None:
-        heard.append((instance_id, name))
-
-    world.orchestrations.raise_event = raise_event  # type: ignore[method-assign]
-    world.orchestrations.shown[job_id] = Shown("ocr", 1, look_no=2)
-    world.clock.advance(61)
-    await swept(world)
-    assert heard == [(job_id, "look:2")] * 2
-    world.orchestrations.states[f"{job_id}.s1"] = InstanceState.ALIVE
-    world.clock.advance(301)
-    heard.clear()
-    await swept(world)
-    assert sorted(heard) == [(job_id, "look:2"), (f"{job_id}.s1", "look:1")]
 
 
 async def test_a_job_of_a_later_release_is_left_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

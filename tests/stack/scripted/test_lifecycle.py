@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 
 import pytest
 from azure.data.tables import TableServiceClient
@@ -27,6 +28,8 @@ def test_a_retryable_failure_gets_a_new_attempt(stack: RunningStack, service: Sc
     service.reply(second, "RESULT")
     ended = until(stack, job_id, status_is("SUCCEEDED"))
     assert (ended["attempts_total"], ended["final_output"]["uri"]) == (2, second["workspace_ref"]["uri"] + "out.json")
+    kept = datetime.fromisoformat(ended["final_output_expires_at"]) - datetime.fromisoformat(ended["completed_at"])
+    assert (second["final"], kept) == (True, timedelta(days=30))
 
 
 def test_a_final_failure_ends_the_job(stack: RunningStack, service: ScriptedService) -> None:

@@ -76,6 +76,7 @@ ROWS = (
     Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
     Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
     Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
+    Row(errors.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),
     Row(errors.NotRedrivable("WITHDRAWN", "job job_1 never came to be"), 409, "WITHDRAWN"),
     Row(errors.IdempotencyConflict("job_1"), 409, "IDEMPOTENCY_CONFLICT", members={"jobId": "job_1"}),
     Row(

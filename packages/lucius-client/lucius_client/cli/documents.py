@@ -15,18 +15,14 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
 from lucius_client.cli.exits import DependencyUnreachable, UsageError
+from lucius_client.results import DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, RETRY
 
 SETTING = "LUCIUS_BLOB_CONNECTION"
-#: Azurite's development account, the same on every machine and public
-#: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite).
-_DEVELOPMENT_ENDPOINT = "http://127.0.0.1:10000/devstoreaccount1"
+_DEVELOPMENT_ENDPOINT = f"http://127.0.0.1:10000/{DEVELOPMENT_ACCOUNT}"
 _DEVELOPMENT = (
-    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;"
-    "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
+    f"DefaultEndpointsProtocol=http;AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};"
     f"BlobEndpoint={_DEVELOPMENT_ENDPOINT};"
 )
-#: A local store responds at once or does not run; the SDK's default waits begin at 15 s.
-_RETRY: dict[str, Any] = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
 _UPLOADS = "documents"
 _RESULTS = "results"
 
@@ -36,11 +32,9 @@ class Documents:
 
     def __init__(self, connection: str | None = None) -> None:
         """`connection` is a connection string; None: `LUCIUS_BLOB_CONNECTION`, or else Azurite on this machine."""
-        connection = connection or os.environ.get(SETTING) or _DEVELOPMENT
-        if connection.strip().rstrip(";").lower() == "usedevelopmentstorage=true":
-            connection = _DEVELOPMENT
+        connection = connection or configured() or _DEVELOPMENT
         try:
-            self._client = BlobServiceClient.from_connection_string(connection, **_RETRY)
+            self._client = BlobServiceClient.from_connection_string(connection, **RETRY)
         except ValueError as error:
             raise UsageError(f"{SETTING} is not a storage connection string: {error}") from error
         self.endpoint = self._client.url.rstrip("/")
@@ -87,6 +81,12 @@ class Documents:
     def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
         return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+
+
+def configured() -> str | None:
+    """`LUCIUS_BLOB_CONNECTION`; None where it is not set, or stands for Azurite."""
+    connection = os.environ.get(SETTING, "").strip()
+    return None if connection.rstrip(";").lower() in ("", "usedevelopmentstorage=true") else connection
 
 
 def _content(path: Path) -> bytes:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from lucius_client import BadAddress, LuciusError, NotLucius, Refused, Unauthenticated, Unreachable
+from lucius_client import (
+    BadAddress,
+    LuciusError,
+    NoResult,
+    NotLucius,
+    Refused,
+    ResultForbidden,
+    ResultGone,
+    StoreUnreachable,
+    Unauthenticated,
+    Unreachable,
+)
 
 
 class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a watched job ended FAILED_FINAL or CANCELLED, a checked file is wrong, or compared jobs differ
+    #: a job ended FAILED_FINAL or CANCELLED, a checked file is wrong, or compared jobs differ
     NOT_WELL = 1
     #: a wrong option or file
     USAGE = 2
-    #: the API responded with a problem
+    #: the API responded with a problem, there is no result yet or any more, or the store refuses the credential
     REFUSED = 3
     #: the API, the blob store or the token issuer does not respond
     UNREACHABLE = 4
@@ -53,6 +64,12 @@ def cli_error(error: LuciusError, api: str) -> CliError:
             lines = [f"the API refused ({error.status} {error.code}): {error.problem.detail}"]
             lines += [f"  {each.path}: {each.message}" for each in error.problem.errors]
             return CliError("\n".join(lines), Exit.REFUSED)
+        case NoResult() if error.job.status in ("FAILED_FINAL", "CANCELLED"):
+            return CliError(str(error), Exit.NOT_WELL)
+        case NoResult() | ResultGone() | ResultForbidden():
+            return CliError(str(error), Exit.REFUSED)
+        case StoreUnreachable():
+            return CliError(str(error), Exit.UNREACHABLE)
         case Unreachable():
             return CliError(
                 f"no API responds at {api} ({error}); --api names another, `make up` in a checkout starts one",

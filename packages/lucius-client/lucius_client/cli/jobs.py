@@ -14,6 +14,7 @@ from rich.text import Text
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.rendering import Json, job_id
+from lucius_client.cli.results import open_result, print_result, save_result
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import follow_all
 
@@ -25,7 +26,7 @@ Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 job_app = typer.Typer(
-    help="One job: show, watch, events, explain, cancel, pause, resume, redrive, receipt, audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff.",
     no_args_is_help=True,
 )
 
@@ -145,6 +146,28 @@ def audit(
 
 
 @with_session
+def result(
+    session: Session,
+    job: JobId,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing.")] = None,
+) -> None:
+    """Print the result of a job that succeeded, read with your own credential (on a laptop Azurite's).
+
+    With -o json it prints where the result is and what it is; the content goes to --out only.
+    """
+    known = session.client.job(job)
+    found = open_result(known)
+    if out is not None:
+        save_result(found, out)
+    elif session.for_people:
+        print_result(found)
+    if not session.for_people:
+        facts = {"jobId": job, "uri": found.uri, "media_type": found.media_type, "size": found.size}
+        expires = known.plain().get("final_output_expires_at")
+        session.show([facts], [], job_id, facts | {"final_output_expires_at": expires})
+
+
+@with_session
 def diff(
     session: Session,
     first: Annotated[str, typer.Argument(metavar="A", help="A job's id.")],
@@ -165,7 +188,7 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, events, explain, cancel, pause, resume, redrive, receipt, audit, diff):
+for command in (show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff):
     job_app.command()(command)
 
 
@@ -199,7 +222,7 @@ def _show(session: Session, job: Json) -> None:
     screen = rendering.console()
     for name in ("jobId", "tenant_id", "request_type", "status", "created_at", "completed_at"):
         screen.print(f"{name:<14}", rendering.field(name)(job))
-    for name in ("error_code", "error_message", "final_output", "redrive_of", "redriven_by"):
+    for name in ("error_code", "error_message", "final_output", "final_output_expires_at", "redrive_of", "redriven_by"):
         if job.get(name):
             screen.print(f"{name:<14}", rendering.field(name)(job))
     screen.print(Text())

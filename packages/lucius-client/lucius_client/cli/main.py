@@ -1,13 +1,15 @@
 """The command `lucius`: all its commands, and how it ends.
 
-It uses the HTTP API and, for the upload of documents, the blob store.
+It uses the HTTP API and, for the upload of documents and for results, the blob store.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
 import typer
@@ -27,6 +29,8 @@ from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
 
 PROGRAM = "lucius"
+#: entry points of this group are groups of commands (typer.Typer) that other packages add, by their name
+GROUP = "lucius.commands"
 #: environment variable by which the completion script of a shell calls the program
 VARIABLE = "_LUCIUS_COMPLETE"
 DEPENDENCIES: Columns = [
@@ -67,7 +71,7 @@ def health(session: Session) -> None:
 
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
-    epilog="Exit codes: 0 done, 1 a watched job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
+    epilog="Exit codes: 0 done, 1 a job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
     "4 the API, the blob store or the issuer does not respond, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
@@ -80,6 +84,30 @@ app.add_typer(job_app, name="job")
 app.add_typer(protocol_app, name="protocol")
 app.add_typer(rejected_app, name="rejected")
 app.add_typer(audit_app, name="audit")
+
+
+def add_commands(entries: Iterable[EntryPoint]) -> None:
+    """Adds the commands of other packages. One that cannot be loaded fails when it is used, and no other does."""
+    own = {group.name for group in app.registered_groups} | {each.name for each in app.registered_commands}
+    own |= {each.callback.__name__ for each in app.registered_commands if each.callback}
+    for entry in sorted(entries, key=lambda each: each.name):
+        if entry.name in own:
+            continue  # a name of this package stays its own
+        own.add(entry.name)
+        try:
+            app.add_typer(entry.load(), name=entry.name)
+        except Exception as error:  # another package may raise anything
+            app.command(entry.name, hidden=True)(_broken(f"{entry.value}: {type(error).__name__}: {error}"))
+
+
+def _broken(why: str) -> Callable[[], None]:
+    def fail() -> None:
+        raise CliError(f"this command cannot be loaded: {' '.join(why.split())}")
+
+    return fail
+
+
+add_commands(entry_points(group=GROUP))
 
 
 def main() -> None:

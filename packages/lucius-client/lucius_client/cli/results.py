@@ -1,20 +1,90 @@
-"""The result of an ended job: the answers of SIS, with their places in the document."""
+"""The result of an ended job: its content, or the answers of SIS with their places in the document."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import codecs
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import coloured
+from lucius_client.models import Job
+from lucius_client.results import OpenResult
 
 if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 Json = dict[str, Any]
+
+
+def open_result(job: Job) -> OpenResult:
+    """The result of `job`, with `LUCIUS_BLOB_CONNECTION` for blobs of its account. Raises LuciusError."""
+    from lucius_client.cli.documents import configured
+
+    return OpenResult(job, configured())
+
+
+def print_result(result: OpenResult) -> None:
+    """Writes the content to stdout: as it is, but to a terminal only as text, without what a terminal would obey.
+
+    Raises LuciusError, and UsageError where a terminal would get something else than text.
+    """
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        _copy(result, sys.stdout.buffer)
+        return
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+    last = "\n"
+    for number, piece in enumerate(result.chunks()):
+        if number == 0 and not _is_text(piece):
+            kind = result.media_type or "not text"
+            raise UsageError(f"the result is {kind}, {result.size} bytes, and this is a terminal: name a file by --out")
+        text = rendering.visible(decoder.decode(piece))
+        sys.stdout.write(text)
+        last = text[-1:] or last
+    sys.stdout.write("" if last == "\n" else "\n")
+    sys.stdout.flush()
+
+
+def save_result(result: OpenResult, path: Path) -> None:
+    """Writes the content to a file, which is there as a whole or not at all. Raises LuciusError and UsageError."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device stays what it is
+            with path.open("wb") as out:
+                _copy(result, out)
+            return
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with fresh.open("xb") as out:
+                _copy(result, out)
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _copy(result: OpenResult, out: BinaryIO) -> None:
+    for piece in result.chunks():
+        out.write(piece)
+    out.flush()
+
+
+def _is_text(start: bytes) -> bool:
+    """Whether the first piece of a content is UTF-8 without NUL; its last character may be cut."""
+    try:
+        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:

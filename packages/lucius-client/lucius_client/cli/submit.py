@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from lucius_client import Refused
+from lucius_client import LuciusError, Refused
 from lucius_client.cli import credentials, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
 from lucius_client.cli.rendering import Json, field, job_id
-from lucius_client.cli.results import show_result
+from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.models import Job
 
 if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
@@ -74,6 +76,9 @@ def submit(
         bool, typer.Option("--dry-run", help="Show what would happen; write and upload nothing.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the jobs end, and print their results as `lucius job result`.")
+    ] = False,
 ) -> None:
     """Upload documents and submit a job for each.
 
@@ -82,12 +87,12 @@ def submit(
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
-    if dry_run and watch:
+    if dry_run and (watch or wait):
         raise UsageError("--dry-run creates no job that could be watched")
     labels = dict(_label(each) for each in label or [])
     owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
-        _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch)
+        _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
         raise UsageError("--protocol must name a protocol; see `lucius protocols`")
@@ -109,7 +114,7 @@ def submit(
         accepted, refused = _for_each(
             names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
         )
-        _finish(session, accepted, store, watch=watch)
+        _finish(session, accepted, store, watch=watch, wait=wait)
     if refused:
         raise typer.Exit(Exit.REFUSED)
 
@@ -166,6 +171,7 @@ def _submit_lines(
     *,
     dry_run: bool,
     watch: bool,
+    wait: bool,
 ) -> None:
     """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
@@ -185,10 +191,9 @@ def _submit_lines(
     if dry_run:
         checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]
         session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""), results)
-    elif watch:
-        _finish(
-            session, [{**result, "document": f"line {result['line']}"} for result in accepted], _store(), watch=True
-        )
+    elif watch or wait:
+        lines = [{**result, "document": f"line {result['line']}"} for result in accepted]
+        _finish(session, lines, _store(), watch=watch, wait=wait)
     else:
         rows = [
             {**result, "document": f"line {result['line']}", "status": "known" if result["replayed"] else "new"}
@@ -199,14 +204,17 @@ def _submit_lines(
         raise typer.Exit(Exit.REFUSED)
 
 
-def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: bool) -> None:
-    if not watch or not accepted:
+def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: bool, wait: bool) -> None:
+    if not (watch or wait) or not accepted:
         session.show(accepted, SUBMITTED, job_id)
         return
     labels = sources.unique_labels([job["document"] for job in accepted])
-    ended = follow_all(session, {label: job_id(job) for label, job in zip(labels, accepted, strict=True)})
+    active = {label: job_id(job) for label, job in zip(labels, accepted, strict=True)}
+    ended = follow_all(session, active, rendering.console(stderr=True) if wait else session.progress)
     jobs = list(ended.values())
-    if session.for_people:
+    if session.for_people and wait:
+        _print_results(session, ended)
+    elif session.for_people:
         for label, job in ended.items():
             show_result(rendering.console(), label, job, store)
     else:
@@ -215,9 +223,28 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
         raise typer.Exit(Exit.NOT_WELL)
 
 
-def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
+def _print_results(session: Session, ended: dict[str, Json]) -> None:
+    """The contents alone on stdout; of several, each after a line on stderr. One that cannot be read stops no other."""
+    failures: list[CliError] = []
+    for label, job in ended.items():
+        if len(ended) > 1:
+            rendering.write(f"{label}: {job_id(job)}", stderr=True)
+        try:
+            print_result(open_result(Job.model_validate(job)))
+        except LuciusError as error:
+            failures.append(cli_error(error, session.api))
+        except CliError as error:
+            failures.append(error)
+        else:
+            continue
+        rendering.write(f"lucius: {label}: {failures[-1]}", stderr=True)
+    if failures:
+        raise typer.Exit(failures[0].exit)
+
+
+def follow_all(session: Session, active: dict[str, str], screen: Console | None = None) -> dict[str, Any]:
     """Shows the progress of the jobs in `active` (label: id); returns them by label when all have ended."""
-    with Board(session.progress) as board:
+    with Board(screen or session.progress) as board:
         return follow(session.connect(WATCH_RETRIES), board, active)
 
 

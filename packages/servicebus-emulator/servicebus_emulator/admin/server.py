@@ -2,6 +2,7 @@
 
 GET /            a page          GET /entities   counts as JSON        GET /metrics   Prometheus
 GET /health      liveness        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
+GET, POST, DELETE /desk, DELETE /desk/{rule}, POST /desk/seed {"seed": N}                    see `broker.fault_desk`
 ?api-version=    a request with this parameter goes to the management API of Service Bus
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from aiohttp import web
@@ -99,6 +101,18 @@ class AdminServer:
             case "DELETE", "faults":
                 self._faults.clear()
                 return web.json_response({})
+            case "GET", "desk":
+                return web.json_response(broker.desk.describe())
+            case "POST", "desk":
+                return web.json_response(asdict(broker.desk.add(await _json(request))))
+            case "DELETE", "desk":
+                return web.json_response({"removed": broker.desk.remove()})
+            case "DELETE", _ if path.startswith("desk/") and path[5:].isdecimal():
+                return web.json_response({"removed": broker.desk.remove(int(path[5:]))})
+            case "POST", "desk/seed":
+                body = await _json(request)
+                broker.desk.begin(body.get("seed") if isinstance(body, dict) else None)
+                return web.json_response({"seed": broker.desk.seed})
             case "POST", "clock/advance":
                 return self._advance(await _json(request))
         return web.json_response({"error": "no such resource"}, status=404)

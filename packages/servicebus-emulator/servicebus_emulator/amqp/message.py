@@ -202,6 +202,10 @@ class AmqpMessage:
         properties[_EXPIRY_TIME], properties[_CREATION_TIME] = Timestamp(from_ms + ms), Timestamp(from_ms)
         return replace(self, header=header, properties_raw=encode(properties))
 
+    def truncated(self) -> AmqpMessage:
+        data = b"".join(split_batch(self.body))
+        return replace(self, body=encode_described(DATA, data[: len(data) // 2]))
+
     def encode(self) -> bytes:
         header = encode_described(HEADER, self.header) if self.header else b""
         return header + self._annotated(self.annotations)

@@ -9,6 +9,7 @@ from servicebus_emulator.broker.descriptions import QueueDescription, Subscripti
 from servicebus_emulator.broker.destination import Destination, DuplicateHistory
 from servicebus_emulator.broker.entity import Counter, Environment
 from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest, topic_part
+from servicebus_emulator.broker.fault_desk import FaultDesk
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.sessions import SessionQueue
@@ -32,6 +33,11 @@ class Broker:
         self._last_numbers = self.store.counters()
         self.destinations: dict[str, Destination] = {}
         self._queues: dict[str, MessageQueue] = {}
+
+    @property
+    def desk(self) -> FaultDesk:
+        """The faults of messages that clients send."""
+        return self._env.desk
 
     # Entities
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from servicebus_emulator.broker.entity import Environment
-from servicebus_emulator.broker.errors import EntityDisabled, ServerBusy
+from servicebus_emulator.broker.errors import BusError, EntityDisabled, ServerBusy
+from servicebus_emulator.broker.fault_desk import Verdict
 from servicebus_emulator.broker.message import SENDER, Content, Origin
 from servicebus_emulator.broker.queue import MessageQueue
+from servicebus_emulator.broker.timers import Timer
 from servicebus_emulator.broker.topic import Topic
+
+NO_FAULTS = Verdict()
 
 
 class DuplicateHistory:
@@ -56,6 +61,8 @@ class Destination:
     removed: bool = False
     #: A fault that tests can set: sends fail with ServerBusy until then.
     refuse_until_ms: int = 0
+    #: Of messages that wait until the next one is accepted.
+    held: list[Timer] = field(default_factory=list)
 
     @property
     def path(self) -> str:
@@ -68,18 +75,54 @@ class Destination:
         if self.refuse_until_ms > self.environment.clock.now_ms():
             raise ServerBusy
 
-    def send(self, content: Content, origin: Origin = SENDER) -> None:
-        """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped."""
+    def send(self, content: Content, origin: Origin = SENDER) -> Verdict:
+        """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped.
+
+        Returns the faults that struck it; those of the sender's connection are left to the caller.
+        """
         self.check_open()
-        if self._is_duplicate(content):
-            return
+        verdict = NO_FAULTS
+        if origin is SENDER and self.environment.desk.rules:
+            verdict = self.environment.desk.judge(self.path, content)
+        if "throttle" in verdict:
+            raise ServerBusy
+        if "drop" in verdict or ("forget" not in verdict and self._is_duplicate(content)):
+            return verdict
+        if "truncate" in verdict:
+            content = content.truncated()
         due_ms = content.scheduled_at_ms
         if due_ms is not None and due_ms > self.environment.clock.now_ms():
             self.entity.check(content)
             self.entity.schedule.add(content, due_ms)
-        else:
+        elif verdict is NO_FAULTS and not self.held:
             self.entity.accept(content, origin)
+        else:
+            self.entity.check(content)
+            for _ in range(2 if "duplicate" in verdict else 1):
+                self._deliver(content, origin, verdict)
         self._remember(content)
+        return verdict
+
+    def _deliver(self, content: Content, origin: Origin, verdict: Verdict) -> None:
+        """Accepts a message as its faults have it, and then those that waited for the next one."""
+        now_ms, timers = self.environment.clock.now_ms(), self.environment.timers
+
+        def accept() -> None:
+            with contextlib.suppress(BusError):  # it has been accepted: the entity may be full or gone by now
+                self.entity.accept(content, origin)
+
+        if "reorder" in verdict:
+            self.held.append(timers.at(now_ms + verdict.faults["reorder"], accept))
+        elif "delay" in verdict:
+            timers.at(now_ms + verdict.faults["delay"], accept)
+        else:
+            accept()
+            held, self.held[:] = list(self.held), []
+            for timer in held:
+                if timer.call is not None:
+                    call = timer.call
+                    timer.cancel()
+                    call()
 
     def schedule(self, content: Content, due_ms: int) -> int:
         """Accepts a message for later and returns its sequence number. A message that is due is enqueued at once."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from servicebus_emulator.broker.fault_desk import FaultDesk
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.store import Store
 from servicebus_emulator.broker.timers import Timers
@@ -22,6 +23,8 @@ class Environment:
     store: Store
     #: Forwards a message to the entity of this name; BusError when that entity refuses it.
     forward: Callable[[str, Content, Origin], None]
+    #: decides the faults of messages that clients send
+    desk: FaultDesk = field(default_factory=FaultDesk)
 
 
 @dataclass(slots=True)

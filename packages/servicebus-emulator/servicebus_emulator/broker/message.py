@@ -42,6 +42,9 @@ class Content(Protocol):
     def with_time_to_live(self, ms: int, from_ms: int) -> Content:
         """A copy that says when it expires: `ms` after the time `from_ms`."""
 
+    def truncated(self) -> Content:
+        """A copy without the second half of its body's data."""
+
     def encode(self) -> bytes:
         """The whole message as bytes, for the store."""
 

@@ -1,0 +1,49 @@
+"""The command `lucius-service`: serves a class, as it is or with faults that a seed decides."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+from lucius_service.program import run
+from lucius_service.step import Step, declared
+
+
+def main(argv: list[str] | None = None) -> int:
+    """`lucius-service run MODULE:CLASS`: serves the step of this class, which is created without arguments.
+
+    The module may be in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
+    class cannot be imported or created.
+    """
+    parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serving = commands.add_parser("run", help="serve the step of a class until SIGTERM")
+    serving.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")
+    serving.add_argument(
+        "--chaos", type=int, metavar="SEED", help="for tests: delay, fail, repeat and kill work as the seed decides"
+    )
+    args = parser.parse_args(argv)
+    path: str = args.step
+    sys.path.insert(0, os.getcwd())
+    try:
+        step = _create(path)
+        name = declared(step).subscription
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        print(f"lucius-service: {path}: {error}", file=sys.stderr)
+        return 2
+    if args.chaos is not None:
+        from lucius_service.testing import Chaos
+
+        step = Chaos(step, args.chaos)
+    return run(name, lambda environ: step)
+
+
+def _create(path: str) -> Step:
+    """Raises ImportError, AttributeError, TypeError or ValueError."""
+    module, separator, name = path.partition(":")
+    if not (module and separator and name):
+        raise ValueError("must be MODULE:CLASS, as in my_module:MyStep")
+    step: Step = getattr(importlib.import_module(module), name)()
+    return step

@@ -1,0 +1,164 @@
+"""`lucius service`: what a team that writes a service types. `lucius` finds it by its entry point."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(help="Write a platform service, and judge it.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps the name of each command in the command line, however many there are."""
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The service, as in summary: its subscription's name.")],
+    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="Its step type, as in SUMMARY.")],
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="A checkout of LUCIUS, or any folder. Default: this one.")
+    ] = Path(),
+) -> None:
+    """Write a service: code, test, payload schema, protocol, topology line and Dockerfile. Exit code 2: it exists."""
+    from lucius_service.commands.new import NotMade, make
+
+    try:
+        made = make(name, step_type, folder)
+    except NotMade as error:
+        refuse(str(error))
+    for path in made.files:
+        typer.echo(path)
+    typer.echo(made.next_steps)
+
+
+@app.command("verify")
+def verify(
+    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")],
+    sample: Annotated[
+        Path, typer.Option("--sample", metavar="FILE", help="A directive (JSON): input_ref and payload that succeed.")
+    ],
+    bus: Annotated[
+        str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
+    ],
+    blob: Annotated[
+        str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
+    ],
+    slow: Annotated[
+        Path | None, typer.Option("--slow", metavar="FILE", help="The same, with work of a few seconds.")
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="COMMAND", help="Starts the service, so that it can be killed.")
+    ] = None,
+    callback: Annotated[
+        str | None, typer.Option("--callback", metavar="URL", help="Where the service reaches this command over HTTP.")
+    ] = None,
+    service: Annotated[
+        str, typer.Option("--service", metavar="NAME", help="Service and version, for the report.")
+    ] = "",
+    subscription: Annotated[
+        str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
+    ] = "",
+    lane: Annotated[
+        int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")
+    ] = 0,
+    cadence: Annotated[float, typer.Option("--cadence", metavar="S", help="Longest time between heartbeats.")] = 30.0,
+    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait for a RESULT.")] = 120.0,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
+) -> None:
+    """Play LUCIUS to a running service in any language. Exit code 1: it breaks a rule; 2: bus or blobs are not there.
+
+    Nothing else may read the replies of the lane meanwhile, so use a bus without LUCIUS, and an account of its own.
+    """
+    import asyncio
+
+    from lucius_service.contract.bench import NotRun, Options
+    from lucius_service.contract.report import verify as run
+
+    if output not in ("table", "json", "junit"):
+        refuse(f"-o {output} is none of table, json, junit")
+    options = Options(
+        step_type,
+        bus,
+        blob,
+        read_sample(sample),
+        slow=None if slow is None else read_sample(slow),
+        command=command,
+        callback=callback,
+        subscription=subscription,
+        lane=lane,
+        cadence_s=cadence,
+        result_s=wait,
+    )
+    try:
+        report = asyncio.run(run(options, service or step_type.lower()))
+    except NotRun as error:
+        refuse(str(error))
+    typer.echo(getattr(report, output)())
+    raise typer.Exit(0 if report.passed else 1)
+
+
+@app.command("load")
+def load(
+    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")],
+    mix: Annotated[
+        list[str],
+        typer.Option("--mix", metavar="FILE[=SHARE]", help="A directive (JSON), as of verify; may be repeated."),
+    ],
+    bus: Annotated[
+        str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
+    ],
+    blob: Annotated[
+        str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
+    ],
+    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.001, help="Directives a second.")] = 10.0,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Directives in all.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Chooses from the mix.")] = 0,
+    subscription: Annotated[
+        str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
+    ] = "",
+    lane: Annotated[
+        int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")
+    ] = 0,
+    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait after the last directive.")] = 120.0,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
+) -> None:
+    """Send directives at a steady rate and print latencies. Exit code 1: some have no RESULT; 2: as of verify."""
+    import asyncio
+
+    from lucius_service import load as driving
+    from lucius_service.contract.bench import NotRun, Options
+
+    try:
+        shares = [driving.read_mix(each) for each in mix]
+    except ValueError as error:
+        refuse(f"--mix: {error}")
+    samples = [(read_sample(Path(name)), share) for name, share in shares]
+    options = Options(step_type, bus, blob, samples[0][0], subscription=subscription, lane=lane, result_s=wait)
+    try:
+        measured = asyncio.run(driving.drive(options, driving.Plan(rate, count, samples, seed)))
+    except NotRun as error:
+        refuse(str(error))
+    typer.echo(driving.as_json(measured) if output == "json" else measured.table())
+    raise typer.Exit(1 if measured.lost else 0)
+
+
+def read_sample(path: Path) -> dict[str, Any]:
+    """The fields of a directive in a file; one line and exit code 2 where it is none."""
+    try:
+        sample = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        refuse(f"{path}: {' '.join(str(error).split())}")
+    if not isinstance(sample, dict) or not sample.get("input_ref"):
+        refuse(f"{path} must be a JSON object with input_ref and payload")
+    return sample
+
+
+def refuse(line: str) -> NoReturn:
+    """One line on stderr, and exit code 2."""
+    typer.echo(f"lucius service: {line}", err=True)
+    raise typer.Exit(2)

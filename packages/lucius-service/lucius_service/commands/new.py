@@ -1,0 +1,132 @@
+"""Writes a new service, into a checkout of LUCIUS or into a folder of its own.
+
+In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology line are added where
+LUCIUS reads them. Elsewhere all lie in the folder NAME, and the protocol files and the line are to be handed to those
+who run LUCIUS.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+TEMPLATES = Path(__file__).with_name("template")
+TOPOLOGY = Path("infra", "bicep", "topology.json")
+#: a subscription's name (at most 50 characters), a Python module and a step id at once
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+#: as the step types of protocols
+_STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
+
+
+class NotMade(Exception):
+    """Nothing was written. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written."""
+
+    files: list[Path]
+    next_steps: str
+
+
+def make(name: str, step_type: str, folder: Path) -> Made:
+    """Writes the files of a service. Raises NotMade where the name or the step type is invalid or exists."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise NotMade(f"{name!r} is no name: 1 to 40 of a-z, 0-9 and _, a letter first, as in word_count")
+    if not _STEP_TYPE.fullmatch(step_type):
+        raise NotMade(f"{step_type!r} is no step type: 1 to 40 of A-Z, 0-9 and _, a letter first, as in WORD_COUNT")
+    topology = folder / TOPOLOGY
+    try:
+        return (
+            _in_checkout(name, step_type, folder, topology) if topology.is_file() else _alone(name, step_type, folder)
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotMade(f"{folder}: {' '.join(str(error).split())}") from None
+
+
+def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Made:
+    text = topology.read_text("utf-8")
+    for service in json.loads(text)["services"]:
+        if service["name"] == name:
+            raise NotMade(f"{TOPOLOGY} has a service {name}")
+        if service["stepType"] == step_type:
+            raise NotMade(f"{TOPOLOGY} has a service with the step type {step_type}: {service['name']}")
+    for path in (folder / "protocols").glob("*.json"):
+        if json.loads(path.read_text("utf-8")).get("request_type") == step_type:
+            raise NotMade(f"{path.relative_to(folder)} has the request type {step_type}")
+    package = Path("platform_service", name)
+    files = {
+        package / "__init__.py": f'"""The {step_type} service."""\n',
+        package / "step.py": _text("step.py", name, step_type),
+        package / "Dockerfile": _text("Dockerfile.checkout", name, step_type),
+        Path("tests", "platform_service", f"test_{name}.py"): _text(
+            "test_step.py", name, step_type, module=f"platform_service.{name}.step"
+        ),
+        **_protocol_files(Path("protocols"), name, step_type),
+    }
+    _write(folder, files)
+    # the file keeps its form: the line is added to its list
+    end = re.search(r"\n(\s*)\]\s*\}\s*$", text)
+    if end is None:
+        raise NotMade(f"{TOPOLOGY}: `services` must be its last member")
+    line = f',\n{end[1]}  {{ "name": "{name}", "stepType": "{step_type}" }}'
+    topology.write_text(text[: end.start()] + line + text[end.start() :], "utf-8")
+    return Made(
+        [*files, TOPOLOGY],
+        f"next: make generate, then make up (a running stack starts again), and\n"
+        f"      .venv/bin/lucius submit FILE --protocol {step_type} --watch",
+    )
+
+
+def _alone(name: str, step_type: str, folder: Path) -> Made:
+    if (folder / name).exists():
+        raise NotMade(f"{folder / name} exists")
+    module = f"{name}_service"
+    line: dict[str, Any] = {"name": name, "stepType": step_type}
+    files = {
+        Path(name, f"{module}.py"): _text("step.py", name, step_type),
+        Path(name, f"test_{module}.py"): _text("test_step.py", name, step_type, module=module),
+        Path(name, "requirements.txt"): "lucius-service[telemetry]\n",
+        Path(name, "Dockerfile"): _text("Dockerfile.alone", name, step_type),
+        Path(name, "topology-line.json"): json.dumps(line) + "\n",
+        **_protocol_files(Path(name, "protocols"), name, step_type),
+    }
+    _write(folder, files)
+    return Made(
+        list(files),
+        f"next: cd {name}, lucius-service run {module}:{_class(name)}; for LUCIUS: topology-line.json goes\n"
+        f"      into `services` of infra/bicep/topology.json, and protocols/ into its protocols",
+    )
+
+
+def _protocol_files(folder: Path, name: str, step_type: str) -> dict[Path, str]:
+    return {
+        folder / f"{name}.json": _text("protocol.json", name, step_type),
+        folder / "steps" / f"{name}.schema.json": _text("payload.schema.json", name, step_type),
+    }
+
+
+def _text(template: str, name: str, step_type: str, module: str = "") -> str:
+    """A template with its names filled in."""
+    names = {"name": name, "step_type": step_type, "class_name": _class(name), "module": module}
+    return Template((TEMPLATES / f"{template}.in").read_text("utf-8")).substitute(names)
+
+
+def _class(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_")) + "Step"
+
+
+def _write(folder: Path, files: dict[Path, str]) -> None:
+    """All or nothing: none of them may exist."""
+    for path in files:
+        if (folder / path).exists():
+            raise NotMade(f"{folder / path} exists")
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")

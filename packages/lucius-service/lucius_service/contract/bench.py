@@ -1,0 +1,391 @@
+"""The side of LUCIUS in a verification: directives out, replies in, by the bus and by HTTP, and a look at the blobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from aiohttp import web
+from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusSubQueue
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
+from azure.storage.blob import BlobServiceClient, LinearRetry
+
+from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX
+
+#: for the bus and the blob account to answer at first
+CONNECT_TIMEOUT_S = 15.0
+_POLL_S = 0.05
+
+Json = dict[str, Any]
+
+
+class NotRun(Exception):
+    """The verification cannot be run: bus, blobs, sample or service are not there. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a verification is given."""
+
+    step_type: str
+    bus: str = field(repr=False)
+    blob: str = field(repr=False)
+    #: fields of a directive, among them `input_ref` and `payload`; ids and places are replaced
+    sample: Json
+    #: the same for work that takes a few seconds; None: what needs it is skipped
+    slow: Json | None = None
+    #: starts the service; None: what needs to stop it is skipped
+    command: str | None = None
+    #: where a service that replies over HTTP reaches the kit
+    callback: str | None = None
+    subscription: str = ""
+    lane: int = 0
+    reply_prefix: str = "global-bus-replies-p"
+    reply_subscription: str = "lucius-invoker"
+    #: for an ACK
+    ack_s: float = 30.0
+    #: for a RESULT, also of a service that has just been started
+    result_s: float = 120.0
+    #: longest time between two heartbeats
+    cadence_s: float = 30.0
+    #: in which nothing more may come
+    settle_s: float = 2.0
+    #: for a service that was told to stop
+    stop_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply as it came."""
+
+    body: Json
+    #: by `time.monotonic`
+    at: float
+
+
+class Bench:
+    """One verification. Use it as an asynchronous context manager; entering raises NotRun."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        #: of this verification: its jobs and the tenant have it in their names
+        self.run_id = secrets.token_hex(4)
+        self.tenant = f"verify-{self.run_id}"
+        self.started = datetime.now(UTC).replace(microsecond=0)
+        self.replies: list[Reply] = []
+        self._stack = AsyncExitStack()
+        self._client: ServiceBusClient
+        self._sender: ServiceBusSender
+        self._peekers: dict[bool, ServiceBusReceiver] = {}
+        self._turn = asyncio.Lock()
+        self._blobs: BlobServiceClient
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Bench:
+        try:
+            await self._connect()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.kill()
+        await self._stack.aclose()
+
+    async def _connect(self) -> None:
+        options = self.options
+        try:
+            retry = LinearRetry(backoff=1, retry_total=1)
+            self._blobs = BlobServiceClient.from_connection_string(
+                options.blob, retry_policy=retry, connection_timeout=5, read_timeout=10
+            )
+            self._stack.callback(self._blobs.close)
+            for container in ("workspace", "results"):
+                await asyncio.to_thread(self._make, container)
+        except (AzureError, ValueError) as error:
+            raise NotRun(f"no blob account responds ({_line(error)})") from None
+        try:
+            self._client = ServiceBusClient.from_connection_string(options.bus, retry_total=0)
+            await self._stack.enter_async_context(self._client)
+            topic = f"{options.reply_prefix}{options.lane}"
+            receiver = self._client.get_subscription_receiver(topic, options.reply_subscription)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._stack.enter_async_context(receiver)
+                self._sender = self._client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{options.lane}")
+                await self._stack.enter_async_context(self._sender)
+                for dead in (False, True):
+                    peeker = self._client.get_subscription_receiver(
+                        f"{DIRECTIVE_TOPIC_PREFIX}{options.lane}",
+                        self.subscription,
+                        sub_queue=ServiceBusSubQueue.DEAD_LETTER if dead else None,
+                        # no message is received by it
+                        prefetch_count=0,
+                    )
+                    self._peekers[dead] = await self._stack.enter_async_context(peeker)
+        except (ServiceBusError, ValueError, OSError, TimeoutError) as error:
+            raise NotRun(f"no bus responds, or it has not the entities of the contract ({_line(error)})") from None
+        listening = asyncio.create_task(self._listen(receiver))
+        self._stack.push_async_callback(_ended, listening)
+        if options.callback is not None:
+            await self._serve_callbacks(options.callback)
+
+    @property
+    def subscription(self) -> str:
+        return self.options.subscription or self.options.step_type.lower()
+
+    def _make(self, container: str) -> None:
+        with suppress(ResourceExistsError):
+            self._blobs.create_container(container)
+
+    # Replies
+
+    async def _listen(self, receiver: ServiceBusReceiver) -> None:
+        while True:
+            for message in await receiver.receive_messages(max_message_count=50, max_wait_time=60):
+                self._take(b"".join(message.body))
+                await receiver.complete_message(message)
+
+    def _take(self, body: bytes) -> None:
+        with suppress(ValueError):
+            value = json.loads(body)
+            if isinstance(value, dict):
+                self.replies.append(Reply(value, time.monotonic()))
+
+    async def _serve_callbacks(self, url: str) -> None:
+        """The callbacks of LUCIUS, on the host and port of `url`. Raises NotRun."""
+
+        async def take(request: web.Request) -> web.Response:
+            self._take(await request.read())
+            return web.json_response(
+                {"outcome": "APPLIED", "why": None, "job_status": "IN_PROGRESS", "token": "verify"}
+            )
+
+        app = web.Application()
+        app.router.add_post("/{path:.*}", take)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        parts = urlsplit(url)
+        try:
+            await web.TCPSite(runner, parts.hostname, parts.port).start()
+        except (OSError, ValueError) as error:
+            raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
+
+    def of(self, directive: Json, *kinds: str) -> list[Reply]:
+        """The replies to a job so far, of these types or all, in their order."""
+        job = directive["jobId"]
+        return [
+            each for each in self.replies if each.body.get("jobId") == job and each.body.get("type") in (kinds or _ALL)
+        ]
+
+    async def reply(
+        self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
+    ) -> Reply | None:
+        """The first reply of this type (and attempt), as soon as it is there; None: it did not come."""
+        wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
+
+        def found() -> Reply | None:
+            for each in self.of(directive, kind):
+                if attempt is None or each.body.get("attempt_no") == attempt:
+                    return each
+            return None
+
+        await self.until(lambda: found() is not None, wait_s)
+        return found()
+
+    async def until(self, condition: Callable[[], bool], within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - processes and the bus are polled
+            await asyncio.sleep(_POLL_S)
+        return condition()
+
+    async def settle(self) -> None:
+        """Waits as long as something might still come that must not."""
+        await asyncio.sleep(self.options.settle_s)
+
+    # Directives
+
+    def directive(self, *, slow: bool = False, **changes: Any) -> Json:
+        """A directive of a new job, from the sample."""
+        options = self.options
+        sample = (options.slow if slow else options.sample) or {}
+        job = changes.pop("jobId", str(uuid4()))
+        attempt = changes.get("attempt_no", 1)
+        root = self._blobs.url.rstrip("/")
+        trace = f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+        callbacks = {}
+        if options.callback is not None:
+            base = options.callback.rstrip("/")
+            urls = {kind: f"{base}/v1/callbacks/{kind}" for kind in ("ack", "result", "heartbeat")}
+            callbacks = {"callback_urls": {**urls, "token": "verify"}}
+        return {
+            "type": "DIRECTIVE",
+            "jobId": job,
+            "tenant_id": self.tenant,
+            "stepId": options.step_type.lower(),
+            "protocol_id": "verify",
+            "step_type": options.step_type,
+            "attempt_no": attempt,
+            "lease_id": str(uuid4()),
+            "input_ref": sample.get("input_ref"),
+            "workspace_ref": {
+                "uri": f"{root}/workspace/verify/{self.tenant}/{job}/{options.step_type}/{attempt}/",
+            },
+            "output_ref": {"uri": f"{root}/results/{self.run_id}"},
+            "final": False,
+            "payload": sample.get("payload"),
+            "mode": "DEFAULT",
+            "lane": options.lane,
+            "routing_key_used": self.tenant,
+            "correlation_id": f"verify-{job}",
+            "traceparent": trace,
+            **callbacks,
+            **changes,
+        }
+
+    async def send(self, directive: Json | bytes, message_id: str = "") -> None:
+        """Sends a message of its own, so that the topic does not take it for a duplicate."""
+        body = directive if isinstance(directive, bytes) else json.dumps(directive).encode()
+        fields = directive if isinstance(directive, dict) else {}
+        properties = {
+            "type": "DIRECTIVE",
+            "mode": "DEFAULT",
+            "tenant_id": self.tenant,
+            "step_type": self.options.step_type,
+            "job_id": str(fields.get("jobId", "")),
+            "step_id": str(fields.get("stepId", "")),
+            "lane": self.options.lane,
+        }
+        message = ServiceBusMessage(
+            body,
+            message_id=message_id or uuid4().hex,
+            content_type="application/json",
+            application_properties=properties,  # type: ignore[arg-type]
+        )
+        async with self._turn:
+            await self._sender.send_messages(message)
+
+    async def messages(self, *, dead: bool) -> list[ServiceBusReceivedMessage]:
+        """What is in the service's subscription on the lane, or in its dead-letter queue; also what is locked."""
+        async with self._turn:
+            found: list[ServiceBusReceivedMessage] = []
+            # one page after the other: a queue of earlier runs may be long
+            while page := await self._peekers[dead].peek_messages(
+                max_message_count=200, sequence_number=(found[-1].sequence_number or 0) + 1 if found else 1
+            ):
+                found += page
+            return found
+
+    async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
+        """The dead letter of a message, as soon as it is there."""
+        deadline = time.monotonic() + within_s
+        while True:
+            for message in await self.messages(dead=True):
+                if message.message_id == message_id:
+                    return message
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(0.2)
+
+    async def is_settled(self, directive: Json, within_s: float) -> bool:
+        """Whether no message of the job is left in the subscription."""
+        deadline = time.monotonic() + within_s
+        job = directive["jobId"].encode()
+        while any(job in b"".join(message.body) for message in await self.messages(dead=False)):
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.2)
+        return True
+
+    # Blobs
+
+    async def content(self, uri: str) -> bytes | None:
+        """None: there is no such blob in the account."""
+        return await asyncio.to_thread(self._content, uri)
+
+    def _content(self, uri: str) -> bytes | None:
+        root = self._blobs.url.rstrip("/") + "/"
+        container, _, name = unquote(uri.removeprefix(root)).partition("/")
+        if not uri.startswith(root) or not name:
+            return None
+        try:
+            return bytes(self._blobs.get_blob_client(container, name).download_blob().readall())
+        except ResourceNotFoundError:
+            return None
+
+    async def written(self) -> list[str]:
+        """`container/name` of the blobs of `workspace` and `results` that were written since the start."""
+        return await asyncio.to_thread(self._written)
+
+    def _written(self) -> list[str]:
+        return [
+            f"{container}/{blob.name}"
+            for container in ("workspace", "results")
+            for blob in self._blobs.get_container_client(container).list_blobs()
+            if blob.last_modified >= self.started
+        ]
+
+    # The process of the service
+
+    def start(self) -> None:
+        """Starts the service by its command; it is ready once it acknowledges."""
+        command = self.options.command
+        if command is None:
+            return
+        try:
+            self._process = subprocess.Popen(
+                shlex.split(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise NotRun(f"--command {command}: {_line(error)}") from None
+
+    def kill(self) -> None:
+        """SIGKILL for the process and what it started; none is left afterwards."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    async def stop(self) -> int | None:
+        """SIGTERM; the exit code, or None where the process did not end in time."""
+        assert self._process is not None
+        process = self._process
+        process.terminate()
+        ended = await self.until(lambda: process.poll() is not None, self.options.stop_s)
+        code = process.returncode if ended else None
+        self.kill()
+        return code
+
+    @property
+    def has_ended(self) -> bool:
+        """The service was started here and has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+
+_ALL = ("ACK", "HEARTBEAT", "RESULT")
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,0 +1,136 @@
+"""Drives a service with directives at a steady rate, and measures how long its replies take.
+
+A directive is sent when its time has come, whether or not the ones before are done: a service that falls behind shows
+it in its latencies, which count from the time at which the directive was due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucius_service.contract.bench import Bench, Options
+
+#: of the latencies that are shown
+PERCENTILES = (50, 90, 95, 99, 100)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is sent."""
+
+    #: directives a second
+    rate: float
+    count: int
+    #: fields of directives, each with its share
+    mix: list[tuple[dict[str, Any], float]]
+    #: chooses from the mix
+    seed: int = 0
+
+
+@dataclass
+class Measured:
+    """What came back."""
+
+    sent: int
+    #: from the time at which each directive was due, in seconds
+    ack_s: list[float] = field(default_factory=list)
+    result_s: list[float] = field(default_factory=list)
+    #: RESULTs by status and error code
+    outcomes: dict[str, int] = field(default_factory=dict)
+    #: from the first directive to the last RESULT
+    took_s: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        """Directives without a RESULT."""
+        return self.sent - len(self.result_s)
+
+    def describe(self) -> dict[str, Any]:
+        """Counts, RESULTs a second, and percentiles in seconds, as JSON."""
+        return {
+            "sent": self.sent,
+            "lost": self.lost,
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "results_per_s": round(len(self.result_s) / self.took_s, 3) if self.took_s else 0.0,
+            "ack_s": percentiles(self.ack_s),
+            "result_s": percentiles(self.result_s),
+        }
+
+    def table(self) -> str:
+        """For people."""
+        shown = self.describe()
+        outcomes = ", ".join(f"{count} {name}" for name, count in shown["outcomes"].items()) or "no RESULT"
+        lines = [f"{self.sent} sent: {outcomes}, {self.lost} lost; {shown['results_per_s']:g} RESULTs a second"]
+        for name in ("ack_s", "result_s"):
+            values = "  ".join(f"p{share} {seconds:.3f}" for share, seconds in shown[name].items())
+            lines.append(f"{name:<9} {values}")
+        return "\n".join(lines)
+
+
+async def drive(options: Options, plan: Plan) -> Measured:
+    """Sends all directives of the plan and waits for their RESULTs. Raises NotRun."""
+    generator = random.Random(plan.seed)
+    samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
+    async with Bench(options) as bench:
+        began = time.monotonic()
+        due: dict[str, float] = {}
+        for number in range(plan.count):
+            at = began + number / plan.rate
+            await asyncio.sleep(max(0.0, at - time.monotonic()))
+            (sample,) = generator.choices(samples, shares)
+            directive = bench.directive(input_ref=sample["input_ref"], payload=sample.get("payload"))
+            due[directive["jobId"]] = at
+            await bench.send(directive)
+        await bench.until(lambda: _ended(bench, due), options.result_s)
+        return _measure(bench, due, began)
+
+
+def percentiles(values: list[float]) -> dict[int, float]:
+    """The smallest value that so many percent do not exceed; {} without values."""
+    ordered = sorted(values)
+    return {share: round(ordered[max(0, -(-len(ordered) * share // 100) - 1)], 4) for share in PERCENTILES if ordered}
+
+
+def _ended(bench: Bench, due: dict[str, float]) -> bool:
+    jobs = {reply.body.get("jobId") for reply in bench.replies if reply.body.get("type") == "RESULT"}
+    return due.keys() <= jobs
+
+
+def _measure(bench: Bench, due: dict[str, float], began: float) -> Measured:
+    measured = Measured(len(due))
+    seen: set[tuple[str, str]] = set()
+    for reply in bench.replies:
+        job, kind = str(reply.body.get("jobId")), str(reply.body.get("type"))
+        if job not in due or kind == "HEARTBEAT" or (job, kind) in seen:
+            continue
+        seen.add((job, kind))
+        if kind == "ACK":
+            measured.ack_s.append(reply.at - due[job])
+        else:
+            measured.result_s.append(reply.at - due[job])
+            measured.took_s = max(measured.took_s, reply.at - began)
+            error = reply.body.get("error") or {}
+            outcome = " ".join(filter(None, (str(reply.body.get("status")), error.get("code"))))
+            measured.outcomes[outcome] = measured.outcomes.get(outcome, 0) + 1
+    return measured
+
+
+def read_mix(text: str) -> tuple[str, float]:
+    """`FILE` or `FILE=SHARE`. Raises ValueError where the share is no number over 0."""
+    name, separator, share = text.rpartition("=")
+    if not separator:
+        return text, 1.0
+    with suppress(ValueError):
+        if 0 < float(share) < float("inf"):
+            return name, float(share)
+    raise ValueError(f"{text}: the share must be a number over 0")
+
+
+def as_json(measured: Measured) -> str:
+    return json.dumps(measured.describe(), indent=1)

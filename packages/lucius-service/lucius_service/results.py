@@ -1,0 +1,102 @@
+"""Where a RESULT's blobs go: the copy at the caller's `output_ref`, and the record of an attempt that has ended.
+
+A step writes into the workspace, which is cleared. Where a directive says `final`, its result is the job's and is
+copied to `{output_ref}/{jobId}/{name}`; `name` is the result's place below `workspace_ref`, so every attempt of the
+step writes the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself. In a
+last parallel group the first step takes that place, and the others take one next to it, which has their step id.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from lucius_service import replies
+from lucius_service.directive import Directive
+from lucius_service.errors import REF_UNSUPPORTED, FailedFinal, StepFailed
+from lucius_service.log_lines import attempt_ids
+from lucius_service.workspace_io import Workspace
+
+log = logging.getLogger(__name__)
+
+
+def final_uri(directive: Directive, result_ref: str) -> str:
+    """Where the result at `result_ref` is copied to. Raises FailedFinal where a final directive has no `output_ref`."""
+    if directive.output_ref is None:
+        raise FailedFinal(REF_UNSUPPORTED, "the directive is final and has no output_ref")
+    output = directive.output_ref.uri
+    workspace = directive.workspace_ref.uri.rstrip("/") + "/"
+    name = result_ref.removeprefix(workspace) if result_ref.startswith(workspace) else result_ref.rsplit("/", 1)[-1]
+    step = quote(directive.stepId, safe="")
+    if "." in unquote(urlsplit(output).path.rsplit("/", 1)[-1]):
+        if not directive.final_index:
+            return output
+        folder, _, named = output.rpartition("/")
+        return f"{folder}/{named.rpartition('.')[0]}.{step}{PurePosixPath(name).suffix}"
+    folder = f"{output.rstrip('/')}/{quote(directive.jobId, safe='')}"
+    return f"{folder}/{step}/{name}" if directive.final_index else f"{folder}/{name}"
+
+
+def check_places(directive: Directive, workspace: Workspace) -> None:
+    """Refuses what the attempt could not read or write, before its work begins. Raises FailedFinal."""
+    workspace.check_reference(directive.input_ref.uri, directive.workspace_ref.uri)
+    if directive.final:
+        output = final_uri(directive, f"{directive.workspace_ref.uri.rstrip('/')}/result")
+        try:
+            workspace.check_reference(output, directive.workspace_ref.uri)
+        except FailedFinal as fault:
+            raise FailedFinal(fault.code, f"output_ref: {fault.message}") from None
+
+
+def publish_result(directive: Directive, result: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """Copies what a RESULT names to its place at `output_ref`; gives the RESULT with that place and its digest.
+
+    What is not final, or did not succeed, is given back as it is. Raises StepFailed where the place cannot be written:
+    no RESULT names the workspace in its stead.
+    """
+    if not directive.final or result["status"] != "SUCCEEDED":
+        return result
+    source = result["result_ref"]["uri"]
+    target = final_uri(directive, source)
+    try:
+        digest = workspace.copy(source, target)
+    except StepFailed as fault:
+        raise type(fault)(fault.code, f"output_ref: {fault.message}") from None
+    return result | {"output_ref": {"uri": target}, "digests": result.get("digests", {}) | {"output_ref": digest}}
+
+
+class ResultStore:
+    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
+
+    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
+    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
+    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def find(self, directive: Directive) -> dict[str, Any] | None:
+        """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
+        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
+        try:
+            return None if stored is None else replies.with_lease(json.loads(stored), directive)
+        except (ValueError, RecursionError) as wrong:
+            log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
+            return None
+
+    def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
+        """Stores `result` unless there is one already; gives the stored one.
+
+        Raises ValueError where what is stored is not the attempt's RESULT.
+        """
+        body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
+        stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
+        return replies.with_lease(json.loads(stored), directive)
+
+
+def _name(directive: Directive) -> str:
+    return f".attempt/{directive.key}.json"

@@ -1,0 +1,149 @@
+"""For tests of services: a step run in memory, and a step with faults. A service does not import it by itself."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from lucius_service.directive import Directive
+from lucius_service.errors import INPUT_NOT_FOUND, FailedFinal, FailedRetry
+from lucius_service.step import Artifact, Outcome, Step, Task, declared
+from lucius_service.workspace_io import Document, Workspace
+
+_ROOT = "memory://account"
+#: of the directive of `run_step`; what is written lies under it
+WORKSPACE = f"{_ROOT}/workspace/lucius/test/job/STEP/1/"
+
+
+@dataclass
+class StepRun:
+    """A step that succeeded, in memory."""
+
+    outcome: Outcome
+    #: what it wrote, by name under its workspace
+    files: dict[str, bytes]
+    artifacts: list[Artifact]
+    #: (progress, note) of each report
+    reports: list[tuple[float, str]]
+    #: of `Task.log`
+    lines: list[str]
+
+    @property
+    def result(self) -> bytes:
+        """The content at `result_ref`."""
+        return self.files[self.outcome.result_ref.removeprefix(WORKSPACE)]
+
+
+@dataclass
+class Heard:
+    """A `Watch` that keeps what it hears."""
+
+    reports: list[tuple[float, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    #: set it to cancel the work
+    cancelled: bool = False
+
+    def report(self, progress: float, note: str) -> None:
+        self.reports.append((progress, note))
+
+    def still_working(self) -> None: ...
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
+
+class MemoryWorkspace(Workspace):
+    """Blobs in a dictionary, by uri."""
+
+    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+        self.blobs = dict(blobs)
+
+    def read(self, uri: str) -> Document:
+        if uri not in self.blobs:
+            raise FailedFinal(INPUT_NOT_FOUND, f"blob not found: {uri}")
+        return Document(uri, self.blobs[uri])
+
+    def write(self, base_uri: str, name: str, data: bytes, content_type: str) -> str:
+        uri = f"{base_uri.rstrip('/')}/{name}"
+        self.blobs[uri] = data
+        return uri
+
+    def check_reference(self, uri: str, workspace_uri: str) -> None: ...
+
+
+def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "input") -> StepRun:
+    """Runs a step on one document, without bus and storage. Raises what the step raises; call `prepare` before it."""
+    uri = f"{_ROOT}/documents/{name}"
+    directive = Directive(
+        jobId="job",
+        tenant_id="test",
+        stepId="step",
+        step_type=step.step_type,
+        attempt_no=1,
+        lease_id="lease",
+        input_ref={"uri": uri},
+        workspace_ref={"uri": WORKSPACE},
+        payload=payload,
+        lane=0,
+    )
+    workspace, watch = MemoryWorkspace({uri: source}), Heard()
+    task = Task(directive, step.validate(payload), workspace, watch)
+    outcome = step.execute(task)
+    files = {uri.removeprefix(WORKSPACE): data for uri, data in workspace.blobs.items() if uri.startswith(WORKSPACE)}
+    return StepRun(outcome, files, task.artifacts, watch.reports, watch.lines)
+
+
+class Chaos:
+    """A step whose work is delayed, fails, is done twice or kills its process, as a seed decides.
+
+    The same seed decides the same for the first, the second ... work of a process; the service's log has each decision.
+    """
+
+    #: of 100 works
+    FAULTS = (("delay", 20), ("fail", 15), ("duplicate", 10), ("crash", 5))
+
+    def __init__(self, step: Step, seed: int, *, longest_delay_s: float = 2.0) -> None:
+        self._step = step
+        self._seed = seed
+        self._longest_delay_s = longest_delay_s
+        self._numbers = count(1)
+        works = declared(step)
+        self.step_type = step.step_type
+        self.isolation, self.silent_s, self.subscription = works.isolation, works.silent_s, works.subscription
+
+    def prepare(self) -> None:
+        self._step.prepare()
+
+    def validate(self, payload: Any) -> Any:
+        return self._step.validate(payload)
+
+    def execute(self, task: Task) -> Outcome:
+        number = next(self._numbers)
+        fault, delay_s = self.decide(number)
+        task.log(f"chaos {self._seed} #{number}: {fault}")
+        match fault:
+            case "delay":
+                time.sleep(delay_s)
+            case "fail":
+                raise FailedRetry("CHAOS", f"chaos {self._seed} #{number}")
+            case "duplicate":
+                self._step.execute(task)
+            case "crash":
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self._step.execute(task)
+
+    def decide(self, number: int) -> tuple[str, float]:
+        """The fault of a process's work of this number, from 1, or "none"; and the seconds of a delay."""
+        generator = random.Random(f"{self._seed}:{number}")
+        percent, delay_s = generator.random() * 100, generator.random() * self._longest_delay_s
+        for fault, share in self.FAULTS:
+            if percent < share:
+                return fault, delay_s
+            percent -= share
+        return "none", delay_s

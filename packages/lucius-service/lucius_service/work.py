@@ -1,0 +1,97 @@
+"""The work of one attempt: what runs it, on a thread here or in a child process, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from lucius_service.directive import Directive
+from lucius_service.step import Outcome, Step, Task, Watch
+from lucius_service.workspace_io import Workspace
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a step that succeeded, with what RESULT says of its blobs."""
+
+    result_ref: str
+    metrics: dict[str, Any]
+    #: `name, uri, media_type, size, sha256` of each
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
+    input_digests: dict[str, str] = field(default_factory=dict)
+    #: of the result, as `result_ref`; empty where the step did not write it
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+def work(step: Step, directive: Directive, workspace: Workspace, watch: Watch) -> Work:
+    """Validates and executes. Raises StepFailed, and whatever a bug of the step raises."""
+    task = Task(directive, step.validate(directive.payload), workspace, watch)
+    outcome: Outcome = step.execute(task)
+    digest = task.written.get(outcome.result_ref)
+    return Work(
+        outcome.result_ref,
+        outcome.metrics,
+        [asdict(each) for each in task.artifacts],
+        task.input_digests,
+        {} if digest is None else {"result_ref": digest},
+    )
+
+
+class Worker(Protocol):
+    """Runs the work of attempts. Cancelling `run` ends the work, if need be by force."""
+
+    async def start(self) -> None:
+        """Prepares the step. Raises what it raises."""
+
+    async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
+        """`stopping` is set with `watch.cancelled`. Raises StepFailed, and whatever a bug of the step raises."""
+
+    async def close(self) -> None:
+        """Ends what is left."""
+
+
+class ThreadWorker:
+    """Runs each attempt on a thread of its own. No thread can be killed: work that does not stop is left behind."""
+
+    def __init__(self, step: Step, workspace: Workspace) -> None:
+        self._step = step
+        self._workspace = workspace
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._step.prepare)
+
+    async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Work] = loop.create_future()
+
+        def settle(result: Work | None, error: BaseException | None) -> None:
+            if done.done():
+                return  # it was left behind
+            if result is not None:
+                done.set_result(result)
+            elif error is not None:
+                done.set_exception(error)
+
+        def body() -> None:
+            result: Work | None = None
+            error: BaseException | None = None
+            try:
+                result = work(self._step, directive, self._workspace, watch)
+            except StopIteration as stopped:  # a future cannot hold it
+                error = RuntimeError(repr(stopped))
+            except BaseException as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, result, error)
+
+        context = contextvars.copy_context()
+        name = f"{self._step.step_type.lower()}-{directive.jobId[:36]}"
+        threading.Thread(target=lambda: context.run(body), name=name, daemon=True).start()
+        return await done
+
+    async def close(self) -> None:
+        """Threads end with the process."""

@@ -1,0 +1,178 @@
+"""Faults of messages, by lane, entity, step type and tenant, decided by a seed.
+
+A rule counts the messages that it matches at each entity. Whether it strikes the n-th of them depends on the seed, the
+rule, the entity and n alone: the same seed, rules and messages give the same faults again, whatever the times.
+
+| fault | what happens to a message that a client sends |
+|---|---|
+| drop | it is accepted and lost |
+| duplicate | it is accepted twice, also where the entity detects duplicates |
+| delay | it arrives `ms` later; one that waits does not survive the emulator |
+| reorder | it arrives after the next message of its entity, or after `ms` |
+| truncate | the second half of its body is lost |
+| forget | the entity does not know its message id any more: the window of duplicate detection is over |
+| slow | it is accepted, and the sender hears of it `ms` later |
+| disconnect | it is accepted, and the sender's connection is lost before it hears of it |
+| throttle | it is refused as by a busy server |
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from servicebus_emulator.broker.errors import InvalidRequest
+from servicebus_emulator.broker.message import Content
+
+FAULTS = ("drop", "duplicate", "delay", "reorder", "truncate", "forget", "slow", "disconnect", "throttle")
+#: strikes that are remembered
+MAX_RUN = 10_000
+_DEFAULT_MS = 1000
+_LANE = re.compile(r".*-p(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A fault, and the messages that it may strike; None matches every message."""
+
+    id: int
+    fault: str
+    #: the number at the end of the entity's name, as in `global-bus-p3`
+    lane: int | None = None
+    #: the beginning of the entity's name
+    entity: str | None = None
+    #: application properties
+    step_type: str | None = None
+    tenant: str | None = None
+    #: of the messages that match
+    percent: float = 100.0
+    #: how many it strikes at most; None: any number
+    count: int | None = None
+    ms: int = _DEFAULT_MS
+
+    def matches(self, path: str, content: Content) -> bool:
+        lane = _LANE.fullmatch(path)
+        if self.lane is not None and (lane is None or int(lane[1]) != self.lane):
+            return False
+        if self.entity is not None and not path.lower().startswith(self.entity.lower()):
+            return False
+        properties = content.application_properties() if self.step_type or self.tenant else {}
+        return (self.step_type is None or _text(properties.get("step_type")) == self.step_type) and (
+            self.tenant is None or _text(properties.get("tenant_id")) == self.tenant
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault that struck a message."""
+
+    rule: int
+    fault: str
+    entity: str
+    #: the message's number among those that the rule matched at the entity, from 1
+    number: int
+    message_id: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What is to happen to a message; each fault with its milliseconds."""
+
+    faults: dict[str, int] = field(default_factory=dict)
+
+    def __contains__(self, fault: str) -> bool:
+        return fault in self.faults
+
+
+class FaultDesk:
+    """The rules of a broker, and what they did."""
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self.rules: list[Rule] = []
+        self.run: deque[Strike] = deque(maxlen=MAX_RUN)
+        self._last_id = 0
+        self._matched: Counter[tuple[int, str]] = Counter()
+        self._struck: Counter[int] = Counter()
+
+    def add(self, request: Any) -> Rule:
+        """Adds a rule from a JSON object with the fields of `Rule` but its id. InvalidRequest names what is wrong."""
+        rule = _rule(request, self._last_id + 1)
+        self._last_id = rule.id
+        self.rules.append(rule)
+        return rule
+
+    def remove(self, rule_id: int | None = None) -> int:
+        """Removes a rule, or all and the run; the ids begin at 1 again. Returns how many rules were removed."""
+        before = len(self.rules)
+        self.rules = [] if rule_id is None else [rule for rule in self.rules if rule.id != rule_id]
+        if rule_id is None:
+            self._last_id = 0
+            self.begin(self.seed)
+        return before - len(self.rules)
+
+    def begin(self, seed: Any) -> None:
+        """Begins a run: counts start again. InvalidRequest where the seed is no whole number."""
+        if type(seed) is not int:
+            raise InvalidRequest("seed is a whole number")
+        self.seed = seed
+        self.run.clear()
+        self._matched.clear()
+        self._struck.clear()
+
+    def describe(self) -> dict[str, Any]:
+        """Seed, rules with their counts, and the run, as JSON."""
+        rules = [{**asdict(rule), "struck": self._struck[rule.id]} for rule in self.rules]
+        return {"seed": self.seed, "rules": rules, "run": [asdict(strike) for strike in self.run]}
+
+    def judge(self, path: str, content: Content) -> Verdict:
+        """The faults that strike a message at an entity; of one kind, the first rule's."""
+        return Verdict(dict(reversed([*self._strikes(path, content)])))
+
+    def _strikes(self, path: str, content: Content) -> Iterator[tuple[str, int]]:
+        for rule in self.rules:
+            if not rule.matches(path, content):
+                continue
+            self._matched[rule.id, path] += 1
+            number = self._matched[rule.id, path]
+            spent = rule.count is not None and self._struck[rule.id] >= rule.count
+            chance = random.Random(f"{self.seed}:{rule.id}:{path.lower()}:{number}").random() * 100
+            if not spent and chance < rule.percent:
+                self._struck[rule.id] += 1
+                self.run.append(Strike(rule.id, rule.fault, path, number, str(content.message_id)))
+                yield rule.fault, rule.ms
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "lane": (lambda value: type(value) is int and value >= 0, "a lane's number"),
+    "entity": (lambda value: isinstance(value, str), "the beginning of an entity's name"),
+    "step_type": (lambda value: isinstance(value, str), "a step type"),
+    "tenant": (lambda value: isinstance(value, str), "a tenant"),
+    "percent": (lambda value: type(value) in (int, float) and 0 < value <= 100, "a number over 0, to 100"),
+    "count": (lambda value: type(value) is int and value > 0, "a whole number over 0"),
+    "ms": (lambda value: type(value) is int and 0 <= value <= 86_400_000, "milliseconds, at most a day"),
+}
+
+
+def _rule(request: Any, rule_id: int) -> Rule:
+    if not isinstance(request, dict):
+        raise InvalidRequest("A rule is a JSON object.")
+    given = {name: value for name, value in request.items() if value is not None}
+    fault = given.pop("fault", None)
+    if fault not in FAULTS:
+        raise InvalidRequest(f"fault is one of {', '.join(FAULTS)}")
+    for name, value in given.items():
+        if name not in _FIELDS:
+            raise InvalidRequest(f"unknown: {name}")
+        fits, what = _FIELDS[name]
+        if not fits(value):
+            raise InvalidRequest(f"{name} is {what}")
+    return Rule(rule_id, fault, **given)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

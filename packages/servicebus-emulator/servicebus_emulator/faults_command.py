@@ -1,0 +1,116 @@
+"""`lucius faults`: the fault desk of a bus that runs, over its admin port. `lucius` finds it by its entry point."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(help="Faults of messages in the Service Bus emulator, by a seed.", no_args_is_help=True)
+
+_TIMEOUT_S = 10
+Admin = Annotated[
+    str, typer.Option("--admin", metavar="URL", envvar="LUCIUS_BUS_ADMIN", help="The admin port of the emulator.")
+]
+_ADMIN = "http://127.0.0.1:5300"
+
+
+@app.command("set")
+def set_(
+    fault: Annotated[
+        str,
+        typer.Argument(
+            metavar="FAULT", help="drop, duplicate, delay, reorder, truncate, forget, slow, disconnect or throttle."
+        ),
+    ],
+    lane: Annotated[int | None, typer.Option("--lane", metavar="N", help="Only messages of this lane.")] = None,
+    entity: Annotated[
+        str | None, typer.Option("--entity", metavar="NAME", help="Only of topics and queues that begin like this.")
+    ] = None,
+    step_type: Annotated[
+        str | None, typer.Option("--step-type", metavar="X", help="Only directives of this step type.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="T", help="Only messages of this tenant.")] = None,
+    percent: Annotated[float | None, typer.Option("--percent", metavar="P", help="Of those. Default: 100.")] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", help="At most so many. Default: any.")] = None,
+    ms: Annotated[
+        int | None, typer.Option("--ms", metavar="MS", help="Of delay, reorder and slow. Default: 1000.")
+    ] = None,
+    admin: Admin = _ADMIN,
+) -> None:
+    """Add a rule, and print its number."""
+    given = {"lane": lane, "entity": entity, "step_type": step_type, "tenant": tenant}
+    rule = _call(admin, "POST", "desk", {"fault": fault, **given, "percent": percent, "count": count, "ms": ms})
+    typer.echo(rule["id"])
+
+
+@app.command("list")
+def list_(
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
+    admin: Admin = _ADMIN,
+) -> None:
+    """Print the seed, the rules, and each message that they struck so far, in its order."""
+    desk = _call(admin, "GET", "desk")
+    if output == "json":
+        typer.echo(json.dumps(desk, indent=1))
+        return
+    typer.echo(f"seed {desk['seed']}")
+    for rule in desk["rules"]:
+        narrowed = [
+            f"{name}={rule[name]}" for name in ("lane", "entity", "step_type", "tenant") if rule[name] is not None
+        ]
+        limits = [
+            f"{rule['percent']:g} %",
+            *([f"at most {rule['count']}"] if rule["count"] else []),
+            f"{rule['ms']} ms",
+        ]
+        typer.echo(f"rule {rule['id']}: {rule['fault']} {' '.join([*narrowed, *limits])}, struck {rule['struck']}")
+    for strike in desk["run"]:
+        typer.echo(
+            f"{strike['entity']} #{strike['number']}: {strike['fault']} (rule {strike['rule']}) {strike['message_id']}"
+        )
+
+
+@app.command("clear")
+def clear(
+    rule: Annotated[int | None, typer.Argument(metavar="RULE", help="Its number. Default: all, and the run.")] = None,
+    admin: Admin = _ADMIN,
+) -> None:
+    """Remove a rule, or all."""
+    removed = _call(admin, "DELETE", "desk" if rule is None else f"desk/{rule}")["removed"]
+    if rule is not None and not removed:
+        _refuse(f"there is no rule {rule}")
+
+
+@app.command("seed")
+def seed(
+    number: Annotated[int, typer.Argument(metavar="SEED", help="The same seed, rules and messages: the same faults.")],
+    admin: Admin = _ADMIN,
+) -> None:
+    """Begin a run by this seed: rules stay, counts and the list of struck messages start again."""
+    _call(admin, "POST", "desk/seed", {"seed": number})
+
+
+def _call(admin: str, method: str, path: str, body: Any = None) -> Any:
+    try:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{admin.rstrip('/')}/{path}", data, method=method)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            try:
+                _refuse(str(json.load(error)["error"]))
+            except (ValueError, KeyError, TypeError):
+                _refuse(f"{admin} is no bus emulator: it answered {error.code}")
+    except (OSError, ValueError) as error:
+        _refuse(f"no bus emulator responds at {admin} ({error})")
+
+
+def _refuse(line: str) -> NoReturn:
+    """One line on stderr, and exit code 2."""
+    typer.echo(f"lucius faults: {' '.join(line.split())}", err=True)
+    raise typer.Exit(2)

@@ -1,0 +1,177 @@
+"""`lucius job result` and `lucius submit --wait`.
+
+How it would fail: bytes that are not the result's; a terminal that obeys a result; half a file that looks whole; an
+exit code that a script takes for another one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.storage.blob import BlobServiceClient
+
+from emulator.up.ports import find_free
+from lucius_client.results import RETRY, OpenResult
+from tests.lucius_client import samples
+from tests.lucius_client.cli.command import INVOICE, run_main, run_on
+from tests.lucius_client.stub_api import CannedResponse, serving
+from tests.running_stack import RunningStack
+
+BINARY = b"\x89PNG\r\n\x1a\n\0\xff"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@contextmanager
+def running(body: dict[str, Any]) -> Iterator[Run]:
+    """Runs `lucius job result job_1` with more words, where the API has this job."""
+    with serving(CannedResponse(200, body)) as api:
+
+        def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+            return run_main("job", "result", "job_1", *words, api=api.url, **options)
+
+        yield run
+
+
+@pytest.fixture
+def ended(stack: RunningStack, tenant: str) -> Callable[[bytes], dict[str, Any]]:
+    """A job whose result has this content."""
+
+    def job(content: bytes) -> dict[str, Any]:
+        with BlobServiceClient.from_connection_string(stack.storage_connection) as store:
+            blob = store.get_blob_client("results", f"{tenant}/result")
+            blob.upload_blob(content, overwrite=True)
+            return samples.job("SUCCEEDED") | {"final_output": {"uri": blob.url}}
+
+    return job
+
+
+def test_a_pipe_gets_the_bytes_and_a_terminal_gets_text(ended: Callable[[bytes], dict[str, Any]]) -> None:
+    """Nothing is added or taken away for a program; a terminal obeys nothing in it, and its line ends."""
+    text = '{"rent": "940 €"}\r\n\x1b[2Jgone\u202e'
+    with running(ended(text.encode())) as run:
+        assert run().stdout == text
+        shown = run(terminal=True)
+    assert shown.stdout == '{"rent": "940 €"}\n\N{REPLACEMENT CHARACTER}[2Jgone\N{REPLACEMENT CHARACTER}\n'
+    assert shown.stderr == ""
+
+
+def test_a_character_may_be_cut_between_two_pieces(ended: Callable[[bytes], dict[str, Any]]) -> None:
+    """Text is text however long it is."""
+    text = "€" * (5 * 1024 * 1024 // 3)
+    with running(ended(text.encode())) as run:
+        assert run(terminal=True).stdout == text + "\n"
+
+
+def test_no_terminal_gets_binary(ended: Callable[[bytes], dict[str, Any]], tmp_path: Path) -> None:
+    """One line says what to do; a pipe and a file get it."""
+    with running(ended(BINARY)) as run:
+        refused = run(terminal=True)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "name a file by --out" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+        assert run().stdout.encode("utf-8", "surrogateescape") == BINARY
+        assert run("--out", str(tmp_path / "x.png"), terminal=True).returncode == 0
+    assert (tmp_path / "x.png").read_bytes() == BINARY
+
+
+def test_a_file_is_whole_or_as_it_was(
+    ended: Callable[[bytes], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault half way leaves neither half a file nor one more; a device stays one; a folder is a wrong option."""
+    out = tmp_path / "out.json"
+    with running(ended(b"new")) as run:
+        for wrong in (tmp_path, tmp_path / "none" / "x"):
+            failed = run("--out", str(wrong))
+            assert (failed.returncode, failed.stderr.startswith("lucius: cannot write")) == (2, True)
+        assert run("--out", "/dev/null").returncode == 0
+        assert Path("/dev/null").is_char_device()
+        out.write_text("old")
+
+        def breaks(self: OpenResult) -> Iterator[bytes]:
+            yield b"ne"
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(OpenResult, "chunks", breaks)
+            assert run("--out", str(out)).returncode == 130
+        assert ([file.name for file in tmp_path.iterdir()], out.read_text()) == (["out.json"], "old")
+        assert run("--out", str(out)).returncode == 0
+    assert out.read_text() == "new"
+
+
+def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]], tmp_path: Path) -> None:
+    """As JSON or as an id; the content goes to --out only."""
+    body = ended(b"text") | {"final_output_expires_at": "2026-02-26T10:00:00Z"}
+    with running(body) as run:
+        assert json.loads(run("--json", "--out", str(tmp_path / "x")).stdout) == {
+            "jobId": "job_1",
+            "uri": body["final_output"]["uri"],
+            "media_type": "application/octet-stream",
+            "size": 4,
+            "final_output_expires_at": "2026-02-26T10:00:00Z",
+        }
+        assert run("-o", "ids").stdout == "job_1\n"
+    assert (tmp_path / "x").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize(
+    ("status", "place", "code", "expected"),
+    [
+        ("IN_PROGRESS", None, 3, "is IN_PROGRESS: it has no result yet"),
+        ("FAILED_FINAL", None, 1, "ended FAILED_FINAL: it has no result"),
+        ("CANCELLED", None, 1, "ended CANCELLED"),
+        ("SUCCEEDED", "{blob}/results/nobody/none", 3, "there is nothing at"),
+        ("SUCCEEDED", "s3://bucket/key", 2, "is no blob of Azure Storage"),
+        ("SUCCEEDED", "http://127.0.0.1:{free}/devstoreaccount1/results/x", 4, "does not respond"),
+    ],
+)
+def test_each_reason_has_its_line_and_exit_code(
+    stack: RunningStack, monkeypatch: pytest.MonkeyPatch, status: str, place: str | None, code: int, expected: str
+) -> None:
+    """For scripts: no result yet is another code than never one."""
+    monkeypatch.setitem(RETRY, "retry_total", 0)
+    uri = place and place.format(blob=stack.blob, free=find_free())
+    body = samples.job(status) | {"final_output": {"uri": uri} if uri else None}
+    with running(body) as run:
+        failed = run()
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert expected in failed.stderr
+    assert len(failed.stderr.splitlines()) == 1
+
+
+def test_a_wrong_key_is_refused(stack: RunningStack, ended: Callable[[bytes], dict[str, Any]]) -> None:
+    """Exit code 3, as where the API refuses."""
+    with running(ended(b"x")) as run:
+        failed = run(LUCIUS_BLOB_CONNECTION=stack.storage_connection.replace("AccountKey=", "AccountKey=AAAA"))
+    assert (failed.returncode, "your credential may not read" in failed.stderr) == (3, True)
+
+
+def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path) -> None:
+    """stdout has the result alone, as `job result` prints it; of a job that failed one line and exit code 1."""
+    done = run_on(stack, "submit", INVOICE, "-p", "OCR", "--again", "--wait")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["format"] == "lucius.text/1"
+    assert "SUCCEEDED" in done.stderr
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 this is none")
+    both = run_on(stack, "submit", INVOICE, str(broken), "-p", "OCR", "--wait")
+    assert (both.returncode, json.loads(both.stdout)["format"]) == (1, "lucius.text/1")
+    assert "lucius: broken.pdf: job job_" in both.stderr
+    newest = json.loads(run_on(stack, "jobs", "--status", "succeeded", "--limit", "1", "--json").stdout)
+    job_id = newest[0]["jobId"]
+    assert run_on(stack, "job", "result", job_id).stdout == both.stdout
+    found = json.loads(run_on(stack, "job", "result", job_id, "--json").stdout)
+    # where the caller asked, which no workspace's end takes away
+    assert found["uri"].startswith(f"{stack.blob}/results/{job_id}/")
+    assert found["final_output_expires_at"] is None
+
+
+def test_what_runs_dry_has_nothing_to_wait_for(stack: RunningStack) -> None:
+    """Exit code 2."""
+    assert run_on(stack, "submit", INVOICE, "-p", "OCR", "--dry-run", "--wait").returncode == 2

@@ -1,0 +1,165 @@
+"""The contract kit: it passes right services, and each wrong one is caught by exactly its check."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from lucius_client.cli.main import app
+from lucius_service.contract import checks
+from lucius_service.contract.bench import Options
+from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
+from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.service_process import ROOT
+from tests.servicebus_emulator.process import Bus
+
+MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
+NODE = Path(__file__).with_name("node_service.mjs")
+FAST = {each.__name__ for each in checks.FAST}
+ALL = [each.__name__ for each in (*checks.FAST, *checks.SLOW, *checks.STOPPED, *checks.LAST)]
+
+
+@pytest.fixture(scope="module")
+def node_modules() -> None:
+    if not (MODULES / "node_modules" / "@azure" / "service-bus").exists():
+        subprocess.run(["npm", "ci"], cwd=MODULES, check=True, timeout=150)
+
+
+@pytest.fixture
+def options(quiet_bus: Bus, account: BlobAccount) -> dict[str, Any]:
+    uri = account.upload("verify.txt", b"some text")
+    return {
+        "bus": quiet_bus.connection_string,
+        "blob": account.connection,
+        "sample": {"input_ref": {"uri": uri}, "payload": {"work_s": 0}},
+        "cadence_s": 0.6,
+        "ack_s": 20,
+        "result_s": 40,
+        "settle_s": 0.7,
+    }
+
+
+def settings(quiet_bus: Bus, account: BlobAccount, **more: str) -> dict[str, str]:
+    return {
+        "LUCIUS_SERVICEBUS_CONNECTION": quiet_bus.connection_string,
+        "LUCIUS_BLOB_CONNECTION": account.connection,
+        "LUCIUS_SERVICEBUS_LANES": "1",
+        "LUCIUS_SERVICE_HEARTBEAT_SECONDS": "0.3",
+        "LUCIUS_SERVICE_WORKERS": "4",
+        "NODE_SERVICE_MODULES": f"{MODULES}/",
+        **more,
+    }
+
+
+def command(values: dict[str, str], *words: str | Path) -> str:
+    """A command line that sets the environment of a service and starts it."""
+    return shlex.join(["env", *(f"{name}={value}" for name, value in values.items()), *map(str, words)])
+
+
+def slow(options: dict[str, Any], work_s: float) -> dict[str, Any]:
+    return {"slow": options["sample"] | {"payload": {"work_s": work_s}}}
+
+
+def failed(report: Report) -> dict[str, str]:
+    return {each.check: each.reason for each in report.checks if each.outcome == "failed"}
+
+
+async def test_a_running_service_is_judged(options: dict[str, Any], quiet_probe: Bus) -> None:
+    """Without slow samples and a command the other checks are made and passed; those are skipped, with the reason."""
+    report = await verify(Options("PROBE", **options), "probe 1")
+    made = FAST | {each.__name__ for each in checks.LAST}
+    assert {each.check for each in report.checks if each.outcome == "passed"} == made, failed(report)
+    reasons = {each.check: each.reason for each in report.checks if each.outcome == "skipped"}
+    assert set(reasons) == set(ALL) - made
+    assert "--slow" in reasons["heartbeats"]
+    assert "--command" in reasons["killed"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["bus", "http"])
+async def test_a_service_on_the_kit_is_right(
+    by: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, health_port: int
+) -> None:
+    """Every check is made, and passed, whichever way the replies take."""
+    # its own step type: the probe of other tests must not take the directives
+    words = (sys.executable, "-m", "tests.lucius_service.killed_service", "none")
+    started = command(settings(quiet_bus, account, LUCIUS_SERVICE_REPLIES=by), *words)
+    options |= {"callback": f"http://127.0.0.1:{health_port}"} if by == "http" else {}
+    report = await verify(Options("KILLED", **options, **slow(options, 1.6), command=started), "probe 1")
+    assert {each.check: (each.outcome, each.reason) for each in report.checks} == dict.fromkeys(ALL, ("passed", ""))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("node_modules")
+@pytest.mark.parametrize("fault", ["", *ALL])
+async def test_services_in_node(fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount) -> None:
+    """A service without the kit is right; one that breaks a rule is caught by the check of that rule alone."""
+    started = command(settings(quiet_bus, account, FAULT=fault), "node", NODE)
+    report = await verify(Options("NODE", **options, **slow(options, 1.6), command=started), "node 1")
+    assert list(failed(report)) == ([fault] if fault else []), failed(report)
+    skipped = [each.check for each in report.checks if each.outcome == "skipped"]
+    # an ACK at the end of the work leaves no work to kill
+    assert skipped == (["killed"] if fault == "acknowledges" else [])
+
+
+REPORT = Report(
+    *("words 1.2", "WORDS", CONTRACT_VERSION, "0.1.0", kit_digest()),
+    [
+        Outcome("identity", "passed", "", 0.1),
+        Outcome("trace", "failed", "ACK: no <id>", 1),
+        Outcome("killed", "skipped", "-", 0),
+    ],
+)
+
+
+def test_a_report_has_three_forms() -> None:
+    """Each names service, contract, kit and its digest, and every check with its reason."""
+    assert REPORT.table().splitlines()[0] == (
+        f"words 1.2 (WORDS), contract {CONTRACT_VERSION}, by lucius-service 0.1.0, checks {kit_digest()[:19]}"
+    )
+    assert REPORT.table().splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+    assert json.loads(REPORT.json())["kit_digest"] == kit_digest()
+    suite = ElementTree.fromstring(REPORT.junit())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    assert [each.get("message") for each in suite.iter("failure")] == ["ACK: no <id>"]
+
+
+def test_the_contract_has_the_version_of_its_document() -> None:
+    """docs/asyncapi.json describes the messages."""
+    document = json.loads((ROOT / "docs" / "asyncapi.json").read_text())
+    assert document["info"]["version"] == CONTRACT_VERSION
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["service", "verify", "--step-type", "PROBE", *words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: BlobAccount) -> None:
+    """A bus, an account, a subscription or a sample that is missing: exit code 2, and the line names it."""
+    sample = tmp_path / "sample.json"
+    sample.write_text('{"input_ref": {"uri": "x"}}')
+    (tmp_path / "wrong.json").write_text("[]")
+    bus, blob = ("--bus", quiet_bus.connection_string), ("--blob", account.connection)
+    gone = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
+    for words, named in (
+        (("--bus", gone, *blob, "--sample", str(sample)), "no bus responds"),
+        (("--bus", "nonsense-s3cret", *blob, "--sample", str(sample)), "no bus responds"),
+        ((*bus, "--blob", "nonsense-s3cret", "--sample", str(sample)), "no blob account responds"),
+        ((*bus, *blob, "--sample", str(sample), "--subscription", "missing"), "no bus responds, or it has not"),
+        ((*bus, *blob, "--sample", str(tmp_path / "missing.json")), "missing.json"),
+        ((*bus, *blob, "--sample", str(tmp_path / "wrong.json")), "must be a JSON object"),
+        ((*bus, *blob, "--sample", str(sample), "-o", "xml"), "none of table, json, junit"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert named in err
+        assert "s3cret" not in err

@@ -1,0 +1,227 @@
+"""`lucius service new`: what it writes works, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.up.environment import _ACCOUNT_KEY, ACCOUNT
+from lucius_client.cli.main import app
+from lucius_service.commands.new import TOPOLOGY
+from tests.lucius_service.service_process import ROOT
+
+
+def new(*words: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `lucius service new`."""
+    done = CliRunner().invoke(app, ["service", "new", *map(str, words)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files of a checkout that the command reads."""
+    (tmp_path / TOPOLOGY).parent.mkdir(parents=True)
+    shutil.copy2(ROOT / TOPOLOGY, tmp_path / TOPOLOGY)
+    shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
+    return tmp_path
+
+
+def module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = loaded  # where pydantic looks for its annotations
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_a_service_in_a_checkout(checkout: Path) -> None:
+    """Code, test, schema, protocol and Dockerfile lie where the checkout has its own, and one topology line."""
+    before = (checkout / TOPOLOGY).read_text()
+    code, out, _ = new("word_count", "--step-type", "WORDS", "--dir", checkout)
+    assert code == 0
+    written = out.splitlines()[:7]
+    assert [path for path in written if not (checkout / path).is_file()] == []
+    topology = json.loads((checkout / TOPOLOGY).read_text())
+    assert topology["services"][-1] == {"name": "word_count", "stepType": "WORDS"}
+    line = (checkout / TOPOLOGY).read_text().splitlines()
+    assert [each for each in line if each not in before.splitlines()] == [
+        '    { "name": "sis", "stepType": "SIS" },',
+        '    { "name": "word_count", "stepType": "WORDS" }',
+    ]
+    protocol = json.loads((checkout / "protocols" / "word_count.json").read_text())
+    assert (checkout / "protocols" / protocol["steps"][0]["payload_schema"]).is_file()
+    lint = CliRunner().invoke(
+        app, ["protocol", "lint", str(checkout / "protocols"), "--topology", str(checkout / TOPOLOGY)]
+    )
+    assert lint.exit_code == 0, lint.output
+
+
+@pytest.mark.parametrize("in_checkout", [True, False])
+def test_what_is_written_passes_its_own_test_and_the_linter(
+    in_checkout: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The test that comes with a service is green, and the code has the style of the checkout."""
+    folder = request.getfixturevalue("checkout") if in_checkout else tmp_path
+    assert new("words", "--step-type", "WORDS", "--dir", folder)[0] == 0
+    if in_checkout:
+        step, test = folder / "platform_service/words/step.py", folder / "tests/platform_service/test_words.py"
+        test.write_text(test.read_text().replace("platform_service.words.step", "step"))
+    else:
+        step, test = folder / "words/words_service.py", folder / "words/test_words_service.py"
+    module(step)
+    tests = module(test)
+    tests.test_words_are_counted()
+    tests.test_a_wrong_payload_is_refused()
+    ruff = [Path(sys.executable).with_name("ruff"), "check", "--no-cache", "--config", ROOT / "pyproject.toml"]
+    ruff += ["--ignore", "I001"]  # it depends on where the module lies
+    done = subprocess.run([*ruff, step, test], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("ocr", "--step-type", "NEW"), "has a service ocr"),
+        (("new", "--step-type", "OCR"), "has a service with the step type OCR"),
+        (("new", "--step-type", "OCR_EMBEDDING"), "has the request type OCR_EMBEDDING"),
+        (("new", "--step-type", "lower"), "'lower' is no step type"),
+        (("new", "--step-type", ""), "'' is no step type"),
+        (("new", "--step-type", "A" * 41), "is no step type"),
+        (("Upper", "--step-type", "NEW"), "'Upper' is no name"),
+        (("../new", "--step-type", "NEW"), "is no name"),
+        (("class", "--step-type", "NEW"), "'class' is no name"),
+        (("there", "--step-type", "NEW"), "exists"),
+    ],
+)
+def test_what_exists_or_is_invalid_is_refused(words: tuple[str, ...], reason: str, checkout: Path) -> None:
+    """One line, exit code 2, and no file is written."""
+    (checkout / "protocols" / "there.json").write_text("{}")
+    before = sorted(checkout.rglob("*"))
+    code, out, err = new(*words, "--dir", checkout)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert reason in err
+    assert before == sorted(checkout.rglob("*"))
+
+
+def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
+    """Outside a checkout the folder is the service's own."""
+    (tmp_path / "words").mkdir()
+    assert new("words", "--step-type", "WORDS", "--dir", tmp_path)[0] == 2
+    assert list((tmp_path / "words").iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_new_service_does_a_job(tmp_path: Path) -> None:
+    """In a copy of the checkout: `new`, `make generate`, `make up`, and a job of the new protocol is SUCCEEDED."""
+    checkout = tmp_path / "checkout"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, checkout / name)
+    (checkout / "node_modules").symlink_to(ROOT / "node_modules")
+    packages = [str(each) for each in (checkout / "packages").iterdir()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *packages])}
+
+    def python(*words: str) -> str:
+        command = [sys.executable, *words]
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    lucius = ("-c", "from lucius_client.cli.main import main; main()")
+    python(*lucius, "service", "new", "words", "--step-type", "WORDS")
+    python("-m", "scripts.generate")
+    ports = [word for name in ("api", "bus", "azurite") for word in (f"--{name}-port", "0")]
+    up = [sys.executable, "-m", "emulator", "up", *ports, "--data", str(tmp_path / "data")]
+    with (tmp_path / "up.log").open("w") as log:
+        stack = subprocess.Popen(up, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert stack.stdout is not None
+        ready = stack.stdout.readline().split()
+        assert ready[:1] == ["ready"], (tmp_path / "up.log").read_text()
+        blob = next(word.removeprefix("blob=") for word in ready if word.startswith("blob="))
+        environment["LUCIUS_BLOB_CONNECTION"] = addresses(blob)
+        submitted = ("submit", "README.md", "--protocol", "WORDS", "--watch", "-o", "json", "--api", ready[1])
+        assert "SUCCEEDED" in python(*lucius, *submitted)
+    finally:
+        stack.terminate()
+        stack.wait(60)
+        stack.stdout.close()
+
+
+def addresses(blob: str) -> str:
+    """The connection string of Azurite's development account at an address."""
+    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};BlobEndpoint={blob};"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("in_checkout", [True, False])
+def test_the_dockerfile(in_checkout: bool, tmp_path: Path) -> None:
+    """Its steps, done in an empty environment, end in a command that starts the service."""
+    context = tmp_path / "context"
+    context.mkdir()
+    if in_checkout:
+        for part in ("packages/lucius-service", "platform_service", "infra/bicep/topology.json", "protocols"):
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
+            (context / part).parent.mkdir(parents=True, exist_ok=True)
+            copy(ROOT / part, context / part)
+    assert new("words", "--step-type", "WORDS", "--dir", context)[0] == 0
+    dockerfile = context / ("platform_service/words/Dockerfile" if in_checkout else "words/Dockerfile")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["PIP_CONSTRAINT"] = str(ROOT / "constraints.txt")
+    if not in_checkout:
+        # the kit is not in the package index; setuptools writes into the folder that it builds from
+        kit = shutil.copytree(ROOT / "packages" / "lucius-service", tmp_path / "kit")
+        text = f"{kit}[telemetry]\n"
+        (context / "words" / "requirements.txt").write_text(text)
+        context = context / "words"
+    root = tmp_path / "root"
+    (root / "app").mkdir(parents=True)
+
+    def inside(text: str) -> str:
+        for name in ("/service", "/source", "/app"):
+            text = text.replace(f" {name}", f" {root}{name}").replace(f'"{name}', f'"{root}{name}')
+        return text
+
+    command: list[str] = []
+    for line in dockerfile.read_text().splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "COPY" and not rest.startswith("--from"):
+            *sources, target = rest.split()
+            place = Path(f"{root}{target}")
+            for source in sources:
+                if (context / source).is_dir():
+                    shutil.copytree(context / source, place, dirs_exist_ok=True)
+                else:
+                    folder = place if target.endswith("/") else place.parent
+                    folder.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(context / source, place)
+        elif word == "RUN":
+            script = inside(f" {rest}").replace("python -m venv", f"{sys.executable} -m venv")
+            subprocess.run(["sh", "-ec", script], check=True, env=environment, cwd=root)
+        elif word == "CMD":
+            command = json.loads(inside(rest))
+    environment = {name: value for name, value in environment.items() if not name.startswith("LUCIUS_")}
+    done = subprocess.run(
+        command, cwd=root / "app", env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    # it gets as far as its settings
+    assert (done.returncode, done.stderr.split(":")[0]) == (1, "words"), done.stderr
+    assert "LUCIUS_SERVICEBUS_CONNECTION is not set" in done.stderr
