@@ -49,8 +49,8 @@ class Job:
 
     @property
     def table_writes(self) -> int:
-        """Requests: index and job at POST, the end, an earlier end's ENDED row; record, ACK and RESULT a step."""
-        return 4 + 3 * self.steps
+        """Requests: index and job at POST, the end with an earlier end's ENDED row; record, ACK and RESULT a step."""
+        return 3 + 3 * self.steps
 
     @property
     def table_reads(self) -> int:

@@ -22,6 +22,7 @@ from shared.ports.index import (
     ActiveRow,
     AwakeTenant,
     Claim,
+    Clearing,
     EndedRow,
     Guard,
     ListRow,
@@ -161,7 +162,9 @@ class MemoryIndex:
             self._asleep_until[awake.tenant] = min(ended, default=None)
             self._tenants[awake.tenant] = replace(awake, etag=str(next(self._etags)))
 
-    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
+        for each in purged:
+            await self.reschedule_clearing(each.row, each.clear_at, purged=True)
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
         self._count_down(job.tenant, gated=job.gated)

@@ -17,6 +17,7 @@ from shared.ports.index import (
     ActiveRow,
     AwakeTenant,
     Claim,
+    Clearing,
     EndedRow,
     Guard,
     Index,
@@ -126,9 +127,10 @@ class TenantIndex:
         self._reach.check_move(job.tenant)
         await self._index.reserve(job, replacing=replacing, tenant_limit=tenant_limit)
 
-    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
-        self._reach.check_move(job.tenant)
-        await self._index.close(job, claim_expires_at=claim_expires_at)
+    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
+        for tenant in (job.tenant, *(each.row.tenant for each in purged)):
+            self._reach.check_move(tenant)
+        await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged)
 
     async def count_gated(self, tenant: str) -> int:
         return await self._of(tenant).count_gated(tenant)

@@ -2,8 +2,9 @@
 
 The function that ends a job cannot purge its orchestrations: they have yet to hear of the end, and an engine that is
 asked too early refuses, or deletes what still runs. So each process keeps the ends that it made, and the next end of
-the same tenant clears those that are ten seconds old. What a process takes with it when it dies, and the last ends of
-a tenant, are left to the sweeper, an hour after the end.
+the same tenant clears those that are ten seconds old. The end after that moves their ENDED rows, in the transaction
+that it makes anyway. What a process takes with it when it dies, and the last ends of a tenant, are left to the sweeper,
+an hour after the end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from shared.core.job import Record
 from shared.core.recovery import instances
 from shared.errors import LuciusError
 from shared.ports.durable import Orchestrations
-from shared.ports.index import FIRST_CLEARING, EndedRow, Index
+from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
 from shared.time_limits import time_limit
 
 #: an orchestration has heard of its job's end by then, and has ended
@@ -44,9 +45,15 @@ class RecentEnds:
 
     def __init__(self) -> None:
         self._kept: defaultdict[str, deque[Ended]] = defaultdict(lambda: deque(maxlen=_MAX_KEPT))
+        #: whose histories are gone, and whose rows do not say so yet
+        self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
+
+    def take_purged(self, tenant: str) -> list[Clearing]:
+        """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
+        return self._purged.pop(tenant, [])
 
     async def clear_and_note(
-        self, index: Index, orchestrations: Orchestrations, record: Record, *, claim_ends: datetime, now: datetime
+        self, orchestrations: Orchestrations, record: Record, *, claim_ends: datetime, now: datetime
     ) -> None:
         """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
         claim does. Raises nothing that a port raises.
@@ -57,7 +64,7 @@ class RecentEnds:
                 async with time_limit(_CLEARING_S):
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)
-                        await index.reschedule_clearing(ended.row, later, purged=True)
+                        self._purged[job.tenant].append(Clearing(ended.row, later))
             except LuciusError as fault:
                 # the sweeper clears it
                 telemetry.record_fault(fault)

@@ -122,7 +122,6 @@ async def _end(context: Context, stored: Stored, orchestrations: Orchestrations 
     await close(context, stored)
     if orchestrations is not None:
         await context.recent_ends.clear_and_note(
-            context.index,
             orchestrations,
             stored.record,
             claim_ends=_claim_ends(context, stored),
@@ -139,7 +138,9 @@ async def _reread(context: Context, job_id: str) -> Stored:
 
 async def close(context: Context, stored: Stored) -> None:
     """The index transaction after a job's end. Raises LedgerUnavailable."""
-    await context.index.close(stored.record.job, claim_expires_at=_claim_ends(context, stored))
+    job = stored.record.job
+    purged = context.recent_ends.take_purged(job.tenant)
+    await context.index.close(job, claim_expires_at=_claim_ends(context, stored), purged=purged)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -75,6 +75,14 @@ class EndedRow:
     purged: bool = False
 
 
+@dataclass(frozen=True)
+class Clearing:
+    """The histories of an ended job are purged: where its row goes now."""
+
+    row: EndedRow
+    clear_at: datetime
+
+
 @dataclass(frozen=True, kw_only=True)
 class AwakeTenant:
     """A tenant to which the sweeper may owe something."""
@@ -135,9 +143,10 @@ class Index(Protocol):
         Raises AlreadyExists or Conflict where the claim is taken (look again), GateFull, LedgerUnavailable.
         """
 
-    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
         """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in.
 
+        `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
         """
 

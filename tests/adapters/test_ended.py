@@ -8,7 +8,7 @@ from shared.core.job import Job
 from shared.core.plan import tombstone
 from shared.core.states import JobStatus
 from shared.errors import Conflict, DataLost
-from shared.ports.index import FIRST_CLEARING
+from shared.ports.index import FIRST_CLEARING, Clearing
 from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, Story, planned
@@ -192,3 +192,21 @@ async def test_the_archive_is_a_container_of_its_own(azurite: str) -> None:
         await texts.get("tenant/a")
     await archive.close()
     await texts.close()
+
+
+@pytest.mark.parametrize("swept", [False, True])
+async def test_an_end_moves_the_rows_of_earlier_ends(storage: Storage, swept: bool) -> None:
+    """Race sweeps: also where a sweeper moved one of them meanwhile, and where the end is repeated: it ends the job."""
+    for number in (1, 2):
+        await close(storage, ended_job(number))
+    rows = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
+    if swept:
+        await storage.index.reschedule_clearing(rows[0], START + timedelta(days=9), purged=True)
+    last, purged = ended_job(3), [Clearing(row, START + timedelta(days=30)) for row in rows]
+    await storage.index.reserve(replace(last, status=JobStatus.QUEUED), replacing=None)
+    for _ in range(2):
+        await storage.index.close(last, claim_expires_at=START + timedelta(days=30), purged=purged)
+    assert await storage.index.list_active("tenant_a", after=None, limit=10) == []
+    left = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
+    order = ["job_3", "job_1", "job_2"]
+    assert [(row.job_id, row.purged) for row in left] == [(job_id, job_id != "job_3") for job_id in order]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 from weakref import WeakValueDictionary
@@ -31,7 +31,7 @@ from shared.adapters.tables.keys import (
     share_row,
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
-from shared.adapters.tables.table import Table
+from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.job import Job
@@ -42,6 +42,7 @@ from shared.ports.index import (
     ActiveRow,
     AwakeTenant,
     Claim,
+    Clearing,
     EndedRow,
     Guard,
     ListRow,
@@ -148,7 +149,7 @@ class TablesIndex:
                 return
         raise Contended("the tenant's gate was changed by others at every try")
 
-    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
         partition = encode_key(job.tenant)
         ended_at = job.completed_at or job.updated_at
         listed = {
@@ -168,23 +169,34 @@ class TablesIndex:
         ]
         # of a job that ends sooner no sweeper has moved the DUE row
         check_at = first_check(job) if ended_at < first_check(job) else None
-        await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at)
+        put_off = [each for one in purged for each in _rescheduled(partition, one.row, one.clear_at, purged=True)]
+        if not await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at, at_first=put_off):
+            for one in purged:
+                await self.reschedule_clearing(one.row, one.clear_at, purged=True)
 
     async def _end(
-        self, partition: str, job_id: str, operations: list[Any], *, gated: bool, check_at: datetime | None
-    ) -> None:
+        self,
+        partition: str,
+        job_id: str,
+        operations: list[Any],
+        *,
+        gated: bool,
+        check_at: datetime | None,
+        at_first: Sequence[Operation] = (),
+    ) -> bool:
         """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is.
 
-        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
+        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked. `at_first`: what goes with the first
+        try, and may be why it failed; whether it went through.
         """
         table = await self._account.table(self._table)
         for race in range(_MAX_GATE_RACES if gated else _MAX_RACES):
             if check_at is None:
                 active = await read_row(table, partition, active_row(job_id))
                 if active is None:
-                    return
+                    return False
                 check_at = instant_of(active["check_at"])
-            ending = [*deletes(partition, job_id, check_at), *operations]
+            ending = [*deletes(partition, job_id, check_at), *operations, *(at_first if race == 0 else ())]
             try:
                 await self._transact(table, partition, ending, change=-int(gated))
             except (Conflict, AlreadyExists):
@@ -193,7 +205,7 @@ class TablesIndex:
                 if race:
                     await self._wait(race)
             else:
-                return
+                return race == 0
         raise Contended("the job's DUE row or the tenant's gate was changed by others at every try")
 
     async def _transact(
@@ -319,12 +331,7 @@ class TablesIndex:
         ]
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        partition = encode_key(ended.tenant)
-        old, new = ended_row(ended.clear_at, ended.job_id), _ended(partition, ended.job_id, clear_at, purged=purged)
-        if old == new["RowKey"]:
-            operations: list[tuple[Any, ...]] = [("update", new, {"mode": UpdateMode.REPLACE})]
-        else:
-            operations = [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
+        operations = _rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
@@ -376,6 +383,13 @@ async def _first(table: Table, query: str, parameters: dict[str, Any], limit: in
             if len(found) == limit:
                 break
     return found
+
+
+def _rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
+    old, new = ended_row(ended.clear_at, ended.job_id), _ended(partition, ended.job_id, clear_at, purged=purged)
+    if old == new["RowKey"]:
+        return [("update", new, {"mode": UpdateMode.REPLACE})]
+    return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
 
 
 def _ended(partition: str, job_id: str, clear_at: datetime, *, purged: bool) -> dict[str, Any]:

@@ -72,19 +72,23 @@ async def test_a_clearing_that_runs_out_of_time_leaves_more(world: World, monkey
 
 
 async def test_an_end_clears_the_histories_of_the_ends_before_it(world: World) -> None:
-    """Of its tenant, two at most, once they are ten seconds old; the sweeper then has the claim left to clear."""
-    first, second = [await ended(world, doc_id=str(number)) for number in range(2)]
-    await ended(world, doc_id="too soon")
+    """Of its tenant, two at most, once they are ten seconds old; the end after it says so in the index, and the sweeper
+    then has the claim left to clear. What no end comes after, the sweeper purges, again where it was purged.
+    """
+    first, second, third = [await ended(world, doc_id=str(number)) for number in range(3)]
     assert world.orchestrations.purged == []
     world.clock.advance(10)
     await ended(world, tenant_id="tenant_b")
     assert world.orchestrations.purged == []
     await ended(world, doc_id="3")
     assert world.orchestrations.purged == [first, second]
-    assert (await swept(world, HOUR)).count("purge") == 3
-    assert len(world.orchestrations.purged) == 5
-    assert (await swept(world, 30 * DAY)).count("drop claim") == 5
-    assert len(world.orchestrations.purged) == 5
+    await ended(world, doc_id="4")
+    assert world.orchestrations.purged == [first, second, third]
+    # the third again, those of the last two ends, and the other tenant's
+    assert (await swept(world, HOUR)).count("purge") == 4
+    assert len(world.orchestrations.purged) == 7
+    assert (await swept(world, 30 * DAY)).count("drop claim") == 6
+    assert len(world.orchestrations.purged) == 7
 
 
 @pytest.mark.parametrize("fault", ["alive", "away"])
