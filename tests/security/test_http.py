@@ -149,7 +149,13 @@ def test_an_operator_of_all_tenants_is_known_by_name(door: Door) -> None:
 def test_one_who_only_sees_all_changes_nothing(door: Door) -> None:
     """Every read of every tenant's jobs, and 403 for each route that changes one; its own tenant's it may change."""
     job_id = door.job(doc_id="only seen")
-    before = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
+
+    def changes_by_callers() -> list[Any]:
+        # the app's own go on meanwhile
+        events = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
+        return [event for event in events if event["source"] == "http"]
+
+    before = changes_by_callers()
     bearer = {"Authorization": f"Bearer {door.token(B, roles='orch:all-tenants:read')}"}
     for route in OF_A_JOB:
         response = door.ask(route.method, path_of(route, job_id), tenant=None, headers=bearer)
@@ -160,7 +166,7 @@ def test_one_who_only_sees_all_changes_nothing(door: Door) -> None:
     for path in ("/v1/orchestrate", "/v1/orchestrate?dryRun=true"):
         foreign = door.ask("POST", path, tenant=None, headers=bearer, json=envelope(doc_id="foreign"))
         assert code(foreign) == (403, "TENANT_FORBIDDEN")
-    assert door.get(f"/v1/jobs/{job_id}/events").json()["events"] == before
+    assert changes_by_callers() == before
     assert job_id in door.ask("GET", "/v1/jobs?tenant_id=tenant_a", tenant=None, headers=bearer).text
     own = door.ask("POST", "/v1/orchestrate", tenant=None, headers=bearer, json=envelope(tenant_id=B)).json()["jobId"]
     assert door.ask("POST", f"/v1/jobs/{own}:cancel", tenant=None, headers=bearer).status_code == 200
