@@ -345,16 +345,7 @@ class Settings:
     @property
     def timing_defaults(self) -> TimingDefaults:
         """Timings of steps whose protocol names none."""
-        return TimingDefaults(
-            ack_timeout_s=self.ack_timeout_s,
-            lease_s=self.lease_s,
-            max_attempts=self.max_attempts,
-            attempt_max_s=self.attempt_max_s,
-            total_timeout_s=self.total_timeout_s,
-            dispatch_backoffs=self.dispatch_backoffs,
-            ack_backoffs=self.ack_backoffs,
-            execution_backoffs=self.execution_backoffs,
-        )
+        return TimingDefaults(**{each.name: getattr(self, each.name) for each in fields(TimingDefaults)})
 
 
 #: every setting by its field, in the order of the documentation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,17 +25,8 @@ def waits(context: df.DurableOrchestrationContext) -> Any:
 
 
 @asynccontextmanager
-async def engine_of(hub: Hub, requests: list[str]) -> AsyncIterator[DurableOrchestrations]:
-    """The adapter on `hub`; `requests` gets the method of each request."""
-    api = HttpApi(hub.client, hub.entities)
-
-    async def answer(request: web.Request) -> web.Response:
-        requests.append(request.method)
-        parts = [part for part in request.path.split("/") if part]
-        response = api.handle(ApiRequest(request.method, parts, dict(request.query)), Links("http://h/", ""))
-        assert response is not None
-        return web.json_response(response.body, status=response.status)
-
+async def engine_at(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[DurableOrchestrations]:
+    """The adapter, and `answer` where it expects the extension."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
@@ -50,6 +41,22 @@ async def engine_of(hub: Hub, requests: list[str]) -> AsyncIterator[DurableOrche
         finally:
             # the SDK's session is one of the process, bound to the event loop of its first request
             await http_utils._close_session()
+
+
+@asynccontextmanager
+async def engine_of(hub: Hub, requests: list[str]) -> AsyncIterator[DurableOrchestrations]:
+    """The adapter on `hub`; `requests` gets the method of each request."""
+    api = HttpApi(hub.client, hub.entities)
+
+    async def answer(request: web.Request) -> web.Response:
+        requests.append(request.method)
+        parts = [part for part in request.path.split("/") if part]
+        response = api.handle(ApiRequest(request.method, parts, dict(request.query)), Links("http://h/", ""))
+        assert response is not None
+        return web.json_response(response.body, status=response.status)
+
+    async with engine_at(answer) as engine:
+        yield engine
 
 
 @pytest.mark.parametrize("status", ["Pending", "Running", "Suspended"])
@@ -97,18 +104,6 @@ async def test_a_lost_connection_fails_none_of_sixteen_starts() -> None:
         started.append(request.path)
         return web.json_response({"id": request.path.rsplit("/", 1)[-1]}, status=202)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server:
-        binding = {
-            "taskHubName": "h",
-            "creationUrls": {},
-            "managementUrls": {},
-            "rpcBaseUrl": str(server.make_url("/")),
-        }
-        engine = DurableOrchestrations(df.DurableOrchestrationClient(json.dumps(binding)), "waits")
-        try:
-            await asyncio.gather(*(engine.start(f"job_{number}", {}) for number in range(16)))
-        finally:
-            await http_utils._close_session()
+    async with engine_at(answer) as engine:
+        await asyncio.gather(*(engine.start(f"job_{number}", {}) for number in range(16)))
     assert len({path.rsplit("/", 1)[-1] for path in started}) == 16

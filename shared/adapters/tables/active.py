@@ -79,8 +79,8 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         job_id=entity["job_id"],
         tenant=tenant,
         claim=entity["claim"],
-        created_at=instant_of(entity["created_at"]),
-        check_at=instant_of(entity["check_at"]),
+        created_at=entity["created_at"],
+        check_at=entity["check_at"],
         gated=bool(entity["gated"]),
         looks={step: (look_no, count) for step, (look_no, count) in json.loads(entity.get("looks", "{}")).items()},
         request_type=entity.get("request_type", ""),
@@ -88,12 +88,7 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         status=entity.get("status", ""),
         unacked=unacked,
         # a merge leaves the column where it was when the last of them was ACKed
-        unacked_since=instant_of(entity["unacked_since"]) if unacked else None,
+        unacked_since=entity["unacked_since"] if unacked else None,
         listed_seq=int(entity.get("listed_seq", 0)),
         etag=entity.metadata["etag"] or "",
     )
-
-
-def instant_of(value: datetime) -> datetime:
-    """A column's instant as Python's own `datetime`."""
-    return datetime.combine(value.date(), value.timetz())

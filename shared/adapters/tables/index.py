@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
-from shared.adapters.tables.active import active_of, deletes, first_check, inserts, instant_of, moves
+from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.active import active_of, deletes, first_check, inserts, moves
 from shared.adapters.tables.keys import (
     GATE_ROW,
     GUARD_PARTITION,
@@ -103,8 +103,8 @@ class TablesIndex:
         return Claim(
             job_id=entity["job_id"],
             body_hash=entity["body_hash"],
-            created_at=instant_of(entity["created_at"]),
-            expires_at=instant_of(entity["expires_at"]) if entity.get("expires_at") else None,
+            created_at=entity["created_at"],
+            expires_at=entity["expires_at"] if entity.get("expires_at") else None,
             etag=entity.metadata["etag"] or "",
         )
 
@@ -195,7 +195,7 @@ class TablesIndex:
                 active = await read_row(table, partition, active_row(job_id))
                 if active is None:
                     return False
-                check_at = instant_of(active["check_at"])
+                check_at = active["check_at"]
             ending = [*deletes(partition, job_id, check_at), *operations, *(at_first if race == 0 else ())]
             try:
                 await self._transact(table, partition, ending, change=-int(gated))
@@ -234,12 +234,11 @@ class TablesIndex:
             "counted_at": guard.counted_at,
         }
         table = await self._account.table(self._table)
-        async with translate_errors():
-            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def read_guard(self) -> Guard | None:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, GUARD_ROW)
-        return Guard(json.loads(entity["active"]), instant_of(entity["counted_at"])) if entity is not None else None
+        return Guard(json.loads(entity["active"]), entity["counted_at"]) if entity is not None else None
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         first = due_row(after.check_at, after.job_id) if after is not None else "DUE:"
@@ -278,7 +277,7 @@ class TablesIndex:
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
         ended = await self._range(awake.tenant, "ENDED:", "ENDED;", 1)
-        await self._tenants.sleep(awake, instant_of(ended[0]["clear_at"]) if ended else None)
+        await self._tenants.sleep(awake, ended[0]["clear_at"] if ended else None)
 
     async def read_position(self, share: int) -> SweepPosition:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
@@ -298,8 +297,7 @@ class TablesIndex:
             "job_id": job_id,
         }
         table = await self._account.table(self._table)
-        async with translate_errors():
-            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         operations = moves(encode_key(active.tenant), active, check_at, looks)
@@ -324,7 +322,7 @@ class TablesIndex:
             EndedRow(
                 job_id=entity["job_id"],
                 tenant=tenant,
-                clear_at=instant_of(entity["clear_at"]),
+                clear_at=entity["clear_at"],
                 purged=bool(entity["purged"]),
             )
             for entity in await self._range(tenant, first, f"{ended_before(now)};", limit)
@@ -348,8 +346,7 @@ class TablesIndex:
     async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
-            async with translate_errors():
-                await table.delete_entity(encode_key(tenant), row, **condition)
+            await table.delete_entity(encode_key(tenant), row, **condition)
 
     async def list_jobs(
         self,
@@ -377,11 +374,10 @@ class TablesIndex:
 async def _first(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
     """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
     found: list[Any] = []
-    async with translate_errors():
-        async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-            found.append(entity)
-            if len(found) == limit:
-                break
+    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+        found.append(entity)
+        if len(found) == limit:
+            break
     return found
 
 

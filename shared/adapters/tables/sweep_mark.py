@@ -8,8 +8,7 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, translate_errors
-from shared.adapters.tables.active import instant_of
+from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.keys import GUARD_PARTITION, SWEEP_ROW, share_row
 from shared.ports.sweeps import SweepMark, WorkCounts
 
@@ -38,18 +37,16 @@ class TablesSweepMark:
             "unacked_since": counts.unacked_since,
         }
         table = await self._account.table(self._table)
-        async with translate_errors():
-            # an instant that is None is left out
-            await table.upsert_entity(
-                {name: value for name, value in row.items() if value is not None}, mode=UpdateMode.REPLACE
-            )
+        # an instant that is None is left out
+        await table.upsert_entity(
+            {name: value for name, value in row.items() if value is not None}, mode=UpdateMode.REPLACE
+        )
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @guards and RowKey ge @first and RowKey lt @end"
         parameters = {"guards": GUARD_PARTITION, "first": SWEEP_ROW, "end": f"{SWEEP_ROW};"}
-        async with translate_errors():
-            found = {int(row["share"]): _mark(row) async for row in table.query_entities(query, parameters=parameters)}
+        found = {int(row["share"]): _mark(row) async for row in table.query_entities(query, parameters=parameters)}
         # of a time with more sweepers others may lie there
         return {share: mark for share, mark in found.items() if share < shares}
 
@@ -57,15 +54,15 @@ class TablesSweepMark:
 def _mark(entity: Any) -> SweepMark:
     queued_since, unacked_since = entity.get("queued_since"), entity.get("unacked_since")
     return SweepMark(
-        ended_at=instant_of(entity["ended_at"]),
+        ended_at=entity["ended_at"],
         looked_at=int(entity["looked_at"]),
         actions=int(entity["actions"]),
         more=bool(entity["more"]),
         counts=WorkCounts(
             active=Counter(json.loads(entity["active"])),
             modes=Counter(json.loads(entity["modes"])),
-            queued_since=instant_of(queued_since) if queued_since is not None else None,
+            queued_since=queued_since,
             unacked=int(entity["unacked"]),
-            unacked_since=instant_of(unacked_since) if unacked_since is not None else None,
+            unacked_since=unacked_since,
         ),
     )

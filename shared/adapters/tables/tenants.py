@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, translate_errors
-from shared.adapters.tables.active import instant_of
+from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.keys import TENANTS_PARTITION
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
@@ -40,23 +39,19 @@ class TenantRows:
             "wake_at": now,
         }
         table = await self._account.table(self._table)
-        async with translate_errors():
-            # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
-            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
         self._woken_until[tenant] = now + WAKE_LASTS
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
         """One query, in pages. Raises LedgerUnavailable."""
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenants and wake_at le @now"
-        async with translate_errors():
-            rows = table.query_entities(query, parameters={"tenants": TENANTS_PARTITION, "now": now})
-            return [
-                AwakeTenant(
-                    tenant=row["tenant"], posted_at=instant_of(row["posted_at"]), etag=row.metadata["etag"] or ""
-                )
-                async for row in rows
-            ]
+        rows = table.query_entities(query, parameters={"tenants": TENANTS_PARTITION, "now": now})
+        return [
+            AwakeTenant(tenant=row["tenant"], posted_at=row["posted_at"], etag=row.metadata["etag"] or "")
+            async for row in rows
+        ]
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Until `until`, None: its next POST. Race sleep: nothing where it posted since. Raises LedgerUnavailable."""
@@ -67,14 +62,12 @@ class TenantRows:
         }
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
-            async with translate_errors():
-                await table.update_entity(
-                    row, mode=UpdateMode.MERGE, etag=awake.etag, match_condition=MatchConditions.IfNotModified
-                )
+            await table.update_entity(
+                row, mode=UpdateMode.MERGE, etag=awake.etag, match_condition=MatchConditions.IfNotModified
+            )
 
     async def all(self) -> list[str]:
         """Asleep or awake. Raises LedgerUnavailable."""
         table = await self._account.table(self._table)
-        async with translate_errors():
-            rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
-            return [entity["tenant"] async for entity in rows]
+        rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
+        return [entity["tenant"] async for entity in rows]

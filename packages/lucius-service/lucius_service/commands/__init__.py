@@ -10,6 +10,19 @@ import typer
 
 app = typer.Typer(help="Write a platform service, and judge it.", no_args_is_help=True)
 
+#: options of more than one command
+_StepType = Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")]
+_Bus = Annotated[
+    str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
+]
+_Blob = Annotated[
+    str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
+]
+_Subscription = Annotated[
+    str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
+]
+_Lane = Annotated[int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")]
+
 
 @app.callback()
 def _group() -> None:
@@ -38,16 +51,12 @@ def new(
 
 @app.command("verify")
 def verify(
-    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")],
+    step_type: _StepType,
     sample: Annotated[
         Path, typer.Option("--sample", metavar="FILE", help="A directive (JSON): input_ref and payload that succeed.")
     ],
-    bus: Annotated[
-        str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
-    ],
-    blob: Annotated[
-        str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
-    ],
+    bus: _Bus,
+    blob: _Blob,
     slow: Annotated[
         Path | None, typer.Option("--slow", metavar="FILE", help="The same, with work of a few seconds.")
     ] = None,
@@ -60,12 +69,8 @@ def verify(
     service: Annotated[
         str, typer.Option("--service", metavar="NAME", help="Service and version, for the report.")
     ] = "",
-    subscription: Annotated[
-        str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
-    ] = "",
-    lane: Annotated[
-        int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")
-    ] = 0,
+    subscription: _Subscription = "",
+    lane: _Lane = 0,
     cadence: Annotated[float, typer.Option("--cadence", metavar="S", help="Longest time between heartbeats.")] = 30.0,
     wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait for a RESULT.")] = 120.0,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
@@ -104,26 +109,18 @@ def verify(
 
 @app.command("load")
 def load(
-    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")],
+    step_type: _StepType,
     mix: Annotated[
         list[str],
         typer.Option("--mix", metavar="FILE[=SHARE]", help="A directive (JSON), as of verify; may be repeated."),
     ],
-    bus: Annotated[
-        str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
-    ],
-    blob: Annotated[
-        str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
-    ],
+    bus: _Bus,
+    blob: _Blob,
     rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.001, help="Directives a second.")] = 10.0,
     count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Directives in all.")] = 100,
     seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Chooses from the mix.")] = 0,
-    subscription: Annotated[
-        str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
-    ] = "",
-    lane: Annotated[
-        int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")
-    ] = 0,
+    subscription: _Subscription = "",
+    lane: _Lane = 0,
     wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait after the last directive.")] = 120.0,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
 ) -> None:
