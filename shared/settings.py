@@ -105,6 +105,9 @@ class Settings:
     tenants_table: str = setting(
         "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
     )
+    gates_table: str = setting(
+        "LUCIUS_GATES_TABLE", form.text, "luciusgates", help="Which tenants have gates, and rules for every tenant"
+    )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"
     )
@@ -193,7 +196,22 @@ class Settings:
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole),
-        help="Active jobs a tenant may have; exact",
+        help="Active jobs a tenant may have, where no rule of `lucius quota` says otherwise; exact",
+        tuning=True,
+    )
+    overflow: str = setting(
+        "LUCIUS_OVERFLOW",
+        form.choice("reject", "stage"),
+        "reject",
+        help="What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line",
+        tuning=True,
+    )
+    staging: str = setting(
+        "LUCIUS_STAGING",
+        form.choice("on", "off"),
+        "on",
+        help="Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: "
+        "every gate refuses then",
         tuning=True,
     )
     max_inflight: int | None = setting(

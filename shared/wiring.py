@@ -25,6 +25,7 @@ from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
@@ -36,6 +37,7 @@ from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
+from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
 from shared.ports.index import Index
@@ -135,7 +137,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -148,6 +150,7 @@ class Wiring:
             registry=self._packaged.registry,
             ledger=ledger,
             index=index,
+            desks=desks,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -201,15 +204,16 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archive, SweepMarks]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
-        return MemoryLedger(), MemoryIndex(), MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        index = MemoryIndex()
+        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
-        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table),
+        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
         transport=settings.table_transport,
     )
     texts, archive = (
@@ -224,6 +228,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
     return (
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
+        TablesDesks(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),

@@ -246,7 +246,6 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await ledger.create(record.with_step(long), story.events[0])
     index = TablesIndex(account, "index", "tenants")
     await index.reserve(job, replacing=None)
-    await index.reserve(replace(job, gated=True), replacing=None, tenant_limit=1)
     await index.close(job, claim_expires_at=START)
     await index.write_guard(Guard({}, START))
     await index.write_position(0, SweepPosition())

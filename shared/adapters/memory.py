@@ -10,10 +10,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 
+from shared.adapters.memory_desks import MemoryDesks
 from shared.adapters.tables.keys import due_row, ended_row, list_row
+from shared.core.gates.desk import Candidate
+from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Event, Job, Record
-from shared.errors import AlreadyExists, Conflict, GateFull
+from shared.errors import AlreadyExists, Conflict
 from shared.ports.bus import DeadReply
+from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CHECK,
     FIRST_CLEARING,
@@ -84,10 +88,11 @@ class MemoryIndex:
     """See `shared.ports.index.Index`."""
 
     def __init__(self) -> None:
+        #: in the same partition, and part of its transactions
+        self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
         self._listed: dict[str, dict[str, ListRow]] = {}
-        self._gates: dict[str, int] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
@@ -99,7 +104,9 @@ class MemoryIndex:
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return self._claims.get((tenant, claim))
 
-    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+    async def reserve(
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+    ) -> None:
         self._wake(job.tenant, job.created_at)
         key = (job.tenant, job.idempotency_hash)
         found = self._claims.get(key)
@@ -107,10 +114,9 @@ class MemoryIndex:
             raise AlreadyExists
         if replacing is not None and (found is None or found.etag != replacing.etag):
             raise Conflict
-        if job.gated:
-            if tenant_limit is not None and self._gates.get(job.tenant, 0) >= tenant_limit:
-                raise GateFull
-            self._gates[job.tenant] = self._gates.get(job.tenant, 0) + 1
+        if desk is not None:
+            self.desks.check(desk)
+            self._apply(desk)
         self._claims[key] = Claim(
             job_id=job.job_id,
             body_hash=job.body_hash,
@@ -124,7 +130,9 @@ class MemoryIndex:
             claim=job.idempotency_hash,
             created_at=job.created_at,
             check_at=job.created_at + FIRST_CHECK,
-            gated=job.gated,
+            source=Candidate.of(job).source,
+            priority=job.priority,
+            place=place,
             request_type=job.request_type,
             mode=job.mode,
             status=job.status.value,
@@ -167,11 +175,63 @@ class MemoryIndex:
             await self.reschedule_clearing(each.row, each.clear_at, purged=True)
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
-        self._count_down(job.tenant, gated=job.gated)
         self._list_again(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
+
+    async def close_at_desk(
+        self,
+        job: Job,
+        active: ActiveRow | None,
+        desk: DeskWrite,
+        *,
+        claim_expires_at: datetime,
+        purged: Sequence[Clearing] = (),
+    ) -> None:
+        found = self._active.get((job.tenant, job.job_id))
+        thought = active.check_at if active is not None else job.created_at + FIRST_CHECK
+        if found is None or found.check_at != thought:
+            raise Conflict
+        self.desks.check(desk)
+        self._apply(desk)
+        self.desks.leave_line(found)
+        await self.close(job, claim_expires_at=claim_expires_at, purged=purged)
+
+    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
+        return self._active.get((tenant, job_id))
+
+    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+        key = (active.tenant, active.job_id)
+        found = self._active.get(key)
+        if found is None or found.check_at != active.check_at:
+            raise Conflict
+        self.desks.check(desk)
+        self._apply(desk)
+        self.desks.leave_line(found)
+        self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
+        self.desks.stand_in_line(self._active[key])
+
+    async def write_desk(self, desk: DeskWrite) -> None:
+        self.desks.check(desk)
+        self._apply(desk)
+
+    def _apply(self, write: DeskWrite) -> None:
+        """The rows that a desk moves beside its own."""
+        for waiting, line in (*((each, None) for each in write.let_in), *write.moved):
+            key = (write.after.tenant, waiting.candidate.job_id)
+            row = self._active[key]
+            assert row.place is not None
+            self.desks.leave_line(row)
+            state = PlaceState.ADMITTED if line is None else PlaceState.WAITING
+            self._active[key] = replace(
+                row,
+                place=replace(row.place, state=state, line=line),
+                check_at=write.check_at if line is None else row.check_at,
+                etag=str(next(self._etags)),
+            )
+            self.desks.stand_in_line(self._active[key])
+        self.desks.put(write)
 
     def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
         self._ended[ended_row(clear_at, job_id)] = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at)
@@ -203,13 +263,6 @@ class MemoryIndex:
         listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
         step_id = job.current_step_id
         listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
-
-    def _count_down(self, tenant: str, *, gated: bool) -> None:
-        if gated:
-            self._gates[tenant] -= 1
-
-    async def count_gated(self, tenant: str) -> int:
-        return self._gates.get(tenant, 0)
 
     async def write_guard(self, guard: Guard) -> None:
         self._guard = guard
@@ -258,9 +311,15 @@ class MemoryIndex:
     async def write_position(self, share: int, position: SweepPosition) -> None:
         self._positions[share] = position
 
-    async def withdraw(self, active: ActiveRow) -> None:
+    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
+        found = self._active.get((active.tenant, active.job_id))
+        if desk is not None:
+            if found is None or found.check_at != active.check_at:
+                raise Conflict
+            self.desks.check(desk)
+            self._apply(desk)
+            self.desks.leave_line(found)
         if self._active.pop((active.tenant, active.job_id), None) is not None:
-            self._count_down(active.tenant, gated=active.gated)
             self._claims.pop((active.tenant, active.claim), None)
             self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
             self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)

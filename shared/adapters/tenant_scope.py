@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
+from shared.core.gates.places import Place
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     NO_LOOKS,
     ActiveRow,
@@ -123,21 +125,44 @@ class TenantIndex:
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return await self._of(tenant).read_claim(tenant, claim)
 
-    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+    async def reserve(
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+    ) -> None:
         self._reach.check_move(job.tenant)
-        await self._index.reserve(job, replacing=replacing, tenant_limit=tenant_limit)
+        await self._index.reserve(job, replacing=replacing, place=place, desk=desk)
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
         for tenant in (job.tenant, *(each.row.tenant for each in purged)):
             self._reach.check_move(tenant)
         await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged)
 
-    async def count_gated(self, tenant: str) -> int:
-        return await self._of(tenant).count_gated(tenant)
+    async def close_at_desk(
+        self,
+        job: Job,
+        active: ActiveRow | None,
+        desk: DeskWrite,
+        *,
+        claim_expires_at: datetime,
+        purged: Sequence[Clearing] = (),
+    ) -> None:
+        for tenant in (job.tenant, *(each.row.tenant for each in purged)):
+            self._reach.check_move(tenant)
+        await self._index.close_at_desk(job, active, desk, claim_expires_at=claim_expires_at, purged=purged)
+
+    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
+        return await self._of(tenant).read_active(tenant, job_id)
+
+    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+        self._reach.check_move(active.tenant)
+        await self._index.move_place(active, place, check_at, desk)
 
     async def read_guard(self) -> Guard | None:
         # counts of all tenants, and of no job: admission needs them
         return await self._index.read_guard()
+
+    async def write_desk(self, desk: DeskWrite) -> None:
+        self._reach.check_move(desk.after.tenant)
+        await self._index.write_desk(desk)
 
     async def list_jobs(
         self,
@@ -163,7 +188,8 @@ class TenantIndex:
         raise _sweeper_only()
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
-        raise _sweeper_only()
+        # the first job at a desk counts those that are there already
+        return await self._of(tenant).list_active(tenant, after=after, limit=limit)
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
@@ -182,7 +208,7 @@ class TenantIndex:
     async def write_position(self, share: int, position: SweepPosition) -> None:
         raise _sweeper_only()
 
-    async def withdraw(self, active: ActiveRow) -> None:
+    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
         raise _sweeper_only()
 
     async def due_for_clearing(

@@ -39,12 +39,17 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
     if job.deadline_at is not None:
         # the one column that a plan sets and a move changes
         data["deadline_at"] = to_json(job.deadline_at)
+    if job.total_time_s is not None:
+        data["total_time_s"] = job.total_time_s
     return data
 
 
 def allowed_time(first: Event) -> timedelta | None:
     """The total time that the job was given, by its first EVENT; None: no cap."""
-    given = (first.data or {}).get("deadline_at")
+    data = first.data or {}
+    if (staged := data.get("total_time_s")) is not None:
+        return timedelta(seconds=staged)
+    given = data.get("deadline_at")
     return datetime.fromisoformat(given) - first.at if given is not None else None
 
 

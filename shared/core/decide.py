@@ -11,6 +11,7 @@ from shared.core import attempts, controls, recovery, redrive, replies
 from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import (
+    Admitted,
     Control,
     DeadlinePassed,
     LaneBacklog,
@@ -50,5 +51,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return recovery.repaired(record, occurrence, provenance)
         case Control(kind):
             return controls.decide_control(record, kind, provenance)
+        case Admitted():
+            return recovery.admitted(record, occurrence, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)

@@ -165,8 +165,14 @@ class Job:
     requested_at: datetime
     source: str | None = None
 
-    #: counted in the tenant's GATE row, which its end must count down
+    #: counted in the tenant's GATE row of release 0.2.0, which its end must count down; no later release sets it
     gated: bool = False
+    #: since when it waits, or waited, for its gates; None: they let it in at once, or there were none
+    staged_at: datetime | None = None
+    #: when they let it in
+    admitted_at: datetime | None = None
+    #: of a staged job: the seconds that its total time has from its admission on
+    total_time_s: float | None = None
 
     current_step_id: str
     current_step_index: int = 0
@@ -198,6 +204,11 @@ class Job:
     created_at: datetime
     updated_at: datetime
     completed_at: datetime | None = None
+
+    @property
+    def is_staged(self) -> bool:
+        """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
+        return self.staged_at is not None and self.admitted_at is None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from shared.contracts.messages import Reply
 
@@ -100,6 +101,14 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Admitted:
+    """The gates of a job let it in."""
+
+    #: what each of them said: `{"gate", "name", "active", "max_active"}`
+    gates: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class Redriven:
     """Another job takes this one up again from the failed step on."""
 
@@ -117,5 +126,6 @@ Occurrence = (
     | OrchestrationEnded
     | Repaired
     | Control
+    | Admitted
     | Redriven
 )

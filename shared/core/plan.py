@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 from shared.contracts.envelope import Envelope
@@ -101,9 +102,9 @@ def plan_job(
     correlation_id: str,
     workspace_uri: str,
     salt: str,
-    gated: bool = False,
+    born: JobStatus = JobStatus.QUEUED,
 ) -> tuple[Record, Event]:
-    """JOB (QUEUED), its STEPs (PENDING) and the first EVENT."""
+    """JOB, its STEPs (PENDING) and the first EVENT; `born` is what its gates said: QUEUED or THROTTLED."""
     identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)
@@ -138,7 +139,7 @@ def plan_job(
         request_type=envelope.request_type,
         schema_version=envelope.schema_version,
         mode=lane_decision.resolved_mode,
-        status=JobStatus(JOB_CREATION[EventType.JOB_CREATED].to),
+        status=born,
         instance_id=job_id,
         idempotency_key=envelope.idempotency_key,
         idempotency_hash=identity.claim,
@@ -156,8 +157,7 @@ def plan_job(
         requested_by=envelope.requested_by,
         requested_at=created_at,
         source=envelope.source,
-        gated=gated,
-        deadline_at=created_at + timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s),
+        **total_time(born, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)),
         current_step_id=definition.steps[0].step_id,
         created_at=created_at,
         updated_at=created_at,
@@ -167,6 +167,13 @@ def plan_job(
     )
     record = Record(job, steps)
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
+
+
+def total_time(born: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
+    """The columns of a new job that hold its total time: it counts from the admission on."""
+    if born is not JobStatus.THROTTLED:
+        return {"deadline_at": created_at + allowed if allowed is not None else None}
+    return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 
 
 def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:

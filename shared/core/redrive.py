@@ -15,6 +15,7 @@ from shared.core.canonical import digest
 from shared.core.history import EventType, Origin, Provenance, append
 from shared.core.job import Event, Job, Record, Step
 from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.plan import total_time
 from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus, StepStatus
 
@@ -54,7 +55,7 @@ def plan_redrive(
     job_id: str,
     created_at: datetime,
     allowed: timedelta | None,
-    gated: bool,
+    born: JobStatus = JobStatus.QUEUED,
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
@@ -70,12 +71,11 @@ def plan_redrive(
         **{name: getattr(old.job, name) for name in JOB_KEPT},
         job_id=job_id,
         instance_id=job_id,
-        status=JobStatus.QUEUED,
+        status=born,
         idempotency_hash=claim_of(old.job.job_id),
         requested_at=created_at,
         redrive_of=old.job.job_id,
-        gated=gated,
-        deadline_at=created_at + allowed if allowed is not None else None,
+        **total_time(born, created_at, allowed),
         current_step_id=first.step_id,
         created_at=created_at,
         updated_at=created_at,

@@ -8,6 +8,8 @@ from enum import StrEnum
 class JobStatus(StrEnum):
     """A job's state; the terminal ones are past participles and never change."""
 
+    #: accepted, and its gates let it in later (R48)
+    THROTTLED = "THROTTLED"
     QUEUED = "QUEUED"
     IN_PROGRESS = "IN_PROGRESS"
     PAUSING = "PAUSING"

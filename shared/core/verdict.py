@@ -98,7 +98,8 @@ NOTHING_SHOWN = Shown()
 
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
     """The ledger's word on one step, for the orchestration `instance_id`."""
-    if record is None or record.job.status.terminal or record.job.instance_id != instance_id:
+    job = record.job if record is not None else None
+    if record is None or job is None or job.status.terminal or job.is_staged or job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
     step = record.step(step_id)
     if step is None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
+from shared.ports.desks import Desks
 from shared.ports.environment import Clock
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
@@ -35,6 +37,7 @@ class Context:
     ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     ledger: Ledger
     index: Index
+    desks: Desks
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher
@@ -43,6 +46,8 @@ class Context:
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
     admission: Admission
+    #: what this process knows of the gates
+    gates: GateDirectory = field(default_factory=GateDirectory)
     #: what this process ended and no later end has cleared
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed

@@ -8,6 +8,7 @@ from shared.core.outcome import OutcomeKind
 from shared.core.reasons import IgnoreReason
 from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
 from shared.operations.context import Context
+from shared.operations.places import follow
 from shared.operations.transition import resume_parked, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -27,4 +28,6 @@ async def control_job(
         refused = JobTerminal if terminal else ControlNotPossible
         raise refused(job_id, job.status, kind.lower())
     await resume_parked(orchestrations, result.stored.record)
+    if result.stored.record.job.is_staged and not result.stored.record.job.status.terminal:
+        return await follow(context, orchestrations, result.stored)
     return result.stored

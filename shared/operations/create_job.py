@@ -12,9 +12,11 @@ from shared.core.job import Event, Record
 from shared.core.plan import digests, plan_job
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, decide_lane, normalise
+from shared.core.states import JobStatus
 from shared.errors import Contended, DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.operations.context import Context
-from shared.operations.creation import MAX_CLAIM_RACES, Created, is_expired, reserve, start_once, write_rows
+from shared.operations.creation import MAX_CLAIM_RACES, Created, born_of, is_expired, reserve, write_rows
+from shared.operations.places import follow
 from shared.operations.references import wrong_references
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
@@ -69,10 +71,12 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
                 raise IdempotencyConflict(claim.job_id)
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
         record, event = plan_rows(context, request, context.new_job_id(), context.clock.now())
-        if not await reserve(context, record, replacing=claim):
+        if (reserved := await reserve(context, record, replacing=claim)) is None:
             continue
-        stored = await write_rows(context, record, event)
-        return Created(await start_once(orchestrations, stored), replayed=False)
+        if reserved.born is not record.job.status:
+            record, event = plan_rows(context, request, record.job.job_id, record.job.created_at, reserved.born)
+        stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 
 
@@ -115,12 +119,19 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Val
     """The job of a live claim; a creation that another began and left, or is still at, is finished here."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
-        record, event = plan_rows(context, request, claim.job_id, claim.created_at)
+        born = await born_of(context, normalise(request.envelope.tenant_id), claim.job_id)
+        record, event = plan_rows(context, request, claim.job_id, claim.created_at, born)
         stored = await write_rows(context, record, event)
-    return await start_once(orchestrations, stored)
+    return await follow(context, orchestrations, stored)
 
 
-def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: datetime) -> tuple[Record, Event]:
+def plan_rows(
+    context: Context,
+    request: ValidRequest,
+    job_id: str,
+    created_at: datetime,
+    born: JobStatus = JobStatus.QUEUED,
+) -> tuple[Record, Event]:
     return plan_job(
         request.envelope,
         request.protocol,
@@ -130,6 +141,6 @@ def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: 
         created_at=created_at,
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
-        gated=context.settings.max_inflight_per_tenant is not None,
+        born=born,
         salt=context.new_salt(),
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared import telemetry
+from shared.core.gates.places import Decision
 from shared.core.job import Event, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, GateFull, LimitReached
-from shared.operations.admission import limit_reached
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
+from shared.operations import desks
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
@@ -29,16 +30,29 @@ class Created:
 
     stored: Stored
     replayed: bool
+    #: what its gates said when it was created; None: no gate concerned it, or it is not new
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """A claim that is the job's, and what its gates said; None: no gate concerns it."""
+
+    decision: Decision | None = None
+
+    @property
+    def born(self) -> JobStatus:
+        """The status with which the job's rows are written."""
+        return self.decision.place.born if self.decision is not None else JobStatus.QUEUED
 
 
 def is_expired(context: Context, claim: Claim) -> bool:
     return claim.expires_at is not None and claim.expires_at <= context.clock.now()
 
 
-async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> bool:
-    """Whether the job has its claim now; False: look again (Race claim). Raises LimitReached, Transient."""
+async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> Reserved | None:
+    """The job's claim and its place; None: look again (Race claim). Raises LimitReached, Transient."""
     job = record.job
-    limit = context.settings.max_inflight_per_tenant
     claim = (job.tenant, job.idempotency_hash)
     try:
         take_back = await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
@@ -46,37 +60,48 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
         if claim in context.admission.writing:
             # Race duplicate: the same request is about to take the last place
             await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
-            return False
-        return await _refused(context, claim, replacing, refused)
+            return None
+        await _refused(context, claim, replacing, refused)
+        return None
     context.admission.writing.add(claim)
-    reserved = False
+    reserved: Reserved | None = None
     try:
-        await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
-        reserved = True
-    except GateFull:
-        full = limit_reached("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs")
-        return await _refused(context, claim, replacing, full)
+        if (await desks.directory(context)).concerns(job.tenant):
+            decision = await desks.reserve_at_desk(context, job, replacing=replacing)
+            reserved = Reserved(decision) if decision is not None else None
+        else:
+            await context.index.reserve(job, replacing=replacing)
+            reserved = Reserved()
+    except LimitReached as full:
+        await _refused(context, claim, replacing, full)
+        return None
     except (AlreadyExists, Conflict):
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
         taken = await context.index.read_claim(*claim)
-        reserved = taken is not None and taken.job_id == job.job_id
-        if not reserved:
-            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+        reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
     finally:
         context.admission.writing.discard(claim)
-        if not reserved:
+        if reserved is None:
             # whatever ended it, a cancellation too: the place that was counted is free again
             take_back()
+    if reserved is None:
+        await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     return reserved
 
 
-async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> bool:
-    """False where the request is a duplicate by now: look again. Race duplicate: the same request took the last
+async def born_of(context: Context, tenant: str, job_id: str) -> JobStatus:
+    """The status with which a job's rows are written by whoever finishes its creation. Raises LedgerUnavailable."""
+    active = await context.index.read_active(tenant, job_id)
+    return active.place.born if active is not None and active.place is not None else JobStatus.QUEUED
+
+
+async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> None:
+    """Returns where the request is a duplicate by now: look again. Race duplicate: the same request took the last
     place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
     """
     found = await context.index.read_claim(*claim)
     if found is not None and (replacing is None or found.etag != replacing.etag):
-        return False
+        return
     telemetry.record_limit(claim[0], full.limit)
     raise full from None
 

@@ -10,6 +10,7 @@ from shared.core.job import Job
 from shared.core.plan import digests
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import LimitReached
+from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.create_job import plan_rows, validate_request
 from shared.operations.creation import is_expired
@@ -46,20 +47,17 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
 
 
 async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
-    """Whether a limit would refuse the job now, and which; a duplicate is never refused (R17)."""
-    tenant_limit = context.settings.max_inflight_per_tenant
-    active = await context.index.count_gated(job.tenant) if tenant_limit is not None else None
-    limit = await _limit_in_the_way(context, job, active) if new else None
-    verdict: Literal["ADMITTED", "REFUSED"] = "ADMITTED" if limit is None else "REFUSED"
-    return DryQuota(verdict=verdict, limit=limit, tenant_limit=tenant_limit, tenant_active=active)
-
-
-async def _limit_in_the_way(context: Context, job: Job, active: int | None) -> str | None:
-    """The setting whose limit is reached; None: there is room. Raises LedgerUnavailable."""
+    """Whether a limit would refuse the job now, or a gate keep it in line; a duplicate is never refused (R17)."""
+    active, tenant_limit = await desks.inside(context, job.tenant)
+    if not new:
+        return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)
+    verdict: Literal["ADMITTED", "STAGED", "REFUSED"] = "ADMITTED"
+    limit: str | None = None
     try:
         await context.admission.check(context.index, context.settings, context.clock.now(), job.mode)
+        decision = await desks.ask(context, job)
+        if decision is not None and decision.stopped_by is not None:
+            verdict, limit = "STAGED", decision.stopped_by.gate.words
     except LimitReached as reached:
-        return reached.limit
-    tenant_limit = context.settings.max_inflight_per_tenant
-    full = tenant_limit is not None and active is not None and active >= tenant_limit
-    return "LUCIUS_MAX_INFLIGHT_PER_TENANT" if full else None
+        verdict, limit = "REFUSED", reached.limit
+    return DryQuota(verdict=verdict, limit=limit, tenant_limit=tenant_limit, tenant_active=active)

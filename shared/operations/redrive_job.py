@@ -8,22 +8,23 @@ from shared import telemetry
 from shared.core.as_of import allowed_time
 from shared.core.history import Origin
 from shared.core.job import Event, Record
-from shared.core.occurrences import Redriven
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
+from shared.core.states import JobStatus
 from shared.errors import Contended, JobNotFound, NotRedrivable, RequestInvalid
 from shared.operations.context import Context
 from shared.operations.creation import (
     MAX_CLAIM_RACES,
     Created,
+    born_of,
     check_not_withdrawn,
     is_expired,
     reserve,
-    start_once,
     write_rows,
 )
+from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import transition
+from shared.operations.transition import mark_redriven
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -45,38 +46,30 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
-            return Created(await start_once(orchestrations, known), replayed=True)
+            return Created(await follow(context, orchestrations, known), replayed=True)
     tenant, claim_key = old.record.job.tenant, claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):
             stored = await context.ledger.read(claim.job_id)
             if stored is None:
-                stored = await write_rows(
-                    context, *await _planned(context, old, claim.job_id, claim.created_at, origin)
-                )
+                born = await born_of(context, tenant, claim.job_id)
+                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, born)
+                stored = await write_rows(context, *planned)
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
         if wrong := wrong_references(context, tenant, _references(old.record)):
             raise RequestInvalid(wrong)
         record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
         _refuse_expired(context, record)
-        if await reserve(context, record, replacing=claim):
+        if (reserved := await reserve(context, record, replacing=claim)) is not None:
+            if reserved.born is not record.job.status:
+                job = record.job
+                record, event = await _planned(context, old, job.job_id, job.created_at, origin, reserved.born)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
-            return Created(await _linked(context, orchestrations, old, stored, origin), replayed=False)
+            linked = await _linked(context, orchestrations, old, stored, origin)
+            return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
-
-
-async def mark_redriven(context: Context, record: Record) -> None:
-    """The sweeper's part: a redrive died before the old job named the new one. Raises LedgerUnavailable."""
-    old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
-    if old is not None:
-        await _mark(context, old, record.job.job_id, Origin(cause_id="", actor="system", source="sweeper"))
-
-
-async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
-    mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
-    await transition(context, old, Redriven(new_id), mark)
 
 
 def _references(record: Record) -> dict[str, str]:
@@ -110,7 +103,12 @@ def _refuse_expired(context: Context, new: Record) -> None:
 
 
 async def _planned(
-    context: Context, old: Stored, job_id: str, created_at: datetime, origin: Origin
+    context: Context,
+    old: Stored,
+    job_id: str,
+    created_at: datetime,
+    origin: Origin,
+    born: JobStatus = JobStatus.QUEUED,
 ) -> tuple[Record, Event]:
     [first] = await context.ledger.events(old.record.job.job_id, limit=1)
     return plan_redrive(
@@ -118,7 +116,7 @@ async def _planned(
         job_id=job_id,
         created_at=created_at,
         allowed=allowed_time(first),
-        gated=context.settings.max_inflight_per_tenant is not None,
+        born=born,
         origin=origin,
         salt=context.new_salt(),
     )
@@ -129,5 +127,5 @@ async def _linked(
 ) -> Stored:
     """The old job names the new one, then the new one starts."""
     check_not_withdrawn(stored)
-    await _mark(context, old, stored.record.job.job_id, origin)
-    return await start_once(orchestrations, stored)
+    await mark_redriven(context, old, stored.record.job.job_id, origin)
+    return await follow(context, orchestrations, stored)

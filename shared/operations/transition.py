@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,18 +12,30 @@ from shared.core import durable_names
 from shared.core.decide import apply
 from shared.core.history import Origin
 from shared.core.job import Event, Record
-from shared.core.occurrences import Occurrence
+from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
 from shared.core.verdict import end_event
-from shared.errors import Conflict, Contended, InstanceEnded, InstanceNotFound, LedgerUnavailable
+from shared.errors import (
+    Conflict,
+    Contended,
+    InstanceEnded,
+    InstanceNotFound,
+    LedgerUnavailable,
+    LuciusError,
+)
+from shared.operations import desks
 from shared.operations.context import Context
+from shared.operations.creation import start_once
+from shared.operations.desks import Told
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
 #: tries, with jitter between; after the last one the caller's own retry takes over
 MAX_CONFLICTS = 8
+#: jobs that were let in and are told at the same time; and how often the next twenty follow
+_TOLD_AT_ONCE, _MAX_ROUNDS = 8, 5
 _FIRST_WAIT_S = 0.02
 
 
@@ -116,11 +129,12 @@ async def _repeated(
 
 
 async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
-    if orchestrations is not None:
+    if orchestrations is not None and not stored.record.job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
-    await close(context, stored)
+    told = await close(context, stored)
     if orchestrations is not None:
+        await tell(context, orchestrations, stored.record.job.tenant, told)
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
@@ -136,11 +150,67 @@ async def _reread(context: Context, job_id: str) -> Stored:
     return stored
 
 
-async def close(context: Context, stored: Stored) -> None:
-    """The index transaction after a job's end. Raises LedgerUnavailable."""
+async def close(context: Context, stored: Stored) -> Told:
+    """The index transaction after a job's end, and whom its desk let in with it. Raises LedgerUnavailable."""
     job = stored.record.job
-    purged = context.recent_ends.take_purged(job.tenant)
-    await context.index.close(job, claim_expires_at=_claim_ends(context, stored), purged=purged)
+    purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
+    if await desks.is_counted(context, job):
+        return await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
+    await context.index.close(job, claim_expires_at=expires_at, purged=purged)
+    return Told()
+
+
+async def tell(context: Context, orchestrations: Orchestrations, tenant: str, told: Told) -> None:
+    """Those that a desk let in learn it and start; a fault is logged, and the sweeper tells them later (R49).
+
+    Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`. Raises nothing of LUCIUS's.
+    """
+    turns = asyncio.Semaphore(_TOLD_AT_ONCE)
+
+    async def one(job_id: str) -> None:
+        async with turns:
+            try:
+                await admit(context, orchestrations, job_id)
+            except LuciusError as fault:
+                telemetry.record_fault(fault)
+                telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
+
+    for _ in range(_MAX_ROUNDS):
+        await asyncio.gather(*map(one, told.job_ids))
+        if not told.more:
+            return
+        try:
+            told = await desks.let_in(context, tenant)
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            return
+
+
+async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> None:
+    """A job that is inside learns it: the job that it redrives names it, it becomes QUEUED, and it starts.
+
+    Raises LedgerUnavailable, OrchestrationUnavailable.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
+        return
+    await mark_unnamed(context, stored.record)
+    origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
+    await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
+
+
+async def mark_unnamed(context: Context, record: Record) -> None:
+    """Where a redrive died before the old job named the new one. Raises LedgerUnavailable."""
+    old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
+    if old is not None:
+        origin = Origin(cause_id="", actor="system", source="sweeper")
+        await mark_redriven(context, old, record.job.job_id, origin)
+
+
+async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
+    """The old job names the job that took it up again. Raises LedgerUnavailable."""
+    mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
+    await transition(context, old, Redriven(new_id), mark)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:
@@ -157,7 +227,7 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
     Raises OrchestrationUnavailable.
     """
     job = record.job
-    if not job.park_no or job.status is JobStatus.PAUSED:
+    if not job.park_no or job.status is JobStatus.PAUSED or job.is_staged:
         return
     for instance_id in sorted({record.instance_of(step) for step in record.steps}):
         try:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from shared.core.gates.places import Place
 from shared.core.job import Job
+from shared.ports.desks import DeskWrite
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
 FIRST_CHECK = timedelta(minutes=1)
@@ -49,6 +51,7 @@ class ActiveRow:
     created_at: datetime
     #: when the sweeper looks at the job next: its DUE row stands there; written by the sweeper alone
     check_at: datetime
+    #: counted in the GATE row of release 0.2.0
     gated: bool = False
     #: of each step that was behind: the look that its orchestration waited for, and how many in a row it did not hear
     looks: Looks = field(default_factory=dict)
@@ -61,6 +64,11 @@ class ActiveRow:
     unacked_since: datetime | None = None
     #: the event that its LIST row is as of
     listed_seq: int = 0
+    #: normalised; None: the request named none
+    source: str | None = None
+    priority: str = "normal"
+    #: None: no gate concerned the job when it was created
+    place: Place | None = None
     etag: str = ""
 
 
@@ -135,12 +143,13 @@ class Index(Protocol):
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         """Raises LedgerUnavailable."""
 
-    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+    async def reserve(
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+    ) -> None:
         """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
-        gives way.
+        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it.
 
-        With a limit, and a `gated` job, GATE counts up in the same transaction, so that the limit is exact.
-        Raises AlreadyExists or Conflict where the claim is taken (look again), GateFull, LedgerUnavailable.
+        Raises AlreadyExists or Conflict where the claim is taken, or the desk moved (look again), LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
@@ -150,8 +159,28 @@ class Index(Protocol):
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
         """
 
-    async def count_gated(self, tenant: str) -> int:
-        """The tenant's active jobs by its GATE row, which alone decides its limit. Raises LedgerUnavailable."""
+    async def close_at_desk(
+        self,
+        job: Job,
+        active: ActiveRow | None,
+        desk: DeskWrite,
+        *,
+        claim_expires_at: datetime,
+        purged: Sequence[Clearing] = (),
+    ) -> None:
+        """The same with a change of the desk in it, tried once. `active` as read; None: as its creation left it.
+
+        Raises Conflict or AlreadyExists where a row moved or is gone, LedgerUnavailable.
+        """
+
+    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
+        """Raises LedgerUnavailable."""
+
+    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+        """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
+
+        Raises Conflict or AlreadyExists where a row moved, LedgerUnavailable.
+        """
 
     async def write_guard(self, guard: Guard) -> None:
         """Raises LedgerUnavailable."""
@@ -195,10 +224,16 @@ class Index(Protocol):
     async def write_position(self, share: int, position: SweepPosition) -> None:
         """Raises LedgerUnavailable."""
 
-    async def withdraw(self, active: ActiveRow) -> None:
+    async def write_desk(self, desk: DeskWrite) -> None:
+        """A change of the desk alone, with those that it lets in. Raises Conflict or AlreadyExists if it moved,
+        LedgerUnavailable.
+        """
+
+    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
         """CLAIM, ACTIVE, DUE and LIST of a job that never came to be, in one transaction; again is harmless.
 
-        ENDED comes in with it: the tombstone is cleared away like every other job.
+        ENDED comes in with it: the tombstone is cleared away like every other job. With a change of the desk it is
+        tried once: raises Conflict or AlreadyExists where a row moved or is gone.
         """
 
     async def due_for_clearing(

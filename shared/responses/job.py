@@ -278,7 +278,7 @@ class DryIdempotency(Response):
 class DryQuota(Response):
     """Whether a limit would refuse the job now."""
 
-    verdict: Literal["ADMITTED", "REFUSED"]
+    verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
     """A duplicate is always admitted."""
     limit: str | None
     """The limit that would refuse it."""

@@ -12,9 +12,12 @@ import pytest
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantRejected
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.places import Place
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
+from shared.ports.desks import DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
@@ -42,7 +45,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     assert claim is not None
     assert claim.job_id == "job_a"
     assert [row.job_id for row in await own.list_jobs("tenant_a", after=None, limit=10)] == ["job_a"]
-    assert await own.count_gated("tenant_a") == 0
+    assert await own.read_active("tenant_a", "job_a") is not None
     second = replace(OWN, job_id="job_c", idempotency_hash="c")
     await own.reserve(second, replacing=None)
     await own.close(replace(second, completed_at=START), claim_expires_at=START)
@@ -59,11 +62,18 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.read_claim("tenant_b", OTHER.idempotency_hash),
         lambda index: index.reserve(replace(OTHER, job_id="job_c", idempotency_hash="c"), replacing=None),
         lambda index: index.close(OTHER, claim_expires_at=START),
-        lambda index: index.count_gated("tenant_b"),
+        lambda index: index.read_active("tenant_b", "job_b"),
+        lambda index: index.list_active("tenant_b", after=None, limit=1),
+        lambda index: index.write_desk(DESK),
+        lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
+        lambda index: index.close_at_desk(OTHER, None, DESK, claim_expires_at=START),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
     ],
-    ids=["read_claim", "reserve", "close", "count_gated", "list_jobs", "reschedule_clearing"],
+    ids=[
+        *("read_claim", "reserve", "close", "read_active", "list_active"),
+        *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
+    ],
 )
 async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
     """Its claims, lists and counts are refused, to read and to write, and nothing is changed."""
@@ -104,6 +114,9 @@ async def test_an_index_that_all_is_seen_of_takes_writes_of_the_own_tenant(movin
 
 
 ACTIVE = ActiveRow(job_id="job_a", tenant="tenant_a", claim="c", created_at=START, check_at=START)
+#: of the other tenant
+DESK = DeskWrite(before=None, after=Desk(tenant="tenant_b", counted_at=START))
+PLACE = Place(candidate=Candidate.of(OTHER))
 ENDED = EndedRow(job_id="job_a", tenant="tenant_a", clear_at=START)
 CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
 
@@ -112,7 +125,6 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "write_guard": lambda index: index.write_guard(Guard({}, START)),
     "due": lambda index: index.due("tenant_a", now=START, limit=1),
     "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),
-    "list_active": lambda index: index.list_active("tenant_a", after=None, limit=1),
     "refresh_listing": lambda index: index.refresh_listing(ACTIVE, OWN),
     "awake_tenants": lambda index: index.awake_tenants(now=START),
     "put_to_sleep": lambda index: index.put_to_sleep(AwakeTenant(tenant="tenant_a", posted_at=START)),
@@ -135,7 +147,8 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
-    served = {"read_claim", "reserve", "close", "count_gated", "read_guard"}
+    served = {"read_claim", "reserve", "close", "read_active", "list_active", "read_guard"}
+    served |= {"write_desk", "move_place", "close_at_desk"}
     served |= {"list_jobs", "tenants", "reschedule_clearing"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

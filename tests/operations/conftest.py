@@ -163,6 +163,7 @@ def built(ledger: MemoryLedger) -> World:
         registry=registry(),
         ledger=ledger,
         index=index,
+        desks=index.desks,
         rejected=rejected,
         archive=archive,
         publisher=publisher,

@@ -75,7 +75,7 @@ class Meeting:
         self.world = world
         ports = {
             name: _Port(self, getattr(world.context, name))
-            for name in ("ledger", "index", "rejected", "publisher", "lanes", "dead_replies", "archive")
+            for name in ("ledger", "index", "desks", "rejected", "publisher", "lanes", "dead_replies", "archive")
         }
         # one lane: each sweep looks at all
         settings = replace(world.context.settings, lanes=1)
@@ -217,7 +217,7 @@ async def left(world: World) -> dict[str, Any]:
         "active": len(index._active),
         "listed": sorted(row.status for rows in index._listed.values() for row in rows.values()),
         "claims": sorted(claim.expires_at is None for claim in index._claims.values()),
-        "gates": dict(index._gates),
+        "inside": {tenant: stored.desk.active for tenant, stored in index.desks._desks.items()},
         "ended": len(index._ended),
         "directives": sorted({name.split(":", 1)[1] for name in world.publisher.message_ids}),
         "rejected": sorted(message.reason for message in world.rejected.quarantined.values()),

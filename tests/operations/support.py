@@ -20,6 +20,7 @@ from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.read_history import read_history
 from shared.operations.redrive_job import redrive_job
@@ -82,7 +83,7 @@ async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
 
 def limited(world: World, **limits: int) -> World:
     settings = replace(world.context.settings, **limits)
-    context = replace(world.context, settings=settings, admission=Admission())
+    context = replace(world.context, settings=settings, admission=Admission(), gates=GateDirectory())
     return replace(world, context=context)
 
 

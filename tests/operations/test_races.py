@@ -122,7 +122,8 @@ def test_creators_at_a_limit() -> None:
         world = limited(world, max_inflight_per_tenant=1)
         ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
         assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
-        assert (len(world.index._active), world.index._gates) == (1, {"tenant_a": 1})
+        desk = await world.index.desks.read("tenant_a")
+        assert (len(world.index._active), desk and desk.desk.active) == (1, 1)
 
     assert every_order(scenario) > 5
 

@@ -13,7 +13,6 @@ from shared.core.states import JobStatus, StepStatus
 from shared.errors import (
     ConfigurationUnavailable,
     CreationWithdrawn,
-    GateFull,
     JobNotFound,
     LimitReached,
     NotRedrivable,
@@ -27,6 +26,7 @@ from tests.operations.support import (
     cancelled,
     dispatch,
     failed_at_embedding,
+    limited,
     redrive,
     service_sends,
     submitted,
@@ -203,14 +203,11 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
     assert (third.job.redrive_of, third.steps[0].carried) == (second, True)
 
 
-async def test_a_redrive_counts_against_the_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_redrive_counts_against_the_limit(world: World) -> None:
     """It is refused as any new job would be, and nothing is written."""
     old_id = await failed_at_embedding(world)
-
-    async def full(*args: Any, **options: Any) -> None:
-        raise GateFull
-
-    monkeypatch.setattr(world.index, "reserve", full)
+    world = limited(world, max_inflight_per_tenant=1)
+    await submitted(world, doc_id="the only place")
     with pytest.raises(LimitReached) as refused:
         await redrive(world, old_id)
     assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
@@ -225,9 +222,7 @@ async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
     provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now(), salt="")
     _, first = append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
     later = world.clock.now() + timedelta(days=1)
-    new, _ = plan_redrive(
-        record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by(), salt=""
-    )
+    new, _ = plan_redrive(record, job_id="job_9", created_at=later, allowed=allowed_time(first), origin=by(), salt="")
     assert new.job.deadline_at == later + timedelta(hours=1)
 
 
@@ -258,6 +253,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
         *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
+        *("staged_at", "admitted_at", "total_time_s"),
         "orchestration_failures",
     }
     assert JOB_KEPT | reset == {field.name for field in fields(Job)}

@@ -33,9 +33,10 @@ async def check_final_state(world: World) -> None:
     for number, job_ids in world.callers.promised.items():
         if len(job_ids) > 1:
             world.add_violation(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
-    for tenant, count in world.index._gates.items():
-        if count:
-            world.add_violation(f"GATE of {tenant} counts {count} and nothing is active")
+    for tenant, stored in world.index.desks._desks.items():
+        desk = stored.desk
+        if desk.active or desk.staged or desk.lines:
+            world.add_violation(f"the desk of {tenant} counts {desk.inside}, {desk.staged} staged, {desk.lines}")
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
     if world.plan.retention is not None:

@@ -142,8 +142,14 @@ type tuningType = {
   @description('Optional. Days that a job is kept after its end, at least LUCIUS_IDEMPOTENCY_TTL_DAYS; then its audit bundle goes to the blob container `lucius-archive` and its rows are deleted; unset: for ever.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Active jobs a tenant may have; exact.')
+  @description('Optional. Active jobs a tenant may have, where no rule of `lucius quota` says otherwise; exact.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
+
+  @description('Optional. What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line.')
+  LUCIUS_OVERFLOW: string?
+
+  @description('Optional. Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: every gate refuses then.')
+  LUCIUS_STAGING: string?
 
   @description('Optional. Active jobs of all tenants; a guard, counted by the sweeper.')
   LUCIUS_MAX_INFLIGHT: string?

@@ -79,7 +79,15 @@ class CallbackOutcome(Message):
     outcome: Literal["APPLIED", "IGNORED"]
     why: Annotated[str | None, Field(description="IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL.")]
     job_status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     token: Annotated[
         str | None, Field(description="A fresh one, as long as the attempt goes on; for the next callback.")
@@ -132,7 +140,7 @@ class DryQuota(Message):
     Whether a limit would refuse the job now.
     """
 
-    verdict: Annotated[Literal["ADMITTED", "REFUSED"], Field(description="A duplicate is always admitted.")]
+    verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always admitted.")]
     limit: Annotated[str | None, Field(description="The limit that would refuse it.")]
     tenant_limit: Annotated[
         int | None, Field(description="How many active jobs the tenant may have; null: as many as it wants.")
@@ -538,7 +546,15 @@ class Accepted(Message):
 
     jobId: str
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     links: JobLinks
     created_at: AwareDatetime
@@ -553,7 +569,15 @@ class DeadLetter(Message):
     tenant_id: str
     request_type: str
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     error_code: Annotated[
         str | None,
@@ -591,7 +615,15 @@ class JobLine(Message):
     tenant_id: str
     request_type: str
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     current_step_id: Annotated[str | None, Field(description="Null once the job has ended.")]
     seq: Annotated[
@@ -679,7 +711,15 @@ class Receipt(Message):
 
     jobId: str
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     until: Annotated[AwareDatetime, Field(description="The job's end, or now.")]
     elapsed_s: float
@@ -846,7 +886,15 @@ class Explanation(Message):
 
     jobId: str
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     text: Annotated[str, Field(description="All of it in one paragraph.")]
     waits_for: str | None
@@ -881,7 +929,15 @@ class Job(Message):
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
     status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
     ]
     instance_id: Annotated[str, Field(description="The orchestration that moves it.")]
     idempotency_key: str | None

@@ -11,7 +11,11 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.keys import active_row, due_row
+from shared.adapters.tables.desks import place_columns, place_of, wait_entity
+from shared.adapters.tables.keys import active_row, due_row, wait_row
+from shared.core.canonical import encode_key
+from shared.core.gates.desk import Candidate, Waiting
+from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Job
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 
@@ -23,14 +27,14 @@ def first_check(job: Job) -> datetime:
     return job.created_at + FIRST_CHECK
 
 
-def inserts(partition: str, job: Job) -> list[Operation]:
-    """Both rows of a new job."""
+def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
+    """Both rows of a new job; with a place where gates concern it."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,
         "created_at": job.created_at,
         "check_at": first_check(job),
-        "gated": job.gated,
+        "gated": False,
     }
     active = {
         "PartitionKey": partition,
@@ -40,9 +44,17 @@ def inserts(partition: str, job: Job) -> list[Operation]:
         "request_type": job.request_type,
         "status": job.status.value,
         "listed_seq": job.event_seq,
+        **_for_gates(Candidate.of(job)),
+        **(place_columns(place) if place is not None else {}),
     }
     due = {"PartitionKey": partition, "RowKey": due_row(first_check(job), job.job_id), **looked_at}
     return [("create", active), ("create", due)]
+
+
+def _for_gates(candidate: Candidate) -> dict[str, str]:
+    """What a gate that is made later has to know of a job; the rest stands there anyway."""
+    columns = {"priority": candidate.priority} if candidate.priority != "normal" else {}
+    return columns if candidate.source is None else {**columns, "source": candidate.source}
 
 
 def deletes(partition: str, job_id: str, check_at: datetime) -> list[Operation]:
@@ -72,6 +84,27 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     return [keep, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
 
 
+def moves_place(active: ActiveRow, place: Place, check_at: datetime) -> list[Operation]:
+    """ACTIVE with another place, its DUE row at `check_at`, and its WAIT row in or out; it has a place already."""
+    partition, old = encode_key(active.tenant), active.place
+    operations = moves(partition, active, check_at, active.looks)
+    merged = {**operations[0][1], **place_columns(place)}
+    operations[0] = ("update", merged, {"mode": UpdateMode.MERGE})
+    operations += leaves_line(partition, old)
+    if place.state is PlaceState.WAITING and place.line is not None:
+        waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
+        operations.append(("create", wait_entity(partition, waiting, place.line)))
+    return operations
+
+
+def leaves_line(partition: str, place: Place | None) -> list[Operation]:
+    """The WAIT row out, of a job that has one."""
+    if place is None or place.state is not PlaceState.WAITING or place.line is None:
+        return []
+    row = wait_row(place.line, place.candidate.rank, place.candidate.job_id)
+    return [("delete", {"PartitionKey": partition, "RowKey": row})]
+
+
 def active_of(tenant: str, entity: Any) -> ActiveRow:
     """Of an ACTIVE or a DUE row."""
     unacked = int(entity.get("unacked", 0))
@@ -90,5 +123,8 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         # a merge leaves the column where it was when the last of them was ACKed
         unacked_since=entity["unacked_since"] if unacked else None,
         listed_seq=int(entity.get("listed_seq", 0)),
+        source=entity.get("source"),
+        priority=entity.get("priority", "normal"),
+        place=place_of(entity),
         etag=entity.metadata["etag"] or "",
     )

@@ -9,13 +9,21 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
-from weakref import WeakValueDictionary
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact
-from shared.adapters.tables.active import active_of, deletes, first_check, inserts, moves
+from shared.adapters.tables.active import (
+    active_of,
+    deletes,
+    first_check,
+    inserts,
+    leaves_line,
+    moves,
+    moves_place,
+)
+from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.keys import (
     GATE_ROW,
     GUARD_PARTITION,
@@ -34,8 +42,10 @@ from shared.adapters.tables.listing import changing_columns, list_columns, list_
 from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
+from shared.core.gates.places import Place
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended, GateFull
+from shared.errors import AlreadyExists, Conflict, Contended
+from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CLEARING,
     NO_LOOKS,
@@ -51,27 +61,22 @@ from shared.ports.index import (
 )
 
 
-async def gate_operation(table: Table, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
-    """The operation that counts up or down, under the ETag of what was read. Raises GateFull, LedgerUnavailable."""
+async def _gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
+    """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
     entity = await read_row(table, partition, GATE_ROW)
-    active = entity["active"] if entity is not None else 0
-    if limit is not None and change > 0 and active >= limit:
-        raise GateFull
-    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, active + change)}
     if entity is None:
-        return ("create", row)
+        return []
+    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
     under_etag = {
         "mode": UpdateMode.REPLACE,
         "etag": entity.metadata["etag"],
         "match_condition": MatchConditions.IfNotModified,
     }
-    return ("update", row, under_etag)
+    return [("update", row, under_etag)]
 
 
-#: Race gate: creations and ends in other processes moved the gate; tries, with jitter between
-_MAX_GATE_RACES = 40
-#: Race sweeps: of a job without a gate, only a sweeper moves what its end deletes
-_MAX_RACES = 5
+#: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
+_MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
 
@@ -91,8 +96,6 @@ class TablesIndex:
         self._account = account
         self._table = table
         self._tenants = TenantRows(account, tenants_table)
-        #: by partition, while somebody waits
-        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._sleep = sleep
         self._jitter = jitter
 
@@ -108,7 +111,9 @@ class TablesIndex:
             etag=entity.metadata["etag"] or "",
         )
 
-    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+    async def reserve(
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+    ) -> None:
         await self._tenants.wake(job.tenant, job.created_at)
         partition = encode_key(job.tenant)
         claim = {
@@ -132,47 +137,48 @@ class TablesIndex:
                 "match_condition": MatchConditions.IfNotModified,
             }
             claiming = ("update", claim, under_etag)
-        operations = [claiming, ("create", listed), *inserts(partition, job)]
-        table = await self._account.table(self._table)
-        for race in range(_MAX_GATE_RACES):
-            try:
-                await self._transact(table, partition, operations, change=int(job.gated), limit=tenant_limit)
-            except (Conflict, AlreadyExists):
-                if not job.gated:
-                    raise
-                held = await self.read_claim(job.tenant, job.idempotency_hash)
-                if (held and held.etag) != (replacing and replacing.etag):
-                    raise
-                # Race gate: the claim is free as before, so it was the gate
-                await self._wait(race)
-            else:
-                return
-        raise Contended("the tenant's gate was changed by others at every try")
+        operations = [claiming, ("create", listed), *inserts(partition, job, place)]
+        await transact(await self._account.table(self._table), [*operations, *(operations_of(desk) if desk else [])])
+
+    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
+        entity = await read_row(await self._account.table(self._table), encode_key(tenant), active_row(job_id))
+        return active_of(tenant, entity) if entity is not None else None
+
+    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+        operations = [*moves_place(active, place, check_at), *operations_of(desk)]
+        await transact(await self._account.table(self._table), operations)
+
+    async def write_desk(self, desk: DeskWrite) -> None:
+        await transact(await self._account.table(self._table), operations_of(desk))
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        partition = encode_key(job.tenant)
+        operations = _ending(job, claim_expires_at)
         ended_at = job.completed_at or job.updated_at
-        listed = {
-            "PartitionKey": partition,
-            "RowKey": list_row(job.created_at, job.job_id),
-            **changing_columns(job),
-        }
-        claim = {
-            "PartitionKey": partition,
-            "RowKey": claim_row(job.idempotency_hash),
-            "expires_at": claim_expires_at,
-        }
-        operations = [
-            ("update", listed, {"mode": UpdateMode.MERGE}),
-            ("update", claim, {"mode": UpdateMode.MERGE}),
-            ("create", _ended(partition, job.job_id, ended_at + FIRST_CLEARING, purged=False)),
-        ]
         # of a job that ends sooner no sweeper has moved the DUE row
         check_at = first_check(job) if ended_at < first_check(job) else None
-        put_off = [each for one in purged for each in _rescheduled(partition, one.row, one.clear_at, purged=True)]
+        partition, put_off = encode_key(job.tenant), _put_off(purged)
         if not await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at, at_first=put_off):
             for one in purged:
                 await self.reschedule_clearing(one.row, one.clear_at, purged=True)
+
+    async def close_at_desk(
+        self,
+        job: Job,
+        active: ActiveRow | None,
+        desk: DeskWrite,
+        *,
+        claim_expires_at: datetime,
+        purged: Sequence[Clearing] = (),
+    ) -> None:
+        partition, table = encode_key(job.tenant), await self._account.table(self._table)
+        operations = [
+            *deletes(partition, job.job_id, active.check_at if active is not None else first_check(job)),
+            *leaves_line(partition, active.place if active is not None else None),
+            *_ending(job, claim_expires_at),
+            *_put_off(purged),
+            *operations_of(desk),
+        ]
+        await transact(table, [*operations, *(await _gate_of_0_2_0(table, partition) if job.gated else [])])
 
     async def _end(
         self,
@@ -190,7 +196,7 @@ class TablesIndex:
         try, and may be why it failed; whether it went through.
         """
         table = await self._account.table(self._table)
-        for race in range(_MAX_GATE_RACES if gated else _MAX_RACES):
+        for race in range(_MAX_RACES):
             if check_at is None:
                 active = await read_row(table, partition, active_row(job_id))
                 if active is None:
@@ -198,33 +204,18 @@ class TablesIndex:
                 check_at = active["check_at"]
             ending = [*deletes(partition, job_id, check_at), *operations, *(at_first if race == 0 else ())]
             try:
-                await self._transact(table, partition, ending, change=-int(gated))
+                await transact(table, [*ending, *(await _gate_of_0_2_0(table, partition) if gated else [])])
             except (Conflict, AlreadyExists):
-                # Race gate: ACTIVE is gone with all the rest; or a sweeper moved DUE, or another job the gate
+                # ACTIVE is gone with all the rest; or a sweeper moved DUE (Race sweeps)
                 check_at = None
                 if race:
                     await self._wait(race)
             else:
                 return race == 0
-        raise Contended("the job's DUE row or the tenant's gate was changed by others at every try")
-
-    async def _transact(
-        self, table: Table, partition: str, operations: list[Any], *, change: int, limit: int | None = None
-    ) -> None:
-        """With GATE changed in it, unless `change` is 0: one at a time in a process, which so races others only."""
-        if not change:
-            await transact(table, operations)
-            return
-        async with self._gates.setdefault(partition, asyncio.Lock()):
-            gate = await gate_operation(table, partition, change, limit)
-            await transact(table, [*operations, gate])
+        raise Contended("the job's DUE row was changed by others at every try")
 
     async def _wait(self, race: int) -> None:
         await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())
-
-    async def count_gated(self, tenant: str) -> int:
-        entity = await read_row(await self._account.table(self._table), encode_key(tenant), GATE_ROW)
-        return int(entity["active"]) if entity is not None else 0
 
     async def write_guard(self, guard: Guard) -> None:
         row = {
@@ -305,14 +296,18 @@ class TablesIndex:
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
 
-    async def withdraw(self, active: ActiveRow) -> None:
+    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
         operations = [
             *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
             ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
-        await self._end(partition, active.job_id, operations, gated=active.gated, check_at=active.check_at)
+        if desk is None:
+            await self._end(partition, active.job_id, operations, gated=active.gated, check_at=active.check_at)
+            return
+        ending = [*deletes(partition, active.job_id, active.check_at), *leaves_line(partition, active.place)]
+        await transact(await self._account.table(self._table), [*ending, *operations, *operations_of(desk)])
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
@@ -379,6 +374,25 @@ async def _first(table: Table, query: str, parameters: dict[str, Any], limit: in
         if len(found) == limit:
             break
     return found
+
+
+def _ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
+    """LIST and CLAIM of a job that ended, and its ENDED row."""
+    partition = encode_key(job.tenant)
+    listed = {"PartitionKey": partition, "RowKey": list_row(job.created_at, job.job_id), **changing_columns(job)}
+    claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
+    clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
+    return [
+        ("update", listed, {"mode": UpdateMode.MERGE}),
+        ("update", claim, {"mode": UpdateMode.MERGE}),
+        ("create", _ended(partition, job.job_id, clear_at, purged=False)),
+    ]
+
+
+def _put_off(purged: Sequence[Clearing]) -> list[Operation]:
+    return [
+        each for one in purged for each in _rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
+    ]
 
 
 def _rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:

@@ -7,8 +7,12 @@ from datetime import UTC, datetime
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
-#: the tenant's count of active jobs, where a limit is set
+#: the tenant's count of active jobs in release 0.2.0, where a limit was set
 GATE_ROW = "GATE"
+#: the tenant's desk (R48)
+GATES_ROW = "GATES"
+#: of the table of the gates: which tenants have any
+DIRECTORY_PARTITION = "directory"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 GUARD_ROW = "GUARD"
@@ -48,6 +52,15 @@ def due_row(check_at: datetime, job_id: str) -> str:
 def due_before(instant: datetime) -> str:
     """Every DUE row that is due by then has a smaller key, or begins with this."""
     return f"DUE:{_millis(instant):013d}"
+
+
+def wait_row(line: int, rank: int, job_id: str) -> str:
+    """Sorts by line, then by the order in it."""
+    return f"WAIT:{line:04d}:{rank:013d}:{job_id}"
+
+
+def gate_log_row(gate_id: str, seq: int) -> str:
+    return f"GATELOG:{gate_id}:{seq:010d}"
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from shared.core.gates.places import PlaceState
 from shared.core.job import Record
 from shared.core.states import StepStatus
 from shared.operations.context import Context
@@ -34,6 +35,8 @@ class Surveyed:
     behind: int = 0
     #: tenants of jobs that have ended, and whose end is not in the index, or was not when its row was listed
     ended: set[str] = field(default_factory=set)
+    #: tenants of jobs that wait in line
+    waiting: set[str] = field(default_factory=set)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
@@ -79,6 +82,11 @@ async def _take(
     found: Surveyed,
 ) -> None:
     async def compare(row: ActiveRow) -> None:
+        if row.place is not None and row.place.state is PlaceState.WAITING:
+            # nothing moves it but its desk
+            found.waiting.add(tenant)
+            found.counts.add(row)
+            return
         stored = await read_for_list(context.ledger, row.job_id)
         record = stored.record if stored is not None else None
         if record is None or record.job.event_seq == row.listed_seq:

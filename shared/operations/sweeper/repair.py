@@ -28,12 +28,13 @@ from shared.errors import (
     OrchestrationUnavailable,
     UnknownStatus,
 )
+from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
-from shared.operations.redrive_job import mark_redriven
+from shared.operations.places import follow
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.report import SweepAction, SweepReport
-from shared.operations.transition import transition
+from shared.operations.transition import mark_unnamed, tell, transition
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored
@@ -71,12 +72,12 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             await context.index.reschedule_check(active, now + UNREADABLE_INTERVAL)
         raise
     if stored is None:
-        await _withdraw(context, active, report, now)
+        await _withdraw(context, orchestrations, active, report, now)
         return
     job = stored.record.job
     if job.error_code == Reason.WITHDRAWN:
         # the sweep that wrote the tombstone died before it freed the claim
-        await _withdraw(context, active, report, now)
+        await _withdraw(context, orchestrations, active, report, now)
         return
     if job.status.terminal:
         report.add_action(job.job_id, SweepAction.CLOSE)
@@ -87,12 +88,19 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
                 context, stored, repaired, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
             )
         return
+    if job.is_staged:
+        # its creator, or whoever let it in, died before the end of it
+        report.add_action(job.job_id, SweepAction.ADMIT)
+        if not report.dry_run:
+            await follow(context, orchestrations, stored)
+            await context.index.reschedule_check(active, now + RECHECK_AFTER)
+        return
     instance = await orchestrations.look_up(job.instance_id)
     next_check, looks = now + REPAIR_INTERVAL, NO_LOOKS
     if instance.state is InstanceState.NOT_FOUND:
         report.add_action(job.job_id, SweepAction.START)
         if not report.dry_run:
-            await mark_redriven(context, stored.record)
+            await mark_unnamed(context, stored.record)
             repaired = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
             await transition(context, stored, repaired, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
@@ -114,7 +122,9 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         await context.index.reschedule_check(active, next_check, looks=looks)
 
 
-async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, now: datetime) -> None:
+async def _withdraw(
+    context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport, now: datetime
+) -> None:
     """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
     if active.created_at + WITHDRAW_AFTER > now:
         if not report.dry_run:
@@ -137,7 +147,12 @@ async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, no
         stored = await context.ledger.read(active.job_id)
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
-    await context.index.withdraw(active)
+    row = await context.index.read_active(active.tenant, active.job_id)
+    if (row is not None and row.place is not None) or (await desks.directory(context)).concerns(active.tenant):
+        told = await desks.withdraw_at_desk(context, active.tenant, active.job_id)
+        await tell(context, orchestrations, active.tenant, told)
+    else:
+        await context.index.withdraw(active)
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:

@@ -12,6 +12,8 @@ class SweepAction(StrEnum):
     #: the job had no orchestration
     START = "start"
     #: its orchestration had ended before the job did
+    #: its gates let it in, or it was on its way into the line
+    ADMIT = "admit"
     RESTART = "restart"
     #: its orchestration is behind, and is asked to look at the ledger
     RAISE = "raise"

@@ -16,6 +16,7 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.admission import write_guard
 from shared.operations.context import Context
+from shared.operations.desks import let_in
 from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
@@ -23,7 +24,8 @@ from shared.operations.sweeper.listing import Surveyed, survey
 from shared.operations.sweeper.repair import repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
-from shared.operations.sweeper.turns import from_on, in_turns
+from shared.operations.sweeper.turns import at_once, from_on, in_turns
+from shared.operations.transition import tell
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
@@ -163,6 +165,7 @@ class _Pass:
             for tenant in found.idle:
                 if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST:
                     await self._context.index.put_to_sleep(awake[tenant])
+            await at_once(sorted(found.waiting), self._look_at_desk)
             self._counts = found.counts
             if self._share.number == 0 and self._is_of_timer:
                 modes = (await self._of_other_shares(found.counts)).modes
@@ -172,6 +175,20 @@ class _Pass:
             telemetry.warn("RELIST_FAILED", reason=str(fault))
             return None
         return found
+
+    async def _look_at_desk(self, tenant: str) -> None:
+        """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
+        try:
+            told = await let_in(self._context, tenant)
+            while told.job_ids or told.more:
+                await tell(self._context, self._orchestrations, tenant, told)
+                if self._is_over(PASS_S)():
+                    self._report.more = True
+                    return
+                told = await let_in(self._context, tenant)
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
     async def _of_other_shares(self, own: WorkCounts) -> WorkCounts:
         """The counts of every share: this one's, and the others' of their last pass."""

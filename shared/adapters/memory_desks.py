@@ -1,0 +1,82 @@
+"""The desks in this process, beside `shared.adapters.memory.MemoryIndex`."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+
+from shared.core.gates.desk import Waiting
+from shared.core.gates.log import LogEntry
+from shared.core.gates.places import PlaceState
+from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.errors import AlreadyExists, Conflict
+from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.index import ActiveRow
+
+
+class MemoryDesks:
+    """See `shared.ports.desks.Desks`. Its rows are of the index, which moves them in its own transactions too."""
+
+    def __init__(self) -> None:
+        self._desks: dict[str, StoredDesk] = {}
+        self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
+        self._log: dict[str, list[LogEntry]] = {}
+        self._tenants: dict[str, datetime] = {}
+        self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
+        self._settings_since: datetime | None = None
+        self._etags = itertools.count(1)
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        return self._desks.get(tenant)
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
+
+    async def directory(self) -> DirectoryRows:
+        return DirectoryRows(
+            tenants=dict(self._tenants), defaults=dict(self._defaults), settings_since=self._settings_since
+        )
+
+    async def enter_tenant(self, tenant: str, since: datetime) -> None:
+        self._tenants.setdefault(tenant, since)
+
+    async def remove_tenant(self, tenant: str) -> None:
+        self._tenants.pop(tenant, None)
+
+    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
+        key = (gate.kind, gate.name)
+        self._defaults.pop(key, None)
+        if rule is not None:
+            self._defaults[key] = (rule, since)
+
+    async def note_settings(self, since: datetime | None) -> None:
+        self._settings_since = since
+
+    def check(self, write: DeskWrite) -> None:
+        """Raises Conflict, AlreadyExists."""
+        found = self._desks.get(write.after.tenant)
+        if write.before is None and found is not None:
+            raise AlreadyExists
+        if write.before is not None and (found is None or found.etag != write.before.etag):
+            raise Conflict
+
+    def put(self, write: DeskWrite) -> None:
+        self._desks[write.after.tenant] = StoredDesk(write.after, str(next(self._etags)))
+        for entry in write.log:
+            self._log.setdefault(entry.gate_id, []).append(entry)
+
+    def leave_line(self, row: ActiveRow) -> None:
+        place = row.place
+        if place is not None and place.line is not None:
+            key = (place.candidate.rank, row.job_id)
+            self._waiting.get((row.tenant, place.line), {}).pop(key, None)
+
+    def stand_in_line(self, row: ActiveRow) -> None:
+        place = row.place
+        if place is not None and place.state is PlaceState.WAITING and place.line is not None:
+            waiting = Waiting(place.candidate, place.line, row.claim, row.created_at)
+            line = self._waiting.setdefault((row.tenant, place.line), {})
+            line[place.candidate.rank, row.job_id] = waiting

@@ -1,0 +1,311 @@
+"""`Desks` over Azure Tables: GATES, WAIT and GATELOG rows of a tenant's partition, and the table of the directory.
+
+GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.keys import (
+    DIRECTORY_PARTITION,
+    GATES_ROW,
+    active_row,
+    due_row,
+    gate_log_row,
+    wait_row,
+)
+from shared.adapters.tables.table import Entity, Operation
+from shared.core.canonical import encode_key
+from shared.core.gates.desk import Candidate, Desk, Line, Waiting
+from shared.core.gates.log import LogEntry
+from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.states import JobStatus
+from shared.ports.desks import ASLEEP, DeskWrite, DirectoryRows, StoredDesk
+
+_GATE = "gate_"
+_TENANT, _DEFAULT, _SETTINGS = "TENANT:", "DEFAULT:", "SETTINGS"
+
+
+class TablesDesks:
+    """See `shared.ports.desks.Desks`."""
+
+    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+        self._account = account
+        self._index_table = index_table
+        self._gates_table = gates_table
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
+        return StoredDesk(_desk_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
+        first = wait_row(line, 0, "")[:-15]
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": f"{first[:-1]};"}
+        found: list[Waiting] = []
+        async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
+            found.append(_waiting_of(entity))
+            if len(found) == limit:
+                break
+        return found
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        parameters = {
+            "tenant": encode_key(tenant),
+            "first": gate_log_row(gate_id, after),
+            "end": f"GATELOG:{gate_id};",
+        }
+        found: list[LogEntry] = []
+        async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
+            values = {field.name: entity[field.name] for field in fields(LogEntry)}
+            found.append(LogEntry(**{**values, "data": json.loads(values["data"])}))
+            if len(found) == limit:
+                break
+        return found
+
+    async def directory(self) -> DirectoryRows:
+        table = await self._account.table(self._gates_table)
+        rows = DirectoryRows(tenants={}, defaults={})
+        since: datetime | None = None
+        query = "PartitionKey eq @directory"
+        async for entity in table.query_entities(query, parameters={"directory": DIRECTORY_PARTITION}):
+            if entity["RowKey"] == _SETTINGS:
+                since = entity["since"]
+            elif entity["RowKey"].startswith(_TENANT):
+                rows.tenants[entity["tenant"]] = entity["since"]
+            else:
+                key = (GateKind(entity["kind"]), entity["name"])
+                rows.defaults[key] = (Rule(**json.loads(entity["rule"])), entity["since"])
+        return DirectoryRows(tenants=rows.tenants, defaults=rows.defaults, settings_since=since)
+
+    async def enter_tenant(self, tenant: str, since: datetime) -> None:
+        table = await self._account.table(self._gates_table)
+        if await read_row(table, DIRECTORY_PARTITION, f"{_TENANT}{encode_key(tenant)}") is None:
+            row = {"RowKey": f"{_TENANT}{encode_key(tenant)}", "tenant": tenant, "since": since}
+            await table.upsert_entity({"PartitionKey": DIRECTORY_PARTITION, **row}, mode=UpdateMode.REPLACE)
+
+    async def remove_tenant(self, tenant: str) -> None:
+        await self._remove(f"{_TENANT}{encode_key(tenant)}")
+
+    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
+        if rule is None:
+            await self._remove(f"{_DEFAULT}{gate.id}")
+            return
+        row = {
+            "PartitionKey": DIRECTORY_PARTITION,
+            "RowKey": f"{_DEFAULT}{gate.id}",
+            "kind": gate.kind.value,
+            "name": gate.name,
+            "rule": json.dumps(asdict(rule)),
+            "since": since,
+        }
+        table = await self._account.table(self._gates_table)
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def note_settings(self, since: datetime | None) -> None:
+        if since is None:
+            await self._remove(_SETTINGS)
+            return
+        table = await self._account.table(self._gates_table)
+        row = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": _SETTINGS, "since": since}
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def _remove(self, row: str) -> None:
+        await (await self._account.table(self._gates_table)).delete_entity(DIRECTORY_PARTITION, row)
+
+
+def operations_of(write: DeskWrite) -> list[Operation]:
+    """The rows of the change, for a transaction of the tenant's partition."""
+    partition = encode_key(write.after.tenant)
+    desk = {"PartitionKey": partition, "RowKey": GATES_ROW, **_desk_columns(write.after)}
+    operations: list[Operation] = []
+    if write.before is None:
+        operations.append(("create", desk))
+    else:
+        under_etag = {
+            "mode": UpdateMode.REPLACE,
+            "etag": write.before.etag,
+            "match_condition": MatchConditions.IfNotModified,
+        }
+        operations.append(("update", desk, under_etag))
+    looked_at: dict[str, Any] = {"check_at": write.check_at}
+    for waiting in write.let_in:
+        job_id = waiting.candidate.job_id
+        due = {
+            "PartitionKey": partition,
+            "RowKey": due_row(write.check_at, job_id),
+            "job_id": job_id,
+            "claim": waiting.claim,
+            "created_at": waiting.created_at,
+            "gated": False,
+            **looked_at,
+        }
+        active = {"PartitionKey": partition, "RowKey": active_row(job_id), "state": PlaceState.ADMITTED.value}
+        operations += [
+            ("delete", _wait_key(partition, waiting)),
+            ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
+            ("delete", {"PartitionKey": partition, "RowKey": due_row(ASLEEP, job_id)}),
+            ("create", due),
+        ]
+    for waiting, line in write.moved:
+        moved = {"PartitionKey": partition, "RowKey": active_row(waiting.candidate.job_id), "line": line}
+        operations += [
+            ("delete", _wait_key(partition, waiting)),
+            ("create", wait_entity(partition, waiting, line)),
+            ("update", moved, {"mode": UpdateMode.MERGE}),
+        ]
+    operations += [("create", _log_entity(partition, entry)) for entry in write.log]
+    return operations
+
+
+def _wait_key(partition: str, waiting: Waiting) -> dict[str, Any]:
+    row = wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id)
+    return {"PartitionKey": partition, "RowKey": row}
+
+
+def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
+    """The WAIT row of a job in `line`."""
+    candidate = waiting.candidate
+    return {
+        "PartitionKey": partition,
+        "RowKey": wait_row(line, candidate.rank, candidate.job_id),
+        "line": line,
+        "claim": waiting.claim,
+        "created_at": waiting.created_at,
+        "job_id": candidate.job_id,
+        **_candidate_columns(candidate),
+    }
+
+
+def _waiting_of(entity: Entity) -> Waiting:
+    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"])
+
+
+def _candidate_columns(candidate: Candidate) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "request_type": candidate.job_type,
+        "mode": candidate.mode,
+        "priority": candidate.priority,
+        "rank": (candidate.rank, "Edm.Int64"),
+    }
+    return columns if candidate.source is None else {**columns, "source": candidate.source}
+
+
+def _candidate_of(entity: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        job_id=entity["job_id"],
+        job_type=entity["request_type"],
+        mode=entity["mode"],
+        source=entity.get("source"),
+        priority=entity["priority"],
+        rank=int(entity["rank"]),
+    )
+
+
+def place_columns(place: Place) -> dict[str, Any]:
+    """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
+    columns = {"state": place.state.value, "born": place.born.value, **_candidate_columns(place.candidate)}
+    return columns if place.line is None else {**columns, "line": place.line}
+
+
+def place_of(entity: Mapping[str, Any]) -> Place | None:
+    """None: the job was created where no gate concerned it."""
+    if "state" not in entity:
+        return None
+    state = PlaceState(entity["state"])
+    return Place(
+        state=state,
+        born=JobStatus(entity["born"]),
+        line=entity["line"] if state is PlaceState.WAITING else None,
+        candidate=_candidate_of(entity),
+    )
+
+
+def _desk_columns(desk: Desk) -> dict[str, Any]:
+    lines = [
+        [number, line.job_type, line.mode, line.source, line.emergency, line.count, line.head]
+        for number, line in desk.lines.items()
+    ]
+    columns: dict[str, Any] = {
+        "tenant": desk.tenant,
+        "inside": _json([[*key, count] for key, count in desk.inside.items()]),
+        "inside_by_source": _json(dict(desk.inside_by_source)),
+        "emergencies": desk.emergencies,
+        "staged": desk.staged,
+        "lines": _json(lines),
+        "counted_at": desk.counted_at,
+        **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
+    }
+    return columns if desk.counting_until is None else {**columns, "counting_until": desk.counting_until}
+
+
+def _desk_of(entity: Entity) -> Desk:
+    lines = {
+        number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
+        for number, job_type, mode, source, emergency, count, head in json.loads(entity["lines"])
+    }
+    states = [_gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
+    return Desk(
+        tenant=entity["tenant"],
+        gates={state.gate.id: state for state in states},
+        inside={(job_type, mode): count for job_type, mode, count in json.loads(entity["inside"])},
+        inside_by_source=json.loads(entity["inside_by_source"]),
+        emergencies=entity["emergencies"],
+        staged=entity["staged"],
+        lines=lines,
+        counted_at=entity["counted_at"],
+        counting_until=entity.get("counting_until"),
+    )
+
+
+def _gate_json(state: GateState) -> dict[str, Any]:
+    return {name: value for name, value in asdict(state).items() if value is not None}
+
+
+def _gate_of(values: dict[str, Any]) -> GateState:
+    gate = Gate(GateKind(values["gate"]["kind"]), values["gate"]["tenant"], values["gate"]["name"])
+    known = {name: values[name] for name in ("rule_seq", "credit", "log_seq", "log_hash") if name in values}
+    return GateState(
+        gate=gate,
+        rule=Rule(**values["rule"]) if "rule" in values else None,
+        hold=Hold(**_instants(values["hold"])) if "hold" in values else None,
+        throttle=Throttle(**_instants(values["throttle"])) if "throttle" in values else None,
+        credit_at=_instant(values.get("credit_at")),
+        **known,
+    )
+
+
+def _instants(values: dict[str, Any]) -> dict[str, Any]:
+    return {**values, "at": _instant(values["at"]), "until": _instant(values.get("until"))}
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text is not None else None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _log_entity(partition: str, entry: LogEntry) -> dict[str, Any]:
+    values = {**asdict(entry), "data": _json(entry.data)}
+    return {"PartitionKey": partition, "RowKey": gate_log_row(entry.gate_id, entry.seq), **values}

@@ -1,0 +1,1 @@
+"""Gates: what a job has to pass before it may start (R48)."""

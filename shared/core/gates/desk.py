@@ -1,0 +1,386 @@
+"""A tenant's desk: who is inside, who waits in which line, and what each gate says to the next one (R48, R49).
+
+Pure: every function takes a desk as it was read and gives the desk as it shall be written, under the ETag of the one
+that was read. A job passes all its gates at once or none; a job that waits holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from shared.core.gates import rate
+from shared.core.gates.rules import MAX_STAGED, Directory, Gate, GateKind, GateState, Rule
+from shared.core.job import Job
+from shared.core.routing import normalise
+
+#: of one desk, which is one row; a tenant needs one for each job type, mode and limited source that waits
+MAX_LINES = 400
+#: jobs that one transaction lets in
+MAX_LET_IN = 20
+EMERGENCY = "emergency"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: how much older a job counts by its priority
+_AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A job as its gates see it."""
+
+    job_id: str
+    job_type: str
+    mode: str
+    #: normalised; None: the request named none
+    source: str | None
+    priority: str
+    #: its place in the order of its tenant: a priority is half an hour, so that nobody waits for ever (R49)
+    rank: int
+
+    @classmethod
+    def of(cls, job: Job) -> Candidate:
+        return cls(
+            job_id=job.job_id,
+            job_type=job.request_type,
+            mode=job.mode,
+            source=(normalise(job.source) or None) if job.source else None,
+            priority=job.priority,
+            rank=rank(job.created_at, job.priority),
+        )
+
+
+def rank(created_at: datetime, priority: str) -> int:
+    """Milliseconds since 1970; a job of high priority counts as half an hour older, one of low as so much younger."""
+    at = created_at - _AGE.get(priority, timedelta())
+    return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
+
+
+class Shut(StrEnum):
+    """Why a gate lets nobody in."""
+
+    HELD = "HELD"
+    FULL = "FULL"
+    RATE = "RATE"
+    #: the gates are open, and others wait before it
+    LINE = "LINE"
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one gate says to one job."""
+
+    gate: Gate
+    #: None: it may pass
+    shut: Shut | None = None
+    #: when it opens by time alone; None: only an end or a person opens it
+    opens_at: datetime | None = None
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Jobs to which every gate says the same; if the first may not pass, no other may."""
+
+    job_type: str
+    mode: str
+    #: None: sources without a gate of their own
+    source: str | None
+    emergency: bool
+    count: int = 0
+    #: of its first job, or of one before it that left
+    head: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """The row GATES of a tenant."""
+
+    tenant: str
+    #: by gate id; only gates for which something was set, and those that count a rate
+    gates: Mapping[str, GateState] = field(default_factory=dict)
+    #: jobs inside, by (type, mode)
+    inside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: the same by source, of sources with a gate
+    inside_by_source: Mapping[str, int] = field(default_factory=dict)
+    emergencies: int = 0
+    #: accepted and not inside: in line, on the way to it, or set aside
+    staged: int = 0
+    #: by number
+    lines: Mapping[int, Line] = field(default_factory=dict)
+    #: when the tenant's rows were counted last; what is inside follows every change since
+    counted_at: datetime
+    #: they are being counted: others wait until then
+    counting_until: datetime | None = None
+
+    @property
+    def active(self) -> int:
+        return sum(self.inside.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(line.count for line in self.lines.values())
+
+    def state(self, gate: Gate) -> GateState:
+        return self.gates.get(gate.id) or GateState(gate=gate)
+
+    def with_state(self, state: GateState) -> Desk:
+        return replace(self, gates={**self.gates, state.gate.id: state})
+
+    def inside_of(self, gate: Gate) -> int:
+        """Jobs that are inside this gate."""
+        match gate.kind:
+            case GateKind.TENANT:
+                return self.active
+            case GateKind.TYPE:
+                return sum(count for (job_type, _), count in self.inside.items() if job_type == gate.name)
+            case GateKind.SOURCE:
+                return self.inside_by_source.get(gate.name, 0)
+
+    def has_source(self, source: str | None) -> bool:
+        """Whether the source has a gate, so that its jobs wait in a line of their own."""
+        return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
+
+
+def gates_of(desk: Desk, job_type: str, source: str | None) -> Iterator[Gate]:
+    """The tenant's gates that a job has to pass."""
+    yield Gate(GateKind.TENANT, desk.tenant)
+    yield Gate(GateKind.TYPE, desk.tenant, job_type)
+    if source is not None:
+        yield Gate(GateKind.SOURCE, desk.tenant, source)
+
+
+def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
+    """Whether the job passes numbers and rates, and waits in a line of its own."""
+    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
+    return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
+
+
+def words(
+    desk: Desk, directory: Directory, job_type: str, source: str | None, now: datetime, *, emergency: bool
+) -> list[Word]:
+    """What each gate says to a job of this type and source."""
+    return [_word(desk, directory, gate, now, emergency=emergency) for gate in gates_of(desk, job_type, source)]
+
+
+def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> Word:
+    state = desk.state(gate)
+    rule = directory.rule_of(state)
+    if state.hold is not None and state.hold.is_on(now):
+        return Word(gate, Shut.HELD, state.hold.until, rule)
+    if emergency:
+        if gate.kind is GateKind.TENANT and rule is not None and desk.emergencies >= (rule.emergency_max_active or 0):
+            return Word(gate, Shut.FULL, None, rule)
+        return Word(gate, rule=rule)
+    if rule is not None and rule.max_active is not None and desk.inside_of(gate) >= rule.max_active:
+        return Word(gate, Shut.FULL, None, rule)
+    if (at := rate.next_start(state, rule, now)) is not None:
+        return Word(gate, Shut.RATE, at, rule)
+    return Word(gate, rule=rule)
+
+
+def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Desk:
+    """The desk with the job inside; its tokens are used."""
+    key = (candidate.job_type, candidate.mode)
+    inside = {**desk.inside, key: desk.inside.get(key, 0) + 1}
+    by_source = dict(desk.inside_by_source)
+    if desk.has_source(candidate.source) and candidate.source is not None:
+        by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
+    emergency = is_emergency(desk, directory, candidate.priority)
+    after = replace(
+        desk,
+        inside=inside,
+        inside_by_source=by_source,
+        emergencies=desk.emergencies + (candidate.priority == EMERGENCY),
+    )
+    if not emergency:
+        for gate in gates_of(desk, candidate.job_type, candidate.source):
+            state = desk.state(gate)
+            used = rate.spent(state, directory.rule_of(state), now)
+            if used is not state:
+                after = after.with_state(used)
+    return after
+
+
+def leave(desk: Desk, candidate: Candidate) -> Desk:
+    """The desk with the job's place free."""
+    key = (candidate.job_type, candidate.mode)
+    inside = {**desk.inside, key: max(0, desk.inside.get(key, 0) - 1)}
+    by_source = dict(desk.inside_by_source)
+    if candidate.source is not None and candidate.source in by_source:
+        by_source[candidate.source] = max(0, by_source[candidate.source] - 1)
+    return replace(
+        desk,
+        inside={each: count for each, count in inside.items() if count},
+        inside_by_source={each: count for each, count in by_source.items() if count},
+        emergencies=max(0, desk.emergencies - (candidate.priority == EMERGENCY)),
+    )
+
+
+class TooManyLines(Exception):
+    """The tenant's jobs wait in `MAX_LINES` lines already."""
+
+
+def line_of(desk: Desk, directory: Directory, candidate: Candidate) -> tuple[int, Line]:
+    """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
+    wanted = Line(
+        job_type=candidate.job_type,
+        mode=candidate.mode,
+        source=candidate.source if desk.has_source(candidate.source) else None,
+        emergency=is_emergency(desk, directory, candidate.priority),
+    )
+    for number, line in desk.lines.items():
+        if replace(line, count=0, head=0) == wanted:
+            return number, line
+    if len(desk.lines) >= MAX_LINES:
+        raise TooManyLines
+    return next(number for number in range(MAX_LINES) if number not in desk.lines), wanted
+
+
+def stand(desk: Desk, number: int, line: Line, at: int) -> Desk:
+    """The desk with one more in the line, of rank `at`."""
+    head = min(line.head, at) if line.count else at
+    return replace(desk, lines={**desk.lines, number: replace(line, count=line.count + 1, head=head)})
+
+
+def step_away(desk: Desk, number: int) -> Desk:
+    """The desk with one less in the line; an empty line is none."""
+    line = desk.lines.get(number)
+    if line is None:
+        return desk
+    lines = dict(desk.lines)
+    if line.count > 1:
+        lines[number] = replace(line, count=line.count - 1)
+    else:
+        del lines[number]
+    return replace(desk, lines=lines)
+
+
+def max_staged(desk: Desk, directory: Directory) -> int:
+    """The end of every line of the tenant."""
+    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
+    return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A WAIT row: a job in line."""
+
+    candidate: Candidate
+    line: int
+    #: as in its ACTIVE row
+    claim: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class LetIn:
+    """What a desk lets in at one moment."""
+
+    desk: Desk
+    admitted: tuple[Waiting, ...] = ()
+    #: to lines of their own, since their source has a gate by now; with the number of the new line
+    moved: tuple[tuple[Waiting, int], ...] = ()
+    #: others could go in, if there were room in the transaction
+    more: bool = False
+
+
+class Letting:
+    """Who goes in next, lowest rank first among the lines whose gates are open; a line is read when it is its turn.
+
+    Use: while `wants()` names a line, `load` its first rows, as many as `room` and one more; then take `result`.
+    """
+
+    def __init__(self, desk: Desk, directory: Directory, now: datetime, *, room: int = MAX_LET_IN) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._now = now
+        self.room = room
+        #: rows of a line that were read and have not gone in
+        self._heads: dict[int, list[Waiting]] = {}
+        self._admitted: list[Waiting] = []
+        self._moved: list[tuple[Waiting, int]] = []
+        #: lines of which more may wait than were read
+        self._read_out: set[int] = set()
+
+    def wants(self) -> int | None:
+        """Lets in whom it can; the line that has to be read to go on, None: nobody else may go in."""
+        while self.room and (number := self._first()) is not None:
+            if number not in self._heads:
+                return number
+            self._take(number)
+        return None
+
+    def load(self, number: int, rows: Sequence[Waiting]) -> None:
+        """The first rows of the line, in its order."""
+        line = self._desk.lines[number]
+        self._heads[number] = list(rows)
+        if not rows:
+            # its rows are gone, whatever the desk counted
+            lines = {each: kept for each, kept in self._desk.lines.items() if each != number}
+            self._desk = replace(self._desk, lines=lines, staged=max(0, self._desk.staged - line.count))
+            return
+        self._set_head(number)
+
+    @property
+    def result(self) -> LetIn:
+        return LetIn(self._desk, tuple(self._admitted), tuple(self._moved), more=self._first() is not None)
+
+    def _first(self) -> int | None:
+        """The line whose turn it is: emergencies before all, then the lowest rank."""
+        numbers = (number for number in self._desk.lines if number not in self._read_out)
+        ordered = sorted(numbers, key=lambda each: (not self._desk.lines[each].emergency, self._desk.lines[each].head))
+        return next((number for number in ordered if is_open(self._desk, self._directory, number, self._now)), None)
+
+    def _take(self, number: int) -> None:
+        head = self._heads[number][0]
+        line = self._desk.lines[number]
+        own = head.candidate.source if self._desk.has_source(head.candidate.source) else None
+        self._heads[number].pop(0)
+        self.room -= 1
+        if own != line.source and own is not None:
+            self._desk = step_away(self._desk, number)
+            target, target_line = line_of(self._desk, self._directory, head.candidate)
+            self._desk = stand(self._desk, target, target_line, head.candidate.rank)
+            self._moved.append((head, target))
+            # what was read of that line, if anything, is not its order any more
+            self._heads.pop(target, None)
+            self._read_out.add(target)
+        else:
+            self._desk = enter(step_away(self._desk, number), self._directory, head.candidate, self._now)
+            self._desk = replace(self._desk, staged=max(0, self._desk.staged - 1))
+            self._admitted.append(head)
+        if number in self._desk.lines:
+            self._set_head(number)
+
+    def _set_head(self, number: int) -> None:
+        rows = self._heads[number]
+        if not rows:
+            self._read_out.add(number)
+            return
+        line = self._desk.lines[number]
+        self._desk = replace(self._desk, lines={**self._desk.lines, number: replace(line, head=rows[0].candidate.rank)})
+
+
+def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
+    """Whether the first of the line may go in."""
+    line = desk.lines[number]
+    said = words(desk, directory, line.job_type, line.source, now, emergency=line.emergency)
+    return all(word.shut is None for word in said)
+
+
+def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:
+    """When time alone may open a line next; None: only an end or a person does."""
+    found: list[datetime] = []
+    for line in desk.lines.values():
+        shut = [
+            word
+            for word in words(desk, directory, line.job_type, line.source, now, emergency=line.emergency)
+            if word.shut is not None
+        ]
+        if not shut:
+            found.append(now)
+        elif all(word.opens_at is not None for word in shut):
+            found.append(max(word.opens_at for word in shut if word.opens_at is not None))
+    return min(found, default=None)

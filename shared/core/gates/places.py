@@ -1,0 +1,213 @@
+"""A job's place at its tenant's desk, and what is owed between the two (R49): JOB decides, ACTIVE follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from shared.core.gates.desk import (
+    EMERGENCY,
+    Candidate,
+    Desk,
+    Line,
+    Shut,
+    TooManyLines,
+    Word,
+    enter,
+    is_emergency,
+    leave,
+    line_of,
+    max_staged,
+    stand,
+    step_away,
+    words,
+)
+from shared.core.gates.rules import Directory
+from shared.core.job import Job
+from shared.core.states import JobStatus
+
+
+class PlaceState(StrEnum):
+    """Where a job stands (ACTIVE.`state`); a row without it is of a job that passed, or needed to pass, no gate."""
+
+    #: accepted; its rows may not exist yet
+    ARRIVING = "ARRIVING"
+    WAITING = "WAITING"
+    #: inside: it holds a place
+    ADMITTED = "ADMITTED"
+    #: set aside, by a pause before it began: it holds nothing
+    OFF = "OFF"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What ACTIVE says beside what it says of every job."""
+
+    state: PlaceState = PlaceState.ADMITTED
+    #: the status with which its rows are written, whoever writes them
+    born: JobStatus = JobStatus.QUEUED
+    #: of one that waits
+    line: int | None = None
+    candidate: Candidate
+
+    @property
+    def is_staged(self) -> bool:
+        return self.state is not PlaceState.ADMITTED
+
+
+class Owed(StrEnum):
+    """What somebody has to do next, so that the job's place follows the job."""
+
+    NOTHING = "NOTHING"
+    #: into the line, or inside
+    LINE_UP = "LINE_UP"
+    #: it is inside: the job learns it and starts
+    TELL = "TELL"
+    #: it was paused before it began: its line or its place is another's
+    STEP_OUT = "STEP_OUT"
+
+
+def owed(job: Job, state: PlaceState) -> Owed:
+    """By the job's status and its place; ends and starts are what they are without gates."""
+    if job.status is JobStatus.THROTTLED:
+        if state is PlaceState.ADMITTED:
+            return Owed.TELL
+        return Owed.NOTHING if state is PlaceState.WAITING else Owed.LINE_UP
+    if job.status is JobStatus.PAUSED and job.is_staged and state is not PlaceState.OFF:
+        return Owed.STEP_OUT
+    return Owed.NOTHING
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a desk says to a new job."""
+
+    desk: Desk
+    place: Place
+    #: what each gate said
+    words: tuple[Word, ...]
+    #: the gate that keeps it out; None: it goes in
+    stopped_by: Word | None = None
+    #: it is the n-th of its line
+    position: int | None = None
+
+
+class LineFull(Exception):
+    """As many jobs of the tenant are staged as may be."""
+
+    def __init__(self, limit: int, word: Word) -> None:
+        super().__init__(f"{limit} jobs are staged")
+        self.limit = limit
+        self.word = word
+
+
+class Rejects(Exception):
+    """A limit that refuses instead of staging."""
+
+    def __init__(self, word: Word) -> None:
+        super().__init__(word.gate.words)
+        self.word = word
+
+
+def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime, *, may_stage: bool) -> Decision:
+    """A new job: inside if all its gates are open and nobody waits before it, else staged.
+
+    Raises Rejects and LineFull: nothing is to be written.
+    """
+    emergency = is_emergency(desk, directory, candidate.priority)
+    said = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    stopped_by = next((word for word in said if word.shut is not None), None)
+    try:
+        _, line = line_of(desk, directory, candidate)
+    except TooManyLines:
+        raise LineFull(len(desk.lines), stopped_by or said[0]) from None
+    if stopped_by is None and line.count:
+        stopped_by = replace(said[0], shut=Shut.LINE)
+    if stopped_by is None:
+        place = Place(state=PlaceState.ADMITTED, born=JobStatus.QUEUED, candidate=candidate)
+        return Decision(enter(desk, directory, candidate, now), place, said)
+    shut = [word for word in said if word.shut is not None] or [stopped_by]
+    if not may_stage:
+        raise Rejects(stopped_by)
+    if (refusing := next((word for word in shut if word.rule is not None and word.rule.rejects), None)) is not None:
+        raise Rejects(refusing)
+    if desk.staged >= (limit := max_staged(desk, directory)):
+        raise LineFull(limit, stopped_by)
+    place = Place(state=PlaceState.ARRIVING, born=JobStatus.THROTTLED, candidate=candidate)
+    return Decision(replace(desk, staged=desk.staged + 1), place, said, stopped_by, line.count + 1)
+
+
+def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
+    """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
+    candidate = place.candidate
+    emergency = is_emergency(desk, directory, candidate.priority)
+    said = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    try:
+        number, line = line_of(desk, directory, candidate)
+    except TooManyLines:
+        raise LineFull(len(desk.lines), said[0]) from None
+    if not line.count and all(word.shut is None for word in said):
+        inside = enter(desk, directory, candidate, now)
+        inside = replace(inside, staged=max(0, inside.staged - 1))
+        return inside, replace(place, state=PlaceState.ADMITTED, line=None)
+    return stand(desk, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
+
+
+def give_back(desk: Desk, place: Place) -> Desk:
+    """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
+    if place.state is PlaceState.ADMITTED:
+        return leave(desk, place.candidate)
+    if place.state is PlaceState.WAITING and place.line is not None:
+        desk = step_away(desk, place.line)
+    return replace(desk, staged=max(0, desk.staged - 1))
+
+
+def set_aside(desk: Desk, place: Place) -> tuple[Desk, Place]:
+    """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
+    after = give_back(desk, place)
+    return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None)
+
+
+def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
+    """The desk with the counts that the rows give: places inside, staged, and the lines as they stand."""
+    fresh = replace(desk, inside={}, inside_by_source={}, emergencies=0, staged=0)
+    lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
+    for place in places:
+        if not place.is_staged:
+            fresh = _count(fresh, place.candidate)
+            continue
+        fresh = replace(fresh, staged=fresh.staged + 1)
+        if place.state is PlaceState.WAITING and place.line is not None:
+            number, candidate = place.line, place.candidate
+            known = lines.get(number)
+            if known is None:
+                # a line that the desk forgot
+                known = _line_like(desk, candidate)
+            head = min(known.head, candidate.rank) if known.count else candidate.rank
+            lines[number] = replace(known, count=known.count + 1, head=head)
+    kept = {number: line for number, line in lines.items() if line.count}
+    return replace(fresh, lines=kept, counted_at=now, counting_until=None)
+
+
+def _line_like(desk: Desk, candidate: Candidate) -> Line:
+    return Line(
+        job_type=candidate.job_type,
+        mode=candidate.mode,
+        source=candidate.source if desk.has_source(candidate.source) else None,
+        emergency=candidate.priority == EMERGENCY,
+    )
+
+
+def _count(desk: Desk, candidate: Candidate) -> Desk:
+    """`enter` without a token: it is inside already."""
+    key = (candidate.job_type, candidate.mode)
+    by_source = dict(desk.inside_by_source)
+    if candidate.source is not None and desk.has_source(candidate.source):
+        by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
+    return replace(
+        desk,
+        inside={**desk.inside, key: desk.inside.get(key, 0) + 1},
+        inside_by_source=by_source,
+        emergencies=desk.emergencies + (candidate.priority == EMERGENCY),
+    )

@@ -1,0 +1,90 @@
+"""Starts in an hour, in whole numbers, so that nothing is rounded (R50).
+
+A credit is counted in units of 1/3,600,000,000 of a start: it grows by `max_per_hour` in a microsecond, up to `burst`
+starts. In any hour at most `max_per_hour + burst` jobs start, in h hours at most `h x max_per_hour + burst`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.core.gates.rules import GateState, Rule, Throttle
+
+#: the credit that one start costs
+START = 3_600_000_000
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def settled(state: GateState, rule: Rule | None, now: datetime) -> GateState:
+    """The state with its credit as of `now`; a clock that is behind another's adds nothing."""
+    spans = _spans(state, rule, now)
+    if state.credit is None or state.credit_at is None:
+        burst = _burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)
+        return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
+    credit = state.credit
+    for micros, per_hour, burst in spans:
+        credit = min(credit + micros * per_hour, burst * START)
+    return replace(state, credit=credit, credit_at=max(now, state.credit_at))
+
+
+def spent(state: GateState, rule: Rule | None, now: datetime) -> GateState:
+    """The same after one start; where no rate is on nothing is spent."""
+    at = settled(state, rule, now)
+    if at.credit is None or rate_of(at, rule, now) is None:
+        return state
+    return replace(at, credit=at.credit - START)
+
+
+def next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
+    """When the next start is allowed; None: now."""
+    at = settled(state, rule, now)
+    if at.credit is None or at.credit >= START:
+        return None
+    per_hour = rate_of(at, rule, now)
+    if per_hour is None:
+        return None
+    comes = now + timedelta(microseconds=-(-(START - at.credit) // per_hour))
+    throttle = state.throttle
+    if throttle is None or throttle.until is None or not throttle.is_on(now) or comes <= throttle.until:
+        return comes
+    # the throttle ends before that: from then on the rule's own rate counts
+    after = settled(at, rule, throttle.until)
+    if rule is None or rule.max_per_hour is None or after.credit is None or after.credit >= START:
+        return throttle.until
+    return throttle.until + timedelta(microseconds=-(-(START - after.credit) // rule.max_per_hour))
+
+
+def rate_of(state: GateState, rule: Rule | None, now: datetime) -> int | None:
+    """Starts in an hour at this moment: the smaller of the rule's and the throttle's; None: as many as come."""
+    throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
+    rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
+    return min(rates, default=None)
+
+
+def _burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
+    """The most starts at once; None: no rate is on."""
+    bursts = []
+    if rule is not None and rule.max_per_hour is not None:
+        bursts.append(rule.burst_tokens)
+    if throttle is not None:
+        bursts.append(Rule(max_per_hour=throttle.max_per_hour).burst_tokens)
+    return min(bursts, default=None)
+
+
+def _spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
+    """`(microseconds, starts in an hour, burst)` from the last count to `now`: a throttle may have ended in between."""
+    if state.credit_at is None or now <= state.credit_at:
+        return []
+    ends = [now]
+    throttle = state.throttle
+    if throttle is not None and throttle.until is not None and state.credit_at < throttle.until < now:
+        ends = [throttle.until, now]
+    spans, at = [], state.credit_at
+    for end in ends:
+        per_hour = rate_of(state, rule, at)
+        burst = _burst(rule, throttle if throttle is not None and throttle.is_on(at) else None)
+        if per_hour is not None and burst is not None:
+            spans.append(((end - at) // _MICROSECOND, per_hour, burst))
+        at = end
+    return spans

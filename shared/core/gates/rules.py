@@ -1,0 +1,156 @@
+"""Gates and what can shut them: a number, a rate, a hold, a throttle (R48).
+
+A gate belongs to a tenant: the tenant itself, one of its job types, or one of its sources. What an operator set for it
+wins over the rule for every tenant (`*`), and that over a limit from the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from shared.core.canonical import canonical_json, digest
+
+#: in the place of a tenant, or of a job type: each of them
+EVERY = "*"
+#: the end of a tenant's lines where no rule names another: staged jobs
+MAX_STAGED = 1_000
+#: of one tenant, since they are columns of one row
+MAX_RULES = 100
+
+
+class GateKind(StrEnum):
+    """What a gate counts."""
+
+    TENANT = "tenant"
+    TYPE = "tenant/type"
+    SOURCE = "tenant/source"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Which gate; `name` is the job type or the source (normalised), empty for a tenant's own."""
+
+    kind: GateKind
+    tenant: str
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        """16 hex digits: for keys and routes, which a source could not stand in."""
+        return digest(canonical_json([self.kind, self.tenant, self.name]))[:16]
+
+    @property
+    def words(self) -> str:
+        """For people: `tenant acme, type OCR`."""
+        named = {GateKind.TENANT: "", GateKind.TYPE: f", type {self.name}", GateKind.SOURCE: f", source {self.name}"}
+        return f"tenant {self.tenant}{named[self.kind]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Numbers of a gate; None: no such limit."""
+
+    #: jobs that are inside at once, at least 1
+    max_active: int | None = None
+    #: starts in an hour, at least 1
+    max_per_hour: int | None = None
+    #: starts that may come at once, at least 1; None: those of a minute
+    burst: int | None = None
+    #: of a tenant's gate: staged jobs, past which a request is refused
+    max_staged: int | None = None
+    #: of a tenant's gate: emergencies that pass every number and rate; None: an emergency is of high priority
+    emergency_max_active: int | None = None
+    #: a job that may not start is refused instead of staged
+    rejects: bool = False
+    #: the setting that it comes from; None: somebody made it
+    setting: str | None = None
+
+    @property
+    def burst_tokens(self) -> int:
+        if self.burst is not None:
+            return self.burst
+        return max(1, -(-(self.max_per_hour or 0) // 60))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """Nothing passes the gate."""
+
+    reason: str
+    actor: str
+    at: datetime
+    #: ends by itself then; None: by somebody's resume
+    until: datetime | None = None
+
+    def is_on(self, now: datetime) -> bool:
+        return self.until is None or now < self.until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throttle:
+    """A rate for a time, beside the rule's."""
+
+    max_per_hour: int
+    reason: str
+    actor: str
+    at: datetime
+    until: datetime | None = None
+
+    def is_on(self, now: datetime) -> bool:
+        return self.until is None or now < self.until
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateState:
+    """What stands in the desk for one gate."""
+
+    gate: Gate
+    #: None: the rule for every tenant counts
+    rule: Rule | None = None
+    #: counts the changes of rule, hold and throttle: the ETag of a change
+    rule_seq: int = 0
+    hold: Hold | None = None
+    throttle: Throttle | None = None
+    #: of the rate, in units of `shared.core.gates.rate`; None: full
+    credit: int | None = None
+    credit_at: datetime | None = None
+    #: the head of the gate's log
+    log_seq: int = 0
+    log_hash: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nobody ever set anything for this gate."""
+        return self.rule is None and self.hold is None and self.throttle is None and self.rule_seq == 0
+
+
+@dataclass(frozen=True)
+class Directory:
+    """Which tenants have gates, as a process knows it: read once in some seconds, never for a job."""
+
+    #: tenants whose own gates somebody set, and since when
+    tenants: Mapping[str, datetime] = field(default_factory=dict)
+    #: rules for every tenant, by `(kind, name)`; name `*` of a type: each that has none of its own
+    defaults: Mapping[tuple[GateKind, str], Rule] = field(default_factory=dict)
+    #: since when there is a rule for every tenant; None: there is none
+    since: datetime | None = None
+
+    def concerns(self, tenant: str) -> bool:
+        """Whether any gate can keep a job of the tenant from starting: else nothing is read or counted for it."""
+        return bool(self.defaults) or tenant in self.tenants
+
+    def opened(self, tenant: str) -> datetime | None:
+        """Since when the tenant's jobs are counted without a break: a desk that was counted before is counted anew."""
+        since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
+        return min(since, default=None)
+
+    def rule_of(self, state: GateState) -> Rule | None:
+        """The most specific one; None: nothing but a hold or a throttle shuts this gate."""
+        if state.rule is not None:
+            return state.rule
+        gate = state.gate
+        found = self.defaults.get((gate.kind, gate.name))
+        return found or (self.defaults.get((gate.kind, EVERY)) if gate.kind is GateKind.TYPE else None)

@@ -1,0 +1,304 @@
+"""Jobs at their tenant's desk: in, into line, out, and at each of these the next one in (R48, R49).
+
+Every change is one transaction of the tenant's partition, under the desk's ETag. Within a process the writers of a desk
+take turns; between processes the one that lost looks again (Race desk).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting
+from shared.core.gates.places import (
+    Decision,
+    LineFull,
+    Owed,
+    Place,
+    PlaceState,
+    Rejects,
+    arrive,
+    give_back,
+    line_up,
+    recounted,
+    set_aside,
+)
+from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.job import Job
+from shared.errors import AlreadyExists, Conflict, Contended, LimitReached
+from shared.operations.context import Context
+from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
+
+#: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
+_SECOND_COUNT = timedelta(minutes=1)
+#: others wait so long for one that counts
+_COUNTING = timedelta(seconds=5)
+#: where nothing says when a gate opens: jobs end all the time
+RETRY_AFTER_S = 30
+_MAX_RACES = 40
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
+_PAGE = 1000
+#: operations of one transaction; of one that goes in; of what an end writes beside
+_ROOM, _EACH, _OF_AN_END = 100, 4, 8
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Told:
+    """Jobs that a transaction let in; each has to learn it."""
+
+    job_ids: tuple[str, ...] = ()
+    #: more could go in, if there had been room
+    more: bool = False
+
+
+async def directory(context: Context) -> Directory:
+    """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
+    return await context.gates.read(context.desks, context.settings, context.clock.now())
+
+
+async def is_counted(context: Context, job: Job) -> bool:
+    """Whether the job's end is a matter of its tenant's desk. Raises LedgerUnavailable."""
+    return job.staged_at is not None or (await directory(context)).concerns(job.tenant)
+
+
+async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
+    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists).
+
+    Raises Contended after too many tries or twenty seconds, LedgerUnavailable.
+    """
+    known = await directory(context)
+    async with context.gates.turn(tenant):
+        until = context.clock.now() + timedelta(seconds=20)
+        for race in itertools.count():
+            try:
+                return await act(await _opened(context, tenant, known), known)
+            except (Conflict, AlreadyExists):
+                if race >= _MAX_RACES or context.clock.now() >= until:
+                    raise Contended("the tenant's desk was changed by others at every try") from None
+                await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+    raise AssertionError("not reached")
+
+
+async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
+    """The desk with counts that hold. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    stored, now = await context.desks.read(tenant), context.clock.now()
+    counting = stored.desk.counting_until if stored is not None else None
+    if counting is not None and counting > now:
+        raise Conflict("the tenant's jobs are being counted")
+    opened = known.opened(tenant)
+    if opened is not None and now >= opened + _SECOND_COUNT:
+        opened += _SECOND_COUNT
+    if stored is None or counting is not None or (opened is not None and stored.desk.counted_at < opened):
+        return await count_anew(context, tenant, stored)
+    return stored
+
+
+async def count_anew(context: Context, tenant: str, stored: StoredDesk | None) -> StoredDesk:
+    """Counts who is inside and who waits, by the tenant's ACTIVE rows; meanwhile nobody else changes the desk.
+
+    Raises Conflict, AlreadyExists, LedgerUnavailable.
+    """
+    now = context.clock.now()
+    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
+    await context.index.write_desk(DeskWrite(before=stored, after=replace(desk, counting_until=now + _COUNTING)))
+    counting = await context.desks.read(tenant)
+    if counting is None or counting.desk.counting_until != now + _COUNTING:
+        raise Conflict
+    places: list[Place] = []
+    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
+    while page:
+        places += [place_of(row) for row in page]
+        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
+    after = recounted(counting.desk, places, context.clock.now())
+    await context.index.write_desk(DeskWrite(before=counting, after=after))
+    found = await context.desks.read(tenant)
+    if found is None:
+        raise Conflict
+    return found
+
+
+def place_of(row: ActiveRow) -> Place:
+    """A job that no gate concerned when it was created is inside."""
+    if row.place is not None:
+        return row.place
+    candidate = Candidate(
+        job_id=row.job_id, job_type=row.request_type, mode=row.mode, source=row.source, priority=row.priority, rank=0
+    )
+    return Place(candidate=candidate)
+
+
+async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> Decision | None:
+    """The job's claim and its place; None: the claim is another's by now, look again.
+
+    Raises LimitReached, Contended, LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> Decision | None:
+        decision = _decided(context, stored.desk, known, job)
+        born = replace(job, status=decision.place.born)
+        write = DeskWrite(before=stored, after=decision.desk)
+        try:
+            await context.index.reserve(born, replacing=replacing, place=decision.place, desk=write)
+        except (Conflict, AlreadyExists):
+            held = await context.index.read_claim(job.tenant, job.idempotency_hash)
+            if held is not None and held.job_id == job.job_id:
+                # an earlier try of this very write went through
+                active = await context.index.read_active(job.tenant, job.job_id)
+                return replace(decision, place=active.place or decision.place) if active is not None else None
+            if (held and held.etag) != (replacing and replacing.etag):
+                return None
+            raise
+        return decision
+
+    return await at_desk(context, job.tenant, act)
+
+
+def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
+    """Raises LimitReached."""
+    now = context.clock.now()
+    try:
+        return arrive(desk, known, Candidate.of(job), now, may_stage=context.settings.staging == "on")
+    except Rejects as refused:
+        rule, gate = refused.word.rule, refused.word.gate
+        limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
+        detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
+        raise LimitReached(limit, detail, _retry_after(refused.word.opens_at, now)) from None
+    except LineFull as full:
+        detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
+        raise LimitReached("max_staged", detail, _retry_after(full.word.opens_at, now)) from None
+
+
+async def ask(context: Context, job: Job) -> Decision | None:
+    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
+
+    Raises LimitReached, Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(job.tenant):
+        return None
+
+    async def act(stored: StoredDesk, known: Directory) -> Decision:
+        return _decided(context, stored.desk, known, job)
+
+    return await at_desk(context, job.tenant, act)
+
+
+async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]:
+    """The tenant's jobs that are inside, and how many may be; None: nobody counts, or no number is set.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant):
+        return None, None
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int | None, int | None]:
+        rule = known.rule_of(stored.desk.state(Gate(GateKind.TENANT, tenant)))
+        return stored.desk.active, rule.max_active if rule is not None else None
+
+    return await at_desk(context, tenant, act)
+
+
+def _retry_after(opens_at: datetime | None, now: datetime) -> int:
+    return max(1, -(-(opens_at - now) // timedelta(seconds=1))) if opens_at is not None else RETRY_AFTER_S
+
+
+async def end_at_desk(
+    context: Context, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()
+) -> Told:
+    """The index transaction after the job's end: its place is free, and the next one has it.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    ended_at = job.completed_at or job.updated_at
+    # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row
+    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK
+
+    async def act(stored: StoredDesk, known: Directory) -> Told | None:
+        nonlocal is_known
+        active = None if is_known else await context.index.read_active(job.tenant, job.job_id)
+        if active is None and not is_known:
+            return None
+        is_known = False
+        place = active.place if active is not None and active.place is not None else Place(candidate=Candidate.of(job))
+        room = min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH)
+        let = await _letting(context, give_back(stored.desk, place), known, room)
+        write = _write(context, stored, let)
+        await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
+        return _told(let)
+
+    told = await at_desk(context, job.tenant, act)
+    if told is None:
+        # it was ended so before
+        for each in purged:
+            await context.index.reschedule_clearing(each.row, each.clear_at, purged=True)
+        return Told()
+    return told
+
+
+async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
+    """A job that never came to be gives back what it held. Raises Contended, LedgerUnavailable."""
+
+    async def act(stored: StoredDesk, known: Directory) -> Told:
+        active = await context.index.read_active(tenant, job_id)
+        if active is None:
+            return Told()
+        let = await _letting(context, give_back(stored.desk, place_of(active)), known, MAX_LET_IN)
+        await context.index.withdraw(active, _write(context, stored, let))
+        return _told(let)
+
+    return await at_desk(context, tenant, act)
+
+
+async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> Told:
+    """LINE_UP or STEP_OUT, where it is still owed. Raises Contended, LedgerUnavailable."""
+
+    async def act(stored: StoredDesk, known: Directory) -> Told:
+        active, now = await context.index.read_active(tenant, job_id), context.clock.now()
+        if active is None:
+            return Told()
+        place = place_of(active)
+        if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
+            desk, place = line_up(stored.desk, known, place, now)
+        elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
+            desk, place = set_aside(stored.desk, place)
+        else:
+            return Told()
+        let = await _letting(context, desk, known, MAX_LET_IN)
+        check_at = now + FIRST_CHECK if place.state is PlaceState.ADMITTED else ASLEEP
+        await context.index.move_place(active, place, check_at, _write(context, stored, let))
+        return _told(let)
+
+    return await at_desk(context, tenant, act)
+
+
+async def let_in(context: Context, tenant: str) -> Told:
+    """Those in line whose gates are open go in, at most twenty. Raises Contended, LedgerUnavailable."""
+
+    async def act(stored: StoredDesk, known: Directory) -> Told:
+        let = await _letting(context, stored.desk, known, MAX_LET_IN)
+        if let.desk is not stored.desk:
+            await context.index.write_desk(_write(context, stored, let))
+        return _told(let)
+
+    return await at_desk(context, tenant, act)
+
+
+async def _letting(context: Context, desk: Desk, known: Directory, room: int) -> LetIn:
+    letting = Letting(desk, known, context.clock.now(), room=room)
+    while (line := letting.wants()) is not None:
+        letting.load(line, await context.desks.first_waiting(desk.tenant, line, letting.room + 1))
+    return letting.result
+
+
+def _write(context: Context, stored: StoredDesk, let: LetIn) -> DeskWrite:
+    check_at = context.clock.now() + FIRST_CHECK
+    return DeskWrite(before=stored, after=let.desk, let_in=let.admitted, moved=let.moved, check_at=check_at)
+
+
+def _told(let: LetIn) -> Told:
+    return Told(tuple(waiting.candidate.job_id for waiting in let.admitted), more=let.more)

@@ -1,0 +1,60 @@
+"""Which tenants have gates, as one process knows it: nothing is read for a job of a tenant without any (R48)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from weakref import WeakValueDictionary
+
+from shared.core.gates.rules import Directory, GateKind, Rule
+from shared.ports.desks import Desks
+from shared.settings import Settings
+
+#: how long a process relies on the directory that it read
+DIRECTORY_LIVES = timedelta(seconds=10)
+LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+
+
+class GateDirectory:
+    """The directory as it was read last, and the turns of this process's writers at each desk."""
+
+    def __init__(self) -> None:
+        self._known = Directory()
+        self._read_at: datetime | None = None
+        self._reading = asyncio.Lock()
+        #: by tenant, while somebody waits
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, tenant: str) -> asyncio.Lock:
+        """One writer of a desk at a time in a process, which so races other processes only."""
+        return self._turns.setdefault(tenant, asyncio.Lock())
+
+    async def read(self, desks: Desks, settings: Settings, now: datetime) -> Directory:
+        """At most ten seconds old. Raises LedgerUnavailable."""
+        if not self._is_fresh(now):
+            async with self._reading:
+                if not self._is_fresh(now):
+                    self._known, self._read_at = await _read(desks, settings, now), now
+        return self._known
+
+    def forget(self) -> None:
+        """The next look reads it: this process has just changed it."""
+        self._read_at = None
+
+    def _is_fresh(self, now: datetime) -> bool:
+        return self._read_at is not None and now - self._read_at < DIRECTORY_LIVES
+
+
+async def _read(desks: Desks, settings: Settings, now: datetime) -> Directory:
+    """With the limit of the settings; that it was set, or taken back, is noted for all."""
+    rows = await desks.directory()
+    since, limit = rows.settings_since, settings.max_inflight_per_tenant
+    if (limit is not None) != (since is not None):
+        since = now if limit is not None else None
+        await desks.note_settings(since)
+    defaults = {key: rule for key, (rule, _) in rows.defaults.items()}
+    if limit is not None:
+        rule = Rule(max_active=limit, rejects=settings.overflow == "reject", setting=LIMIT_SETTING)
+        defaults.setdefault((GateKind.TENANT, ""), rule)
+    opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
+    return Directory(rows.tenants, defaults, min(opened, default=None))

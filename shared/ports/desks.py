@@ -1,0 +1,78 @@
+"""The tenants' desks: who is inside, who waits, and which tenants have gates at all (R48)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from shared.core.gates.desk import Desk, Waiting
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import Gate, GateKind, Rule
+
+#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
+ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class StoredDesk:
+    """A desk as read, with the token that the next write must present."""
+
+    desk: Desk
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeskWrite:
+    """One change of a desk, with the rows that it moves; None of them is written unless all are."""
+
+    #: None: the desk is new
+    before: StoredDesk | None
+    after: Desk
+    #: WAIT out, ACTIVE inside, its DUE row at `check_at`
+    let_in: tuple[Waiting, ...] = ()
+    #: WAIT rows that go to another line, with its number
+    moved: tuple[tuple[Waiting, int], ...] = ()
+    #: when the sweeper looks at those that were let in
+    check_at: datetime = ASLEEP
+    log: tuple[LogEntry, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectoryRows:
+    """Which tenants have gates, as it is stored."""
+
+    #: tenants for whose gates somebody set something, and since when
+    tenants: dict[str, datetime]
+    #: rules for every tenant, and since when each has been there
+    defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]]
+    #: since when a limit of the settings concerns every tenant; None: none does
+    settings_since: datetime | None = None
+
+
+class Desks(Protocol):
+    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        """None: the tenant has none yet. Raises LedgerUnavailable."""
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        """The first of a line, in its order. Raises LedgerUnavailable."""
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+
+    async def directory(self) -> DirectoryRows:
+        """Raises LedgerUnavailable."""
+
+    async def enter_tenant(self, tenant: str, since: datetime) -> None:
+        """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
+
+    async def remove_tenant(self, tenant: str) -> None:
+        """Again is harmless. Raises LedgerUnavailable."""
+
+    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
+        """A rule for every tenant; None: none any more. Raises LedgerUnavailable."""
+
+    async def note_settings(self, since: datetime | None) -> None:
+        """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""
