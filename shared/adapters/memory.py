@@ -395,6 +395,16 @@ class MemoryArchive:
         self.kept[name] = text
 
 
+class MemoryDeskCalls:
+    """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, datetime | None]] = []
+
+    async def call(self, tenant: str, *, at: datetime | None = None) -> None:
+        self.calls.append((tenant, at))
+
+
 class MemoryDeadReplies:
     """See `shared.ports.bus.DeadReplies`."""
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting
+from shared import telemetry
+from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
     LineFull,
@@ -28,7 +29,7 @@ from shared.core.gates.places import (
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended, LimitReached
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
 from shared.operations.context import Context
 from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
@@ -142,7 +143,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
     async def act(stored: StoredDesk, known: Directory) -> Decision | None:
         decision = _decided(context, stored.desk, known, job)
         born = replace(job, status=decision.place.born)
-        write = DeskWrite(before=stored, after=decision.desk)
+        write = DeskWrite(before=stored, after=called(decision.desk, known, context.clock.now()))
         try:
             await context.index.reserve(born, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
@@ -154,6 +155,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
             if (held and held.etag) != (replacing and replacing.etag):
                 return None
             raise
+        await _call(context, write)
         return decision
 
     return await at_desk(context, job.tenant, act)
@@ -227,8 +229,9 @@ async def end_at_desk(
         place = active.place if active is not None and active.place is not None else Place(candidate=Candidate.of(job))
         room = min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH)
         let = await _letting(context, give_back(stored.desk, place), known, room)
-        write = _write(context, stored, let)
+        write = _write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
+        await _call(context, write)
         return _told(let)
 
     told = await at_desk(context, job.tenant, act)
@@ -248,7 +251,9 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
         if active is None:
             return Told()
         let = await _letting(context, give_back(stored.desk, place_of(active)), known, MAX_LET_IN)
-        await context.index.withdraw(active, _write(context, stored, let))
+        write = _write(context, stored, known, let)
+        await context.index.withdraw(active, write)
+        await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
@@ -270,7 +275,9 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> To
             return Told()
         let = await _letting(context, desk, known, MAX_LET_IN)
         check_at = now + FIRST_CHECK if place.state is PlaceState.ADMITTED else ASLEEP
-        await context.index.move_place(active, place, check_at, _write(context, stored, let))
+        write = _write(context, stored, known, let)
+        await context.index.move_place(active, place, check_at, write)
+        await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
@@ -281,8 +288,10 @@ async def let_in(context: Context, tenant: str) -> Told:
 
     async def act(stored: StoredDesk, known: Directory) -> Told:
         let = await _letting(context, stored.desk, known, MAX_LET_IN)
-        if let.desk is not stored.desk:
-            await context.index.write_desk(_write(context, stored, let))
+        write = _write(context, stored, known, let)
+        if write.after is not stored.desk:
+            await context.index.write_desk(write)
+            await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
@@ -295,9 +304,21 @@ async def _letting(context: Context, desk: Desk, known: Directory, room: int) ->
     return letting.result
 
 
-def _write(context: Context, stored: StoredDesk, let: LetIn) -> DeskWrite:
-    check_at = context.clock.now() + FIRST_CHECK
-    return DeskWrite(before=stored, after=let.desk, let_in=let.admitted, moved=let.moved, check_at=check_at)
+def _write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
+    now = context.clock.now()
+    after = called(let.desk, known, now) if not let.more else let.desk
+    return DeskWrite(before=stored, after=after, let_in=let.admitted, moved=let.moved, check_at=now + FIRST_CHECK)
+
+
+async def _call(context: Context, write: DeskWrite) -> None:
+    """Sends the look that a written desk asks for; a bus that is away costs a minute, until the sweeper's look."""
+    at, before = write.after.wake_at, write.before.desk.wake_at if write.before is not None else None
+    if at is None or at == before:
+        return
+    try:
+        await context.desk_calls.call(write.after.tenant, at=at)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
 
 
 def _told(let: LetIn) -> Told:

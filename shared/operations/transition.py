@@ -163,7 +163,8 @@ async def close(context: Context, stored: Stored) -> Told:
 async def tell(context: Context, orchestrations: Orchestrations, tenant: str, told: Told) -> None:
     """Those that a desk let in learn it and start; a fault is logged, and the sweeper tells them later (R49).
 
-    Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`. Raises nothing of LUCIUS's.
+    Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`; the rest by a call to the desk.
+    Raises nothing of LUCIUS's.
     """
     turns = asyncio.Semaphore(_TOLD_AT_ONCE)
 
@@ -175,15 +176,16 @@ async def tell(context: Context, orchestrations: Orchestrations, tenant: str, to
                 telemetry.record_fault(fault)
                 telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
 
-    for _ in range(_MAX_ROUNDS):
-        await asyncio.gather(*map(one, told.job_ids))
-        if not told.more:
-            return
-        try:
+    try:
+        for _ in range(_MAX_ROUNDS):
+            await asyncio.gather(*map(one, told.job_ids))
+            if not told.more:
+                return
             told = await desks.let_in(context, tenant)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            return
+        await context.desk_calls.call(tenant)
+        await asyncio.gather(*map(one, told.job_ids))
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
 
 
 async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> None:

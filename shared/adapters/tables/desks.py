@@ -249,7 +249,8 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
         "counted_at": desk.counted_at,
         **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
     }
-    return columns if desk.counting_until is None else {**columns, "counting_until": desk.counting_until}
+    instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
+    return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
 
 
 def _desk_of(entity: Entity) -> Desk:
@@ -268,6 +269,7 @@ def _desk_of(entity: Entity) -> Desk:
         lines=lines,
         counted_at=entity["counted_at"],
         counting_until=entity.get("counting_until"),
+        wake_at=entity.get("wake_at"),
     )
 
 

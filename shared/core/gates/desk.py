@@ -113,6 +113,8 @@ class Desk:
     counted_at: datetime
     #: they are being counted: others wait until then
     counting_until: datetime | None = None
+    #: when somebody looks at the lines, since time alone may open a gate then; None, or past: nobody was called
+    wake_at: datetime | None = None
 
     @property
     def active(self) -> int:
@@ -368,6 +370,20 @@ def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> boo
     line = desk.lines[number]
     said = words(desk, directory, line.job_type, line.source, now, emergency=line.emergency)
     return all(word.shut is None for word in said)
+
+
+#: a call is made for so long ahead at least
+_SOONEST = timedelta(seconds=1)
+
+
+def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
+    """The desk with the look that its lines need; the one that is on its way already stands, if it is soon enough."""
+    at = next_look(desk, directory, now)
+    if at is None:
+        return desk
+    at = max(at, now + _SOONEST)
+    is_on_its_way = desk.wake_at is not None and now < desk.wake_at <= at
+    return desk if is_on_its_way else replace(desk, wake_at=at)
 
 
 def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:
