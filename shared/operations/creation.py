@@ -66,7 +66,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
     context.admission.writing.add(claim)
     reserved: Reserved | None = None
     try:
-        if (await desks.directory(context)).concerns(job.tenant):
+        if await desks.is_counted(context, job):
             decision = await desks.reserve_at_desk(context, job, replacing=replacing)
             reserved = Reserved(decision) if decision is not None else None
         else:

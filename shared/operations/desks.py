@@ -25,13 +25,14 @@ from shared.core.gates.places import (
     give_back,
     line_up,
     recounted,
+    set_apart,
     set_aside,
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
 from shared.operations.context import Context
-from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
@@ -65,7 +66,7 @@ async def directory(context: Context) -> Directory:
 
 async def is_counted(context: Context, job: Job) -> bool:
     """Whether the job's end is a matter of its tenant's desk. Raises LedgerUnavailable."""
-    return job.staged_at is not None or (await directory(context)).concerns(job.tenant)
+    return job.staged_at is not None or job.dependencies is not None or (await directory(context)).concerns(job.tenant)
 
 
 async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
@@ -163,9 +164,11 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
 
 def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
-    now = context.clock.now()
+    now, candidate, may_stage = context.clock.now(), Candidate.of(job), context.settings.staging == "on"
     try:
-        return arrive(desk, known, Candidate.of(job), now, may_stage=context.settings.staging == "on")
+        if job.dependencies:
+            return set_apart(desk, known, candidate, len(job.dependencies), now, may_stage=may_stage)
+        return arrive(desk, known, candidate, now, may_stage=may_stage)
     except Rejects as refused:
         rule, gate = refused.word.rule, refused.word.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
@@ -259,8 +262,11 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
     return await at_desk(context, tenant, act)
 
 
-async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> Told:
-    """LINE_UP or STEP_OUT, where it is still owed. Raises Contended, LedgerUnavailable."""
+async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Told:
+    """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+
+    Raises Contended, LedgerUnavailable.
+    """
 
     async def act(stored: StoredDesk, known: Directory) -> Told:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
@@ -271,10 +277,12 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> To
             desk, place = line_up(stored.desk, known, place, now)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             desk, place = set_aside(stored.desk, place)
+        elif owed is Owed.END and place.state is not PlaceState.ENDED:
+            desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
         else:
             return Told()
         let = await _letting(context, desk, known, MAX_LET_IN)
-        check_at = now + FIRST_CHECK if place.state is PlaceState.ADMITTED else ASLEEP
+        check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
         write = _write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
         await _call(context, write)

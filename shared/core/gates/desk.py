@@ -21,6 +21,8 @@ MAX_LINES = 400
 #: jobs that one transaction lets in
 MAX_LET_IN = 20
 EMERGENCY = "emergency"
+#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
+ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
@@ -274,6 +276,8 @@ class Waiting:
     #: as in its ACTIVE row
     claim: str
     created_at: datetime
+    #: where its DUE row stands
+    due_at: datetime = ASLEEP
 
 
 @dataclass(frozen=True)
