@@ -46,6 +46,7 @@ ENVELOPE: JsonObject = {
 REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
+    "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
     "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},
