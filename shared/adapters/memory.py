@@ -17,7 +17,7 @@ from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.bus import DeadReply
-from shared.ports.desks import DeskWrite
+from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import (
     FIRST_CHECK,
     FIRST_CLEARING,
@@ -222,6 +222,9 @@ class MemoryIndex:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
+            if line is None and row.check_at != ASLEEP:
+                # the transaction deletes the DUE row that stands there
+                raise Conflict
             self.desks.leave_line(row)
             state = PlaceState.ADMITTED if line is None else PlaceState.WAITING
             self._active[key] = replace(

@@ -18,6 +18,7 @@ from shared.operations.context import Context
 from shared.operations.creation import MAX_CLAIM_RACES, Created, born_of, is_expired, reserve, write_rows
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
+from shared.operations.transition import tell
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -76,6 +77,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         if reserved.born is not record.job.status:
             record, event = plan_rows(context, request, record.job.job_id, record.job.created_at, reserved.born)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        await tell(context, orchestrations, tenant, reserved.told)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from shared.core.job import Record
 from shared.core.occurrences import (
+    Admitted,
     Control,
     ControlKind,
     DeadlinePassed,
@@ -44,6 +45,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
             yield ReplyArrived(reply(record, "RESULT", name, status=status))
     for kind in ControlKind:
         yield Control(kind)
+    yield Admitted()
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
@@ -65,6 +67,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     yield TimePassed(step_id)
     for kind in ControlKind:
         yield Control(kind)
+    yield Admitted()
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)
     yield Redriven("job_2")

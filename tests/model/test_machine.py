@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from shared.core.occurrences import (
+    Admitted,
     Control,
     ControlKind,
     DeadlinePassed,
@@ -45,6 +46,7 @@ _rules = st.builds(
 _total = st.none() | st.none() | _seconds
 #: of three steps: one after another, all side by side, or two of them
 _GROUPS = ((None, None, None), (0, 0, 0), (None, 0, 0), (0, 0, None))
+_rarely = st.sampled_from([False, False, True])
 _which = st.integers(0, 2)
 _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 
@@ -52,11 +54,13 @@ _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FI
 class JobMachine(RuleBasedStateMachine):
     """`Pair` compares and checks after every occurrence; the rules here only choose."""
 
-    @initialize(rules=st.lists(_rules, min_size=1, max_size=3), groups=st.sampled_from(_GROUPS), total=_total)
-    def posted(self, rules: list[Rules], groups: tuple[int | None, ...], total: float | None) -> None:
+    @initialize(
+        rules=st.lists(_rules, min_size=1, max_size=3), groups=st.sampled_from(_GROUPS), total=_total, staged=_rarely
+    )
+    def posted(self, rules: list[Rules], groups: tuple[int | None, ...], total: float | None, staged: bool) -> None:
         if len(rules) == len(groups):
             rules = [replace(rule, group=group) for rule, group in zip(rules, groups, strict=True)]
-        self.pair = Pair.of(tuple(rules), total)
+        self.pair = Pair.of(tuple(rules), total, staged=staged)
 
     def _step(self, which: int) -> str:
         steps = self.pair.record.steps
@@ -145,7 +149,11 @@ class JobMachine(RuleBasedStateMachine):
     def stranger_replies(self, type_: str, which: int, lie: dict[str, object]) -> None:
         self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which), **lie)))
 
-    # --- what people and the sweeper ask for
+    # --- what people, gates and the sweeper ask for
+
+    @rule()
+    def let_in(self) -> None:
+        self.pair.occurs(Admitted())
 
     @rule(which=_which)
     def time_over_is_found(self, which: int) -> None:

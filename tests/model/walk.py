@@ -107,7 +107,8 @@ class Walk:
 
 @cache
 def walk(shape: Shape) -> Walk:
-    first = Pair.of(shape.rules, shape.total)
+    # what its gates let in at once is what they let in at the same instant
+    first = Pair.of(shape.rules, shape.total, staged=True)
     seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])
     edges: list[Edge] = []
@@ -149,7 +150,7 @@ def _concerns_one_step(occurrence: Occurrence) -> bool:
 def key(pair: Pair, shape: Shape) -> Hashable:
     model, now = pair.model, pair.now
     steps = tuple(_step_key(model, index, now, plain=shape.plain) for index in range(len(model.steps)))
-    return (model.status, model.acked, model.redriven_by, steps)
+    return (model.status, model.staged, model.acked, model.redriven_by, steps)
 
 
 def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:

@@ -44,7 +44,9 @@ def next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime |
     per_hour = rate_of(at, rule, now)
     if per_hour is None:
         return None
-    comes = now + timedelta(microseconds=-(-(START - at.credit) // per_hour))
+    # the clock of another may be ahead of `now`: nothing is added before that
+    counted_at = at.credit_at or now
+    comes = counted_at + timedelta(microseconds=-(-(START - at.credit) // per_hour))
     throttle = state.throttle
     if throttle is None or throttle.until is None or not throttle.is_on(now) or comes <= throttle.until:
         return comes

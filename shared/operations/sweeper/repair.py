@@ -93,7 +93,9 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         report.add_action(job.job_id, SweepAction.ADMIT)
         if not report.dry_run:
             await follow(context, orchestrations, stored)
-            await context.index.reschedule_check(active, now + RECHECK_AFTER)
+            if active.check_at <= now:
+                # else it waits, or is set aside: its DUE row is asleep, and has to stay there
+                await context.index.reschedule_check(active, now + RECHECK_AFTER)
         return
     instance = await orchestrations.look_up(job.instance_id)
     next_check, looks = now + REPAIR_INTERVAL, NO_LOOKS
