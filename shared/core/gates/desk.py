@@ -340,14 +340,14 @@ class Letting:
         line = self._desk.lines[number]
         own = head.candidate.source if self._desk.has_source(head.candidate.source) else None
         if own != line.source and own is not None:
-            away = step_away(self._desk, number)
             try:
-                target, target_line = line_of(away, self._directory, head.candidate)
+                # while its old line is there: a row cannot move to where it stands
+                target, target_line = line_of(self._desk, self._directory, head.candidate)
             except TooManyLines:
                 # until a line is empty
                 self._read_out.add(number)
                 return
-            self._desk = away
+            self._desk = step_away(self._desk, number)
             self._heads[number].pop(0)
             self.room -= 1
             self._desk = stand(self._desk, target, target_line, head.candidate.rank)

@@ -24,7 +24,8 @@ def settled(state: GateState, rule: Rule | None, now: datetime) -> GateState:
         return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
     credit = state.credit
     for micros, per_hour, burst in spans:
-        credit = min(credit + micros * per_hour, burst * START)
+        # what is less than a microsecond's worth is kept, or each start of a burst of one would be a little later
+        credit = min(credit + micros * per_hour, burst * START + per_hour - 1)
     return replace(state, credit=credit, credit_at=max(now, state.credit_at))
 
 
