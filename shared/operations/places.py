@@ -33,7 +33,8 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
             case Owed.NOTHING:
                 return stored
             case Owed.TELL:
-                await admit(context, orchestrations, job.job_id)
+                if (started := await admit(context, orchestrations, job.job_id)) is not None:
+                    return started
             case step:
                 told = await desks.move_job(context, job.tenant, job.job_id, step)
                 await tell(context, orchestrations, job.tenant, told)
