@@ -249,6 +249,9 @@ class MemoryIndex:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
+            if line is None and row.check_at != waiting.due_at:
+                # the transaction deletes the DUE row that stands there
+                raise Conflict
             self.desks.leave_line(row)
             state = PlaceState.ADMITTED if line is None else PlaceState.WAITING
             self._active[key] = replace(

@@ -40,6 +40,9 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
     job = record.job
     if job.instance_id != instance_id:
         return ignored(record, IgnoreReason.RESTARTED_ALREADY)
+    if job.is_staged:
+        # it has none
+        return refused(record, f"{JobTrigger.RESTART}_IN_{job.status}")
     count = job.orchestration_failures + (not silent)
     try:
         if count > MAX_RESTARTS:

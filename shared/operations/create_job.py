@@ -20,6 +20,7 @@ from shared.operations.creation import MAX_CLAIM_RACES, Created, born_of, is_exp
 from shared.operations.dependencies import find_dependencies
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
+from shared.operations.transition import tell
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -80,6 +81,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         if reserved.born is not record.job.status:
             record, event = plan_rows(context, request, job_id, now, reserved.born, dependencies)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        await tell(context, orchestrations, tenant, reserved.told)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 

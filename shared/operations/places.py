@@ -38,7 +38,8 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
             case Owed.NOTHING:
                 return stored
             case Owed.TELL:
-                await admit(context, orchestrations, job.job_id)
+                if (started := await admit(context, orchestrations, job.job_id)) is not None:
+                    return started
             case Owed.MARK:
                 await mark(context, stored)
             case Owed.SETTLE:

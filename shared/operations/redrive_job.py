@@ -26,7 +26,7 @@ from shared.operations.creation import (
 from shared.operations.dependencies import again_awaited
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import mark_redriven
+from shared.operations.transition import mark_redriven, tell
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -76,6 +76,7 @@ async def redrive_job(
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             linked = await _linked(context, orchestrations, old, stored, origin)
+            await tell(context, orchestrations, tenant, reserved.told)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
 

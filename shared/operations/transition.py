@@ -200,17 +200,17 @@ async def tell(context: Context, orchestrations: Orchestrations, tenant: str, to
         telemetry.record_fault(fault)
 
 
-async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> None:
+async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> Stored | None:
     """A job that is inside learns it: the job that it redrives names it, it becomes QUEUED, and it starts.
 
-    Raises LedgerUnavailable, OrchestrationUnavailable.
+    None: it does not wait any more. Raises LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
-        return
+        return None
     await mark_unnamed(context, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
-    await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
+    return await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
 
 
 async def mark_unnamed(context: Context, record: Record) -> None:

@@ -19,6 +19,7 @@ from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
     GATES_ROW,
     active_row,
+    after_line,
     due_row,
     gate_log_row,
     wait_row,
@@ -33,6 +34,8 @@ from shared.core.states import JobStatus
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
+#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
+_PIECE = 16_000
 _TENANT, _DEFAULT, _SETTINGS = "TENANT:", "DEFAULT:", "SETTINGS"
 
 
@@ -51,8 +54,7 @@ class TablesDesks:
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
-        first = wait_row(line, 0, "")[:-15]
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": f"{first[:-1]};"}
+        parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
         found: list[Waiting] = []
         async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
             found.append(_waiting_of(entity))
@@ -249,11 +251,11 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
     ]
     columns: dict[str, Any] = {
         "tenant": desk.tenant,
-        "inside": _json([[*key, count] for key, count in desk.inside.items()]),
-        "inside_by_source": _json(dict(desk.inside_by_source)),
+        **_parts("inside", [[*key, count] for key, count in desk.inside.items()]),
+        **_parts("inside_by_source", dict(desk.inside_by_source)),
         "emergencies": desk.emergencies,
         "staged": desk.staged,
-        "lines": _json(lines),
+        **_parts("lines", lines),
         "counted_at": desk.counted_at,
         **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
     }
@@ -264,14 +266,14 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
 def _desk_of(entity: Entity) -> Desk:
     lines = {
         number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
-        for number, job_type, mode, source, emergency, count, head in json.loads(entity["lines"])
+        for number, job_type, mode, source, emergency, count, head in _whole("lines", entity)
     }
     states = [_gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
     return Desk(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
-        inside={(job_type, mode): count for job_type, mode, count in json.loads(entity["inside"])},
-        inside_by_source=json.loads(entity["inside_by_source"]),
+        inside={(job_type, mode): count for job_type, mode, count in _whole("inside", entity)},
+        inside_by_source=_whole("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
         lines=lines,
@@ -279,6 +281,20 @@ def _desk_of(entity: Entity) -> Desk:
         counting_until=entity.get("counting_until"),
         wake_at=entity.get("wake_at"),
     )
+
+
+def _parts(name: str, value: Any) -> dict[str, str]:
+    """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
+    text = _json(value)
+    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(pieces)}
+
+
+def _whole(name: str, entity: Entity) -> Any:
+    text, number = entity[name], 1
+    while (piece := entity.get(f"{name}_{number}")) is not None:
+        text, number = text + piece, number + 1
+    return json.loads(text)
 
 
 def _gate_json(state: GateState) -> dict[str, Any]:

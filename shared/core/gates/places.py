@@ -161,7 +161,8 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
     except TooManyLines:
         raise LineFull(len(desk.lines), stopped_by or said[0]) from None
     if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
-        stopped_by = replace(said[0], shut=Shut.LINE)
+        # whatever the tenant's rule is, it is not what stops the job
+        stopped_by = Word(said[0].gate, Shut.LINE)
     if stopped_by is None:
         place = Place(state=PlaceState.ADMITTED, born=JobStatus.QUEUED, candidate=candidate)
         return Decision(enter(desk, directory, candidate, now), place, said)

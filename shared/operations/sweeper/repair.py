@@ -132,7 +132,9 @@ async def _repair_staged(
         await transition(context, stored, Expired(), origin, orchestrations=orchestrations)
     else:
         await follow(context, orchestrations, stored)
-    await context.index.reschedule_check(active, now + RECHECK_AFTER)
+    if active.check_at <= now:
+        # else it waits, or is set aside: its DUE row is asleep, and has to stay there
+        await context.index.reschedule_check(active, now + RECHECK_AFTER)
 
 
 async def _withdraw(
