@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -72,7 +73,12 @@ def verify(
     subscription: _Subscription = "",
     lane: _Lane = 0,
     cadence: Annotated[float, typer.Option("--cadence", metavar="S", help="Longest time between heartbeats.")] = 30.0,
-    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait for a RESULT.")] = 120.0,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait", metavar="S", help="Longest wait for a RESULT. Default: 120; 330 where a lock must end before."
+        ),
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
 ) -> None:
     """Play LUCIUS to a running service in any language. Exit code 1: it breaks a rule; 2: bus or blobs are not there.
@@ -97,8 +103,9 @@ def verify(
         subscription=subscription,
         lane=lane,
         cadence_s=cadence,
-        result_s=wait,
     )
+    if wait is not None:
+        options = replace(options, result_s=wait, again_s=wait)
     try:
         report = asyncio.run(run(options, service or step_type.lower()))
     except NotRun as error:
