@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from shared.views.audit import verify
-from tests.running_stack import RunningStack
+from tests.document_commands import block, json_documents, run
+from tests.running_stack import ROOT, RunningStack
 from tests.stack.job_requests import status_is, submit, until
 from tests.stack.scripted.conftest import PUBLIC_URL
 from tests.stack.scripted_service import TENANT, ScriptedService
@@ -231,3 +232,21 @@ def test_a_service_off_the_bus_calls_back(stack: RunningStack, service: Scripted
     assert (done.json()["outcome"], done.json()["job_status"]) == ("APPLIED", "SUCCEEDED")
     ended = until(stack, job_id, status_is("SUCCEEDED"))
     assert ended["final_output"] == {"uri": "https://example.com/out.json"}
+
+
+def test_the_replies_of_the_services_page(stack: RunningStack, service: ScriptedService) -> None:
+    """The curl commands of docs/platform-services.md, with what the directive says, end its job; each has an answer."""
+    job_id = submit(stack)
+    callbacks = service.directive(job_id)["callback_urls"]
+    variables = {f"{kind.upper()}_URL": callbacks[kind].replace(PUBLIC_URL, stack.api) for kind in callbacks}
+    variables["TOKEN"] = callbacks["token"]
+    commands = block(ROOT / "docs" / "platform-services.md", "callback")
+    printed = run(stack, "".join(f"{name}='{value}'\n" for name, value in variables.items()) + commands)
+    answers = json_documents(printed)
+    # a heartbeat this soon after the ACK is not due, unless the machine is slow
+    assert [each["outcome"] for each in answers[:1] + answers[2:]] == ["APPLIED"] * 3
+    assert answers[1]["why"] in (None, "HEARTBEAT_NOT_DUE")
+    assert ["token" in each for each in answers] == [True, True, False, False]
+    assert set(answers[0]) == {"outcome", "why", "job_status", "token", "token_expires_at"}
+    assert [each["job_status"] for each in answers] == ["IN_PROGRESS"] * 2 + ["SUCCEEDED"] * 2
+    until(stack, job_id, status_is("SUCCEEDED"))
