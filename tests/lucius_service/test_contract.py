@@ -19,7 +19,7 @@ from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Options, 
 from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
 from servicebus_emulator.durations import parse_duration
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.service_process import ROOT
+from tests.lucius_service.service_process import ROOT, launch
 from tests.servicebus_emulator.process import Bus
 
 MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
@@ -97,6 +97,33 @@ async def test_a_service_on_the_kit_is_right(
     options |= {"callback": f"http://127.0.0.1:{health_port}"} if by == "http" else {}
     report = await verify(Options("KILLED", **options, **slow(options, 1.6), command=started), "probe 1")
     assert {each.check: (each.outcome, each.reason) for each in report.checks} == dict.fromkeys(ALL, ("passed", ""))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ALL)
+async def test_a_wrong_service_on_the_kit_is_caught(
+    fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount
+) -> None:
+    """A kit that breaks a rule is caught by the check of that rule alone."""
+    words = (sys.executable, "-m", "tests.lucius_service.wrong_service", fault)
+    started = command(settings(quiet_bus, account), *words)
+    report = await verify(Options("WRONG", **options, **slow(options, 1.6), command=started), "wrong 1")
+    assert list(failed(report)) == [fault], failed(report)
+
+
+@pytest.mark.parametrize("fault", ["identity", "final_result"])
+async def test_a_wrong_service_is_caught_in_little_time(
+    fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, tmp_path: Path
+) -> None:
+    """The same for two of them, without slow work and restarts."""
+    words = ("-m", "tests.lucius_service.wrong_service", fault)
+    service = launch(words, tmp_path / "wrong.log", settings(quiet_bus, account))
+    try:
+        service.wait_ready("wrong")
+        report = await verify(Options("WRONG", **options), "wrong 1")
+    finally:
+        service.close()
+    assert list(failed(report)) == [fault], failed(report)
 
 
 @pytest.mark.long
