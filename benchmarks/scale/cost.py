@@ -56,6 +56,9 @@ def per_million(job: Job) -> dict[str, float]:
             (job.entities_written + job.table_reads) * prices.TABLE_OPERATIONS.usd
         ),
         "Tables: data, a month": MILLION * job.rows_kept * ROW_BYTES / 1e9 * prices.TABLE_GB.usd,
+        "Blobs: results and records of attempts": (
+            job.blob_writes * prices.BLOB_WRITES.usd + job.blob_reads * prices.BLOB_READS.usd
+        ),
         "Durable on Azure Storage: queues": queue_calls * prices.QUEUE_OPERATIONS.usd,
         "Durable on Azure Storage: tables": history_calls * prices.TABLE_OPERATIONS.usd,
         "Logs and traces, one in ten kept": (

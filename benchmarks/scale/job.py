@@ -11,6 +11,11 @@ _CREDITS_A_MESSAGE = 2
 
 #: measured by `make bench`: bodies of the shipped protocols; the rest of an AMQP message is an estimate
 DIRECTIVE_BYTES, REPLY_BYTES, MESSAGE_OVERHEAD_BYTES = 710, 370, 400
+#: counted by tests/lucius_service/test_cost.py, of a service on the kit: a result and the attempt's record are written,
+#: the record and the input read; the copy of the job's result at `output_ref` is read and written
+BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
+#: a RESULT, and what the copy adds to it, without metrics
+RESULT_BYTES, COPY_BYTES = 673, 268
 #: measured by `make bench` on two cores (Xeon, 2026-11-22, commit 6d4a7f2): the whole host process, engine included
 HOST_CPU_S = {1: 0.022, 2: 0.038, 3: 0.053}
 #: CPU of a call of a store or of the durable client in a Python process: two cores, 2026-11-22, see docs/scale.md
@@ -44,8 +49,18 @@ class Job:
     @property
     def bus_bytes(self) -> int:
         """In and out."""
-        bodies = self.steps * (DIRECTIVE_BYTES + 2 * REPLY_BYTES)
+        bodies = self.steps * (DIRECTIVE_BYTES + REPLY_BYTES + RESULT_BYTES) + COPY_BYTES
         return 2 * (bodies + self.messages * MESSAGE_OVERHEAD_BYTES)
+
+    @property
+    def blob_writes(self) -> int:
+        """Of its services, without artifacts."""
+        return BLOB_WRITES_A_STEP * self.steps + BLOB_WRITES_A_COPY
+
+    @property
+    def blob_reads(self) -> int:
+        """Of its services: records of attempts, inputs, the result that is copied."""
+        return BLOB_READS_A_STEP * self.steps + BLOB_READS_A_COPY
 
     @property
     def table_writes(self) -> int:

@@ -21,6 +21,8 @@ def counts() -> str:
         "Service Bus messages": "messages",
         "Service Bus operations (send, receive, complete)": "bus_operations",
         "Service Bus bytes, in and out": "bus_bytes",
+        "blob writes (results, records of attempts)": "blob_writes",
+        "blob reads (records, inputs)": "blob_reads",
         "table writes (requests)": "table_writes",
         "table reads (requests)": "table_reads",
         "table entities written": "entities_written",
