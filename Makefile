@@ -48,8 +48,8 @@ generate: setup-dev ## write what is made from the code: tables of docs/, API do
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock
 
-bench: setup-dev ## measure whole jobs: table requests, messages, episodes and CPU a job
-	@$(PY) -m benchmarks.jobs
+bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures
+	@$(PY) -m benchmarks.jobs $(if $(FULL),--full) $(if $(JSON),--json $(JSON)) $(PART)
 
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus
