@@ -21,7 +21,6 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
         async with loading(stack) as load:
             assert load.services is not None
             for request_type in _TYPES:
-                stack.durable()
                 wait_for_log()
                 tables, durable, cpu, services = stack.tables(), stack.durable(), stack.cpu_s(), load.services.cpu_s()
                 driver = time.process_time()

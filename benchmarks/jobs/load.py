@@ -28,7 +28,7 @@ _TENANTS = 16
 #: the first jobs find cold processes
 WARM_UP = 24
 _DEADLINE_S = 900
-_POLL_S = 0.1
+_POLL_S = 0.2
 #: waits before a submission that was refused for load (503) is sent again
 _PAUSE_S = 0.1
 
@@ -140,7 +140,7 @@ class Load:
         """Until the orchestration of each job has ended, by the host's own store: no request is added to the load."""
         offset = time.time() - time.monotonic()
         deadline = time.monotonic() + _DEADLINE_S
-        while self.stack.ended() < len(ran.sent) or (left := ran.sent.keys() - self.stack.ended_at.keys()):
+        while left := ran.sent.keys() - self.stack.ended_at.keys():
             if time.monotonic() > deadline:
                 raise SystemExit(f"{len(left)} of {len(ran.sent)} jobs did not end")
             await asyncio.sleep(_POLL_S)
@@ -155,12 +155,21 @@ async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncItera
     try:
         async with httpx.AsyncClient(base_url=stack.api, timeout=120, trust_env=False, limits=limits) as client:
             load = Load(stack, services, client)
+            watching = asyncio.create_task(_watch(stack))
             if warm_up:
                 await load.saturated(THREE if not steps else "EMBEDDING", WARM_UP, 8)
                 services.report()
             yield load
+            watching.cancel()
     finally:
         services.stop()
+
+
+async def _watch(stack: Stack) -> None:
+    """Notices ends while jobs are posted as well: histories go ten seconds later."""
+    while True:
+        stack.ended()
+        await asyncio.sleep(_POLL_S)
 
 
 def _envelope(request_type: str, number: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Services:
         return cpu_seconds([self._process.pid])
 
     def report(self) -> dict[str, Any]:
-        """Since the last one: `directives`, each (job, step, bytes, when it was read by `time.monotonic`); `reply_bytes`."""
+        """Since the last one: `directives`, each (job, step, bytes, `time.monotonic` when read), and `reply_bytes`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print("report", file=self._process.stdin, flush=True)

@@ -64,8 +64,7 @@ class Stack:
         if recorded:
             paths = [str(ROOT / "benchmarks" / "jobs" / "recorder"), str(ROOT), os.environ.get("PYTHONPATH", "")]
             environment |= {SETTING: str(self._recorded), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        #: (episodes, activities) of each instance that ended; later ends purge histories, so it is kept
-        self._ended: dict[str, tuple[int, int]] = {}
+        self._durable: Counter[str] = Counter()
         #: when each ended, in seconds since 1970
         self.ended_at: dict[str, float] = {}
         with (data / "up.stderr").open("w") as stderr:
@@ -98,25 +97,25 @@ class Stack:
         return dict(storage_operations(self.data / "logs" / "azurite.log"))
 
     def ended(self) -> int:
-        """Jobs whose orchestration has ended; ask at least every ten seconds, since later ends purge histories."""
+        """How many orchestrations have ended, which `ended_at` then has.
+
+        Ask at least every ten seconds, since later ends purge histories.
+        """
         with self._database() as db:
-            found = db.execute("SELECT instance_id, updated_at FROM instances WHERE status = 'Completed'")
-            self.ended_at |= {
-                one: datetime.fromisoformat(at).timestamp() for one, at in found if one not in self.ended_at
-            }
+            found = db.execute("SELECT instance_id, updated_at FROM instances WHERE status = 'Completed'").fetchall()
+            for instance_id, at in found:
+                if instance_id not in self.ended_at:
+                    [counts] = db.execute(
+                        "SELECT sum(kind = ?), sum(kind = ?) FROM history WHERE instance_id = ?",
+                        (_EPISODE, _ACTIVITY, instance_id),
+                    )
+                    self._durable.update(episodes=counts[0] or 0, activities=counts[1] or 0)
+                    self.ended_at[instance_id] = datetime.fromisoformat(at).timestamp()
         return len(self.ended_at)
 
     def durable(self) -> dict[str, int]:
-        """What the histories of ended orchestrations count; to be asked as often as `ended`."""
-        with self._database() as db:
-            found = db.execute(
-                "SELECT instance_id, sum(kind = ?), sum(kind = ?) FROM history JOIN instances USING (instance_id) "
-                "WHERE status = 'Completed' GROUP BY instance_id",
-                (_EPISODE, _ACTIVITY),
-            )
-            self._ended |= {instance_id: counts for instance_id, *counts in found}
-        episodes, activities = map(sum, zip(*self._ended.values(), strict=True)) if self._ended else (0, 0)
-        return {"episodes": episodes, "activities": activities}
+        """Episodes and activities of the orchestrations that `ended` has found."""
+        return dict(self._durable)
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -62,9 +62,8 @@ def _record_invocations(out: TextIO) -> None:
 
 
 def _sample(out: TextIO) -> None:
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     before: dict[int, float] = {}
-    now: float
     me = threading.get_ident()
     for look in range(1, sys.maxsize):
         time.sleep(_LOOK_S)
@@ -74,7 +73,7 @@ def _sample(out: TextIO) -> None:
             except (OSError, ProcessLookupError):
                 continue  # it has just ended
             part = "recorder" if thread == me else _whose(frame)
-            used[part] += now - before.get(thread, 0.0)
+            used[part] += max(0.0, now - before.get(thread, 0.0))
             before[thread] = now
         if look % _WRITE_EVERY == 0:
             out.write(json.dumps({"cpu": {name: round(seconds, 4) for name, seconds in used.items()}}) + "\n")
