@@ -78,6 +78,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     parser.add_argument("--record", action="store_true", help="write them for docs/performance.md and the cost page")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.record:
+        parser.error("--quick measures nothing that could be recorded")
     if unknown := set(arguments.parts) - PARTS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     print(machine(), flush=True)
@@ -86,14 +88,13 @@ def main() -> None:
         print(f"{time.monotonic() - began:4.0f} s  {name} ...", file=sys.stderr, flush=True)
         found[name] = measured(PARTS[name](2 if arguments.full else 0 if arguments.quick else 1))
         print(report.TEXTS[name](found[name]["figures"]) + "\n", flush=True)
+        if arguments.json:
+            write(arguments.json, found)
+        if arguments.record:
+            write(RECORDED / "jobs.json", {name: found[name]}, keep=True)
     if "counts" in found and "floor" in found:
         print(report.ratio_to_floor(found["counts"]["figures"], found["floor"]["figures"]))
     print(f"{time.monotonic() - began:4.0f} s  done", file=sys.stderr)
-    if arguments.json:
-        write(arguments.json, found)
-    if arguments.record:
-        RECORDED.mkdir(exist_ok=True)
-        write(RECORDED / "jobs.json", found, keep=True)
 
 
 def _end(number: int, frame: object) -> None:

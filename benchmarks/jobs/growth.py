@@ -30,14 +30,16 @@ async def backlog(jobs: int) -> dict[str, Any]:
             began = time.monotonic()
             try:
                 await load.until_ended(posted)
+                drained_s, drained = time.monotonic() - began, load.services.report()
             finally:
                 load.services.stop()
-            drained_s = time.monotonic() - began
             return {
                 "jobs": jobs,
                 "posts_per_s": jobs / posted.seconds,
                 "submit_ms": percentiles(posted.submit_ms),
                 "drained_jobs_per_s": jobs / drained_s,
+                "directives_per_job": len(drained["directives"]) / jobs,
+                "failed": await load.failed(),
                 "cpu_ms_per_drained_job": (sum(stack.cpu_s().values()) - cpu) * 1000 / jobs,
                 "resident_mb": {"empty": empty, "full": full, "drained": stack.resident_mb()},
             }

@@ -136,6 +136,20 @@ class Load:
                     raise SystemExit(f"job {job} ended {status}")
                 return
 
+    async def failed(self) -> int:
+        """Jobs that have FAILED_FINAL, by the API's lists."""
+        count = 0
+        for tenant in range(_TENANTS):
+            cursor = None
+            while cursor != "":
+                asked = {"tenant_id": f"tenant-{tenant}", "status": "FAILED_FINAL"} | (
+                    {"cursor": cursor} if cursor else {}
+                )
+                page = (await self.client.get("/v1/jobs", params=asked)).raise_for_status().json()
+                count += len(page["jobs"])
+                cursor = page["next"] or ""
+        return count
+
     async def until_ended(self, ran: Ran) -> None:
         """Until the orchestration of each job has ended, by the host's own store: no request is added to the load."""
         offset = time.time() - time.monotonic()

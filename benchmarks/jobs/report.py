@@ -87,6 +87,8 @@ def backlog(figures: dict[str, Any]) -> str:
         ["posted/s", one["posts_per_s"]],
         *([f"submit {p} ms", one["submit_ms"][p]] for p in _P),
         ["drained jobs/s", one["drained_jobs_per_s"]],
+        ["directives a job", one["directives_per_job"]],
+        ["jobs that failed", one["failed"]],
         ["CPU-ms a drained job (app, Azurite, bus)", one["cpu_ms_per_drained_job"]],
         *(
             [f"memory when {when}, MB: {name}", mb]

@@ -54,7 +54,7 @@ def ms(seconds: Sequence[float]) -> list[float]:
 def summary(rounds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """By system the medians of its rounds, and how many times LUCIUS's jobs/s it makes: (least, median, most)."""
     found = {}
-    for name, turns in rounds.items():
+    for name, turns in ((name, turns) for name, turns in rounds.items() if turns):
         pairs = zip(turns, rounds.get("LUCIUS", ()), strict=False)
         ratios = [one["jobs_per_s"] / ours["jobs_per_s"] for one, ours in pairs]
         found[name] = {
@@ -85,6 +85,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     parser.add_argument("--record", action="store_true", help="write them for docs/performance.md")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.record:
+        parser.error("--quick measures nothing that could be recorded")
     if unknown := set(arguments.systems) - SYSTEMS.keys():
         parser.error(f"no such system: {', '.join(sorted(unknown))}")
     names = [name for name in SYSTEMS if name in (arguments.systems or SYSTEMS)]
@@ -113,7 +115,6 @@ def main() -> None:
     if arguments.json:
         write(arguments.json, {"peers": measured(found)})
     if arguments.record:
-        RECORDED.mkdir(exist_ok=True)
         write(RECORDED / "peers.json", {"peers": measured(found)})
 
 

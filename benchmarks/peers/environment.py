@@ -117,7 +117,7 @@ def _run(command: Sequence[str], help_: str, cwd: Path = ROOT) -> str:
     """Its output. Raises CannotBeHad with `help_` and its last line."""
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
+    except OSError:
         raise CannotBeHad(help_) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
