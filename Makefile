@@ -73,5 +73,5 @@ lint: setup-dev ## ruff, mypy, import-linter, and no retired word in a name
 	@.venv/bin/lint-imports
 	@$(PY) scripts/retired_words.py
 
-clean: ## remove .venv, .peers, node_modules, .lucius and the caches
-	@rm -rf .venv .peers node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+clean: ## remove .venv, node_modules, .lucius and the caches
+	@rm -rf .venv node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info

@@ -97,12 +97,10 @@ def main() -> None:
     print(f"{time.monotonic() - began:4.0f} s  done", file=sys.stderr)
 
 
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _end)
+    # a run in the background ends by them as well
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         main()
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 Systems: `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis), `Restate` (its server from npm). In each round each
 system starts in an empty folder, runs jobs to warm up, then jobs one at a time, then as many as it takes from 64
 callers; then it ends. Steps do nothing. A peer that cannot be had is skipped, with the command that would help. What
-is missing is put into `.peers`; nothing is installed on the machine.
+is missing is put into `.lucius/peers`; nothing is installed on the machine.
 """
 
 from __future__ import annotations
@@ -118,12 +118,10 @@ def main() -> None:
         write(RECORDED / "peers.json", {"peers": measured(found)})
 
 
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _end)
+    # a run in the background ends by them as well
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         main()
     except KeyboardInterrupt:

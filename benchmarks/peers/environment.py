@@ -1,6 +1,6 @@
 """What the peers need: a Python environment of their own, and their servers from PATH, Debian or npm.
 
-All of it is in `.peers` in the checkout, which git ignores; `make clean` removes it.
+All of it is in `.lucius/peers` in the checkout, which git ignores; `make clean` removes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / ".peers"
+FOLDER = ROOT / ".lucius" / "peers"
 _REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 _RESTATE = "@restatedev/restate-server@>=1.7 <2"
 _SERVERS = FOLDER / "debian"
@@ -28,15 +28,15 @@ def python() -> Path:
     """The interpreter of the peers' environment, which is made where it is missing. Raises CannotBeHad."""
     folder = FOLDER / "venv"
     interpreter, done = folder / "bin" / "python", folder / ".requirements"
-    wanted = _REQUIREMENTS.read_text()
-    if not done.exists() or done.read_text() != wanted:
+    expected = _REQUIREMENTS.read_text()
+    if not done.exists() or done.read_text() != expected:
         venv.create(folder, with_pip=True, clear=True)
         install = [str(interpreter), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
         _run(
             [*install, "-r", str(_REQUIREMENTS)],
             "pip cannot install the peers' packages; see benchmarks/peers/requirements.txt",
         )
-        done.write_text(wanted)
+        done.write_text(expected)
     return interpreter
 
 

@@ -144,8 +144,8 @@ def goals() -> str:
     rows = []
 
     def goal(text: str, figure: float | None, reached: Callable[[float], bool]) -> None:
-        said = "not recorded" if figure is None else "reached" if reached(figure) else "**not reached**"
-        rows.append((text, "" if figure is None else _number(figure), said))
+        verdict = "not recorded" if figure is None else "reached" if reached(figure) else "**not reached**"
+        rows.append((text, "" if figure is None else _number(figure), verdict))
 
     used = found["counts"]["jobs"][-1]["cpu_ms_per_job"] if "counts" in found else {}
     goal("CPU-ms of all processes a 3-step job: 115 at most", _three_steps(), lambda each: each <= 115)
