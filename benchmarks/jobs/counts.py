@@ -11,6 +11,8 @@ from benchmarks.jobs.stack import Invocation, running, wait_for_log
 from benchmarks.jobs.tables import percentiles
 
 AT_ONCE = 16
+#: functions of the host's profile that are shown
+_STEPS = 12
 _TYPES = ("OCR", "OCR_EMBEDDING", "OCR_EMBEDDING_SIS")
 
 
@@ -66,14 +68,16 @@ async def groups(jobs: int) -> dict[str, Any]:
             began = time.monotonic()
             alone = await load.alone(THREE, max(5, jobs // 4))
             idle = [each for each in stack.invocations(began) if each.group != "sweep" and not _is_read(each)]
-            before, host = stack.cpu_parts(), stack.cpu_s()["host"]
+            (parts_before, steps_before), host = stack.cpu_profile(), stack.cpu_s()["host"]
             await load.saturated(THREE, jobs, AT_ONCE)
             wait_for_log()
-            parts, host = stack.cpu_parts() - before, stack.cpu_s()["host"] - host
+            (parts, steps), host = stack.cpu_profile(), stack.cpu_s()["host"] - host
+    parts, steps = parts - parts_before, steps - steps_before
     whole = sum(parts.values()) or 1.0
     return {
         "groups": _by_group(idle, len(alone.sent)),
         "host_cpu_ms_per_job": {name: host * 1000 / jobs * seconds / whole for name, seconds in parts.most_common()},
+        "host_steps": {name: seconds / whole for name, seconds in steps.most_common(_STEPS)},
     }
 
 

@@ -42,6 +42,7 @@ def counts(figures: dict[str, Any]) -> str:
     lines.append(["CPU-ms: all but the driver", *(cpu_of_all(row["cpu_ms_per_job"]) for row in rows)])
     lines.append(["jobs/s", *(row["jobs_per_s"] for row in rows)])
     parts = [[name, ms] for name, ms in figures["host_cpu_ms_per_job"].items()]
+    steps = [[name, f"{share:.1%}"] for name, share in figures["host_steps"].items()]
     groups = [
         [name, one["executions_per_job"], one["wall_ms_per_job"], *(one["wall_ms"].get(p, 0.0) for p in _P)]
         for name, one in figures["groups"].items()
@@ -50,6 +51,7 @@ def counts(figures: dict[str, Any]) -> str:
         (
             text_table(head, lines),
             text_table(["the host's CPU-ms a 3-step job, by whose code ran", ""], parts),
+            text_table(["the largest steps of its profile", ""], steps),
             text_table(["one 3-step job at a time, in Flex's groups", "executions", "wall ms a job", *_P], groups),
         )
     )

@@ -140,10 +140,10 @@ class Stack:
         found = [Invocation(*line["ran"]) for line in self._lines() if "ran" in line]
         return [each for each in found if each.began >= since]
 
-    def cpu_parts(self) -> Counter[str]:
-        """CPU seconds of the host's threads by whose code ran, as sampled so far."""
-        last = [line["cpu"] for line in self._lines() if "cpu" in line][-1:]
-        return Counter(*last)
+    def cpu_profile(self) -> tuple[Counter[str], Counter[str]]:
+        """CPU seconds of the host's threads by whose code ran, and by function, as sampled so far."""
+        last = [line for line in self._lines() if "cpu" in line][-1:]
+        return Counter(*(line["cpu"] for line in last)), Counter(*(line["steps"] for line in last))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with self._recorded.open() as lines:

@@ -59,6 +59,11 @@ def _host(figures: Figures) -> str:
     return markdown_table(("whose code ran in the host", "CPU-ms a 3-step job", "share"), rows)
 
 
+def _steps(figures: Figures) -> str:
+    rows = ((f"`{name}`", f"{share:.1%}") for name, share in figures["host_steps"].items())
+    return markdown_table(("function, with what it calls of Python's own library", "share of the host's CPU"), rows)
+
+
 def _groups(figures: Figures) -> str:
     rows = (
         (name, *map(_number, (one["executions_per_job"], one["wall_ms_per_job"], *_shares(one["wall_ms"]))))
@@ -158,6 +163,9 @@ def goals() -> str:
     goal("lease at 5 jobs/s, p99: under 50 ms", lease.get("p99"), lambda each: each < 50)
     ratios = peers.get("DBOS", {}).get("times_lucius") or [None, None, None]
     goal("DBOS's jobs/s over LUCIUS's in the same run: under 1", ratios[1], lambda each: each < 1)
+    largest = max(found.get("counts", {}).get("host_steps", {}).values(), default=None)
+    percent = None if largest is None else 100 * largest
+    goal("largest step of the host's profile, %: 10 at most", percent, lambda each: each <= 10)
     return markdown_table(("goal", "recorded", ""), rows)
 
 
@@ -184,6 +192,7 @@ def _number(value: float) -> str:
 PARTS = {
     "performance-counts": _table("counts", _counts),
     "performance-host": _table("counts", _host),
+    "performance-steps": _table("counts", _steps),
     "performance-groups": _table("counts", _groups),
     "performance-floor": _table("floor", _floor),
     "performance-latency": _table("latency", _latency),

@@ -63,6 +63,7 @@ def _record_invocations(out: TextIO) -> None:
 
 def _sample(out: TextIO) -> None:
     used: defaultdict[str, float] = defaultdict(float)
+    steps: defaultdict[str, float] = defaultdict(float)
     before: dict[int, float] = {}
     me = threading.get_ident()
     for look in range(1, sys.maxsize):
@@ -72,19 +73,27 @@ def _sample(out: TextIO) -> None:
                 now = time.clock_gettime(time.pthread_getcpuclockid(thread))
             except (OSError, ProcessLookupError):
                 continue  # it has just ended
-            part = "recorder" if thread == me else _whose(frame)
-            used[part] += max(0.0, now - before.get(thread, 0.0))
+            part, step = ("recorder", None) if thread == me else _whose(frame)
+            spent = max(0.0, now - before.get(thread, 0.0))
+            used[part] += spent
+            if step is not None:
+                steps[step] += spent
             before[thread] = now
         if look % _WRITE_EVERY == 0:
-            out.write(json.dumps({"cpu": {name: round(seconds, 4) for name, seconds in used.items()}}) + "\n")
+            out.write(json.dumps({"cpu": _rounded(used), "steps": _rounded(steps)}) + "\n")
 
 
-def _whose(frame: FrameType | None) -> str:
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: round(each, 4) for name, each in seconds.items()}
+
+
+def _whose(frame: FrameType | None) -> tuple[str, str | None]:
+    """The part, and the function as `file:name` with the file's last folders; None of a loop between callbacks."""
     while frame is not None:
         if (part := _part(frame.f_code.co_filename)) is not None:
-            return part
+            return part, f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_code.co_name}"
         frame = frame.f_back
-    return "event loops and interpreter"
+    return "event loops and interpreter", None
 
 
 @cache
