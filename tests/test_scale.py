@@ -33,13 +33,13 @@ def test_counts_keep_to_the_design(steps: int) -> None:
 
 
 def test_what_was_counted_keeps_to_the_bounds() -> None:
-    """The recorded run of `make bench`: as many requests, messages and activities, and no episode more."""
+    """The recorded run of `make bench`: requests, messages and activities; an episode more for a timer that fires."""
     for steps, row in ROWS.items():
         counted, job = row["per_job"], Job(steps)
         assert (counted["table writes"], counted["table reads"]) == (job.table_writes, 1)
         assert counted["directives"] + counted["replies"] == job.messages
         assert counted["activities"] == job.activities
-        assert counted["episodes"] <= job.episodes
+        assert counted["episodes"] <= job.episodes + 2 * steps
     groups = {name: group["executions_per_job"] for name, group in COUNTED["groups"].items()}
     assert sum(groups.values()) == pytest.approx(Job(3).executions, rel=0.05)
 

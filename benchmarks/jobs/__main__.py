@@ -21,10 +21,10 @@ from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
 _Sizes = tuple[int, int, int]
-_JOBS: _Sizes = (4, 200, 200)
+_JOBS: _Sizes = (4, 120, 500)
 _ALONE: _Sizes = (3, 60, 200)
-_PACED: _Sizes = (5, 200, 1500)
-_SATURATED: _Sizes = (8, 600, 2_000)
+_PACED: _Sizes = (5, 150, 1500)
+_SATURATED: _Sizes = (8, 400, 2_000)
 _AT_ONCE: _Sizes = (4, 64, 500)
 _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))

@@ -6,6 +6,7 @@ All of it is in `.lucius/peers` in the checkout, which git ignores; `make clean`
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def unprivileged() -> Sequence[str]:
         return ()
     if (setpriv := shutil.which("setpriv")) is None:
         raise CannotBeHad("PostgreSQL does not run as root, and there is no setpriv: apt-get install util-linux")
-    return (setpriv, "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+    return (setpriv, "--reuid=nobody", f"--regid={pwd.getpwnam('nobody').pw_gid}", "--clear-groups")
 
 
 def _unpack(package: str) -> None:

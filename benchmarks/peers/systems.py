@@ -147,7 +147,7 @@ def _make_cluster(initdb: Sequence[str], libraries: Mapping[str, str], data: Pat
     data.mkdir()
     if os.geteuid() == 0:
         data.parent.chmod(0o755)
-        shutil.chown(data, "nobody", "nogroup")
+        shutil.chown(data, "nobody")
     made = subprocess.run(
         [*initdb, "-D", str(data), "-U", "bench", "-A", "trust", "--no-instructions"],
         env={**os.environ, **libraries},

@@ -1,7 +1,8 @@
 """Within the host: a line a function that ran, and twice a second the CPU time by whose code ran.
 
 CPU time is that of each thread by its own clock, given to what the thread is doing when it is looked at: to the
-innermost frame of the app, of the host, or of an installed package. Python's own library counts for its caller.
+innermost frame of the app, of the host, or of an installed package. Python's own library counts for its caller. A look
+waits for the interpreter, which a thread gives up in system calls: functions that make them show more than they take.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _LOOK_S = 0.004
 _WRITE_EVERY = 100
 _APP = ("shared", "triggers", "orchestrations", "activities", "function_app.py")
 _HOST = ("emulator", "packages")
+#: what runs the host's two event loops: a frame right below is the loop itself
+_LOOPS = {"program.py": ("run",), "worker.py": ("_run",)}
 
 
 def begin() -> None:
@@ -89,7 +92,7 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 def _whose(frame: FrameType | None) -> tuple[str, str | None]:
     """The part, and the function as `file:name` with the file's last folders; None of a loop between callbacks."""
-    while frame is not None:
+    while frame is not None and frame.f_code.co_name not in _LOOPS.get(Path(frame.f_code.co_filename).name, ()):
         if (part := _part(frame.f_code.co_filename)) is not None:
             return part, f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_code.co_name}"
         frame = frame.f_back
