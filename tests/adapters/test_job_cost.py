@@ -118,7 +118,7 @@ async def app(
 async def test_requests_of_a_job(app: App) -> None:
     """Writes: two at POST, one at the end, three a step; the end has the earlier one's clearing in it.
 
-    Reads: the claim; apart, one at each record and one at each ACK.
+    Reads: none in one process; apart, one at each record and one at each ACK.
     """
     await app.job("OCR", 0)  # the tables are made sure of, and the tenant is woken
     for number in (1, 2):
@@ -127,8 +127,8 @@ async def test_requests_of_a_job(app: App) -> None:
         app.requests.clear()
         await app.job(request_type, number)
         n = len(steps)
-        reads = 1 if app.lane is app.http else 1 + 2 * n
-        assert app.requests == {"writes": 3 + 3 * n, "reads": reads}
+        reads = 0 if app.lane is app.http else 2 * n
+        assert (app.requests["writes"], app.requests["reads"]) == (3 + 3 * n, reads)
     stored = await app.lane.context.ledger.read(list(app.world.orchestrations.started)[-1])
     assert stored is not None
     assert stored.record.job.status is JobStatus.SUCCEEDED

@@ -18,7 +18,7 @@ _DEADLINE_S = 60
 
 
 @pytest.mark.parametrize("keep_alive", [servicebus_consumer.keep_alive, service_bus_trigger.keep_alive])
-async def test_the_sdk_listens_beside_us_only_as_often_as_it_is_told(
+async def test_how_often_the_sdk_listens_by_itself(
     quiet_bus: Bus, keep_alive: Callable[[ServiceBusReceiver, float], None]
 ) -> None:
     """An open receiver reads the interval at each look, and it is five seconds where nobody sets it."""
