@@ -23,10 +23,12 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.read_history import read_history
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import InstanceState
+from shared.views.receipt import operations
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World, world
 
@@ -129,6 +131,8 @@ async def test_requests_of_a_job(app: App) -> None:
         n = len(steps)
         reads = 0 if app.lane is app.http else 2 * n
         assert (app.requests["writes"], app.requests["reads"]) == (3 + 3 * n, reads)
+        receipt = operations(*await read_history(app.lane.context, list(app.world.orchestrations.started)[-1]))
+        assert (receipt.table_writes.count, receipt.table_reads.count) == (3 + 3 * n, 2 * n)
     stored = await app.lane.context.ledger.read(list(app.world.orchestrations.started)[-1])
     assert stored is not None
     assert stored.record.job.status is JobStatus.SUCCEEDED
