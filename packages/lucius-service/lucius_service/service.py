@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -129,7 +130,10 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
     """The bus client, and its managed identity where there is no connection string. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
-        return ServiceBusClient.from_connection_string(connection, retry_total=1), None
+        # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+        local = "usedevelopmentemulator=true" in connection.lower()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else None
+        return ServiceBusClient.from_connection_string(connection, retry_total=1, ssl_context=tls), None
     credential = DefaultAzureCredential()
     namespace = settings.servicebus_namespace
     return ServiceBusClient(namespace, credential, retry_total=1), credential

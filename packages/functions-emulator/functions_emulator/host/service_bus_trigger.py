@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -89,7 +90,9 @@ class ServiceBusTrigger:
         delay = _FIRST_RETRY_S
         while not self._stopping:
             try:
-                async with ServiceBusClient.from_connection_string(self._connection, retry_total=0) as client:
+                async with ServiceBusClient.from_connection_string(
+                    self._connection, retry_total=0, ssl_context=_unused_tls(self._connection)
+                ) as client:
                     async with open_receiver(
                         client,
                         self._function,
@@ -202,6 +205,14 @@ class ServiceBusTrigger:
             return  # the app settles the message, or lets the lock expire
         for message in one.messages:
             await settle(receiver, message, succeeded, self.source)
+
+
+def _unused_tls(connection: str) -> ssl.SSLContext | None:
+    """For a bus without TLS, as an emulator's is: else the SDK reads all certificates of the world for each receiver.
+
+    Where TLS were used all the same, it trusts nobody.
+    """
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if "usedevelopmentemulator=true" in connection.lower() else None
 
 
 def source_of(function: Function) -> str:
