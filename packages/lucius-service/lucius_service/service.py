@@ -13,10 +13,9 @@ import os
 import signal
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from lucius_service.attempts import Attempts, Limits
@@ -29,6 +28,9 @@ from lucius_service.settings import Settings, SettingsError
 from lucius_service.step import Step, declared
 from lucius_service.work import ThreadWorker, Worker
 from lucius_service.workspace_io import Workspace
+
+if TYPE_CHECKING:
+    from azure.identity.aio import DefaultAzureCredential
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +136,9 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
         local = "usedevelopmentemulator=true" in connection.lower()
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else None
         return ServiceBusClient.from_connection_string(connection, retry_total=1, ssl_context=tls), None
+    # part of each start, which nobody with connection strings needs
+    from azure.identity.aio import DefaultAzureCredential
+
     credential = DefaultAzureCredential()
     namespace = settings.servicebus_namespace
     return ServiceBusClient(namespace, credential, retry_total=1), credential
