@@ -97,8 +97,8 @@ class Job:
 
     @property
     def table_reads(self) -> int:
-        """The claim; the job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
-        return 1 + 2 * self.steps
+        """The job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
+        return 2 * self.steps
 
     @property
     def entities_written(self) -> int:
@@ -107,8 +107,8 @@ class Job:
 
     @property
     def entities_read(self) -> int:
-        """A read of a job is JOB and its steps; the claim is one."""
-        return 1 + (self.table_reads - 1) * (1 + self.steps)
+        """A read of a job is JOB and its steps."""
+        return self.table_reads * (1 + self.steps)
 
     @property
     def index_entities(self) -> int:

@@ -6,6 +6,7 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from shared import telemetry
 from shared.core.job import Event, Record
@@ -18,9 +19,11 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
 
-#: Race claim: one that is taken between our look and our write is looked at again so often
+#: Race claim: one that was taken before our write is looked at so often
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
+#: the creator of a younger claim may still be writing its job's rows, and better does so alone
+_JUST_TAKEN = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
         taken = await context.index.read_claim(*claim)
         reserved = taken is not None and taken.job_id == job.job_id
-        if not reserved:
+        if not reserved and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
             await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     finally:
         context.admission.writing.discard(claim)

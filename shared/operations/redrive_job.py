@@ -34,19 +34,25 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
     withdraws what is not asked for again. Race redrives: two at once are one new job.
 
-    Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where today's policy does not allow
-    its references any more.
+    Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and RequestInvalid where today's policy does
+    not allow its references any more.
     """
     old = await context.ledger.read(job_id)
     if old is None:
         raise JobNotFound(job_id)
     _refuse(old.record)
+    async with context.submissions.turn(old.record.job.tenant):
+        return await _redrive(context, orchestrations, old, origin)
+
+
+async def _redrive(context: Context, orchestrations: Orchestrations, old: Stored, origin: Origin) -> Created:
     if old.record.job.redriven_by is not None:
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
             return Created(await start_once(orchestrations, known), replayed=True)
-    tenant, claim_key = old.record.job.tenant, claim_of(job_id)
+    job_id, tenant = old.record.job.job_id, old.record.job.tenant
+    claim_key = claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):

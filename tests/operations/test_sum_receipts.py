@@ -46,6 +46,8 @@ async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
         "directives": {"count": 3, "bound": 3},
         "replies": {"count": 6, "bound": 6},
         "table_writes": {"count": 12, "bound": 12},
+        "table_reads": {"count": 6, "bound": 6},
+        "episodes": {"count": 10, "bound": 10},
         "beyond": {},
     }
     assert (writes, len(world.publisher.sent)) == (12, 3)
@@ -66,7 +68,21 @@ async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
     assert costs.replies == Operation(count=25, bound=2)
     # the claim, the rows, the attempt, the fault, the renewal, and each late reply
     assert costs.table_writes == Operation(count=30, bound=6)
+    # the attempt, the renewal, and two for each late reply
+    assert costs.table_reads == Operation(count=52, bound=2)
+    # the start, the attempt, the fault and its timer, the renewal
+    assert costs.episodes == Operation(count=4, bound=4)
     assert costs.beyond == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
+
+
+async def test_a_late_result_needs_a_read(world: World) -> None:
+    """A process keeps what it committed for a minute."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 1)
+    world.clock.advance(61)
+    await service_sends(world, job_id, "RESULT", 2)
+    assert (await cost(world, job_id)).table_reads == Operation(count=3, bound=2)
 
 
 async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:

@@ -310,6 +310,18 @@ class Operations(Message):
     directives: Annotated[Operation, Field(description="Sent to the bus.")]
     replies: Annotated[Operation, Field(description="Taken from the bus, or called back.")]
     table_writes: Annotated[Operation, Field(description="Transactions committed, each one request.")]
+    table_reads: Annotated[
+        Operation,
+        Field(
+            description="That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process\nthey are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."
+        ),
+    ]
+    episodes: Annotated[
+        Operation,
+        Field(
+            description="Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."
+        ),
+    ]
     beyond: Annotated[
         dict[str, int],
         Field(description="Events that a job without faults has not, by type: why a count is past its bound."),

@@ -154,6 +154,7 @@ def test_any_past_state_and_where_the_time_went(stack: RunningStack, service: Sc
     assert receipt["total"]["service_s"] > 0
     writes = receipt["operations"]["table_writes"]
     assert (writes["count"], writes["bound"], receipt["operations"]["beyond"]) == (6, 6, {})
+    assert receipt["operations"]["episodes"] == {"count": 4, "bound": 4}
     sums = stack.get("/v1/receipts", tenant_id=TENANT, limit=100)
     assert sums["jobs"] >= 1
     assert sums["operations"]["directives"]["count"] >= 1
