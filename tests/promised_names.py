@@ -34,7 +34,9 @@ from shared.adapters.tables.table import NotThere
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
+from shared.core.states import JobStatus
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.dead_letters import Comparison
 from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
@@ -248,6 +250,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reserve(job, replacing=None)
     await index.reserve(replace(job, gated=True), replacing=None, tenant_limit=1)
     await index.close(job, claim_expires_at=START)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
+    await index.close(failed, claim_expires_at=START)
+    await index.write_comparison(0, Comparison(next_at=START))
     await index.write_guard(Guard({}, START))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)

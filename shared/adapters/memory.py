@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 
-from shared.adapters.tables.keys import due_row, ended_row, list_row
+from shared.adapters.memory_lists import MemoryLists
+from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.bus import DeadReply
@@ -25,7 +26,6 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Guard,
-    ListRow,
     Looks,
     SweepPosition,
 )
@@ -80,13 +80,13 @@ class MemoryLedger:
         return stored
 
 
-class MemoryIndex:
+class MemoryIndex(MemoryLists):
     """See `shared.ports.index.Index`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
-        self._listed: dict[str, dict[str, ListRow]] = {}
         self._gates: dict[str, int] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
@@ -130,18 +130,7 @@ class MemoryIndex:
             status=job.status.value,
             listed_seq=job.event_seq,
         )
-        row = list_row(job.created_at, job.job_id)
-        self._listed.setdefault(job.tenant, {})[row] = ListRow(
-            job_id=job.job_id,
-            tenant_id=job.tenant_id,
-            request_type=job.request_type,
-            status=job.status.value,
-            current_step_id=job.current_step_id,
-            labels=dict(job.labels),
-            seq=job.event_seq,
-            created_at=job.created_at,
-            cursor=row,
-        )
+        self._list(job)
 
     def _wake(self, tenant: str, now: datetime) -> None:
         known = self._tenants.get(tenant)
@@ -168,7 +157,7 @@ class MemoryIndex:
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
         self._count_down(job.tenant, gated=job.gated)
-        self._list_again(job)
+        self._list_end(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
@@ -195,14 +184,6 @@ class MemoryIndex:
         found = self._claims.get((tenant, claim))
         if found is not None and found.etag == held.etag:
             del self._claims[tenant, claim]
-
-    async def delete_listing(self, job: Job) -> None:
-        self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
-
-    def _list_again(self, job: Job) -> None:
-        listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
-        step_id = job.current_step_id
-        listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
 
     def _count_down(self, tenant: str, *, gated: bool) -> None:
         if gated:
@@ -262,26 +243,8 @@ class MemoryIndex:
         if self._active.pop((active.tenant, active.job_id), None) is not None:
             self._count_down(active.tenant, gated=active.gated)
             self._claims.pop((active.tenant, active.claim), None)
-            self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
+            self._unlist(active.tenant, active.created_at, active.job_id)
             self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
-
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        rows = sorted(self._listed.get(tenant, {}).items())
-        return [
-            listed
-            for row, listed in rows
-            if row > (after or "")
-            and (since is None or listed.created_at >= since)
-            and (until is None or listed.created_at < until)
-        ][:limit]
 
     async def tenants(self) -> list[str]:
         return list(self._tenants)

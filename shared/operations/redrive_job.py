@@ -7,10 +7,11 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.as_of import allowed_time
 from shared.core.history import Origin
-from shared.core.job import Event, Record
+from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Redriven
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
+from shared.core.states import JobStatus
 from shared.errors import Contended, JobNotFound, NotRedrivable, RequestInvalid
 from shared.operations.context import Context
 from shared.operations.creation import (
@@ -24,6 +25,7 @@ from shared.operations.creation import (
 )
 from shared.operations.references import wrong_references
 from shared.operations.transition import transition
+from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -50,6 +52,7 @@ async def _redrive(context: Context, orchestrations: Orchestrations, old: Stored
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
+            await _end_letter(context, old.record.job)
             return Created(await start_once(orchestrations, known), replayed=True)
     job_id, tenant = old.record.job.job_id, old.record.job.tenant
     claim_key = claim_of(job_id)
@@ -83,6 +86,13 @@ async def mark_redriven(context: Context, record: Record) -> None:
 async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
+    await _end_letter(context, old.record.job)
+
+
+async def _end_letter(context: Context, job: Job) -> None:
+    """The job is no dead letter any more; one that was cancelled never was."""
+    if job.status is JobStatus.FAILED_FINAL:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
 
 
 def _references(record: Record) -> dict[str, str]:
@@ -133,7 +143,7 @@ async def _planned(
 async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """The old job names the new one, then the new one starts."""
+    """The old job names the new one and is no dead letter any more, then the new one starts."""
     check_not_withdrawn(stored)
     await _mark(context, old, stored.record.job.job_id, origin)
     return await start_once(orchestrations, stored)

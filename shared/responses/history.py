@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.responses.response import Cursor, Instant, JobId, JobStatusName, LeaseDigest, Response
+from shared.responses.response import Cursor, Instant, JobId, JobStatusName, LeaseDigest, Partial, Response
 
 
 class Event(Response):
@@ -183,6 +183,7 @@ class ReceiptSums(Response):
     replies_ignored: int
     operations: Operations
     next: Cursor
+    partial: Partial
 
 
 class AuditBundle(Response):

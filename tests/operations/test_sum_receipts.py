@@ -1,7 +1,10 @@
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from shared.core.filters import JobFilter
+from shared.core.states import JobStatus
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
 from shared.responses.history import Operation, Operations
@@ -108,19 +111,24 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
     receipts = [receipt(*await read_history(world.context, job_id), now) for job_id in ids]
     pages, after = [], None
     while True:
-        page, after = await sum_receipts(world.context, " Tenant_A ", since=None, until=None, after=after, limit=2)
+        page, found = await sum_receipts(world.context, JobFilter(tenant_id=" Tenant_A "), after=after, limit=2)
         pages.append(page)
-        if after is None:
+        if (after := found.after) is None:
             break
-    assert [page["jobs"] for page in pages] == [2, 2, 0]
+    assert [page["jobs"] for page in pages] == [2, 2]
     assert {page["tenant_id"] for page in pages} == {"tenant_a"}
     for part in PARTS:
         expected = sum(getattr(each.total, part) for each in receipts)
         assert sum(getattr(page["total"], part) for page in pages) == pytest.approx(expected)
     expected = sum(each.operations.table_writes.count for each in receipts)
     assert sum(page["operations"].table_writes.count for page in pages) == expected
-    young, _ = await sum_receipts(
-        world.context, "tenant_a", since=now - timedelta(seconds=60), until=None, after=None, limit=100
-    )
-    old, _ = await sum_receipts(world.context, "tenant_a", since=None, until=START, after=None, limit=100)
-    assert (young["jobs"], young["by_status"], old["jobs"]) == (1, {"QUEUED": 1}, 0)
+    young = await sums(world, since=now - timedelta(seconds=60))
+    assert (young["jobs"], young["by_status"]) == (1, {"QUEUED": 1})
+    assert (await sums(world, until=START))["jobs"] == 0
+    failed = await sums(world, statuses=frozenset({JobStatus.FAILED_FINAL}), label=("team", "red"))
+    assert (failed["jobs"], failed["by_status"]) == (1, {"FAILED_FINAL": 1})
+
+
+async def sums(world: World, **job_filter: Any) -> dict[str, Any]:
+    found, _ = await sum_receipts(world.context, JobFilter(tenant_id="tenant_a", **job_filter), after=None, limit=100)
+    return found

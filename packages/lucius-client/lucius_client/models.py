@@ -558,7 +558,7 @@ class Accepted(Message):
 
 class DeadLetter(Message):
     """
-    A job that failed for good: where, why, and what became of it.
+    A job that failed for good: where and why.
     """
 
     jobId: str
@@ -578,7 +578,7 @@ class DeadLetter(Message):
     last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
     attempts_total: int
     redrive_of: str | None
-    redriven_by: str | None
+    redriven_by: Annotated[str | None, Field(description="Null: a job that was taken up again is no dead letter.")]
     labels: dict[str, str]
     created_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -587,11 +587,15 @@ class DeadLetter(Message):
 
 class DeadLetterPage(Message):
     """
-    Jobs that are FAILED_FINAL, newest first.
+    Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first.
     """
 
     deadletters: list[DeadLetter]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class JobLine(Message):
@@ -619,11 +623,15 @@ class JobLine(Message):
 
 class JobPage(Message):
     """
-    Jobs, newest first. A page may be short, or empty, and still have a `next`.
+    Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`.
     """
 
     jobs: list[JobLine]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class LineOutcome(Message):
@@ -719,6 +727,10 @@ class ReceiptSums(Message):
     replies_ignored: int
     operations: Operations
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class Reconciled(Message):
