@@ -26,7 +26,7 @@ from shared.operations.creation import (
 from shared.operations.dependencies import again_awaited
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import mark_redriven, tell
+from shared.operations.transition import end_letter, mark_redriven, tell
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -40,19 +40,28 @@ async def redrive_job(
     withdraws what is not asked for again. Race redrives: two at once are one new job.
 
     A job that never began for others waits for them again, or for the jobs that took those up; with
-    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where
-    today's policy does not allow its references any more.
+    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and
+    RequestInvalid where today's policy does not allow its references any more.
     """
     old = await context.ledger.read(job_id)
     if old is None:
         raise JobNotFound(job_id)
     _refuse(old.record)
+    async with context.submissions.turn(old.record.job.tenant):
+        return await _redrive(context, orchestrations, old, origin, ignore_dependencies)
+
+
+async def _redrive(
+    context: Context, orchestrations: Orchestrations, old: Stored, origin: Origin, ignore_dependencies: bool
+) -> Created:
     if old.record.job.redriven_by is not None:
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
+            await end_letter(context, old.record.job)
             return Created(await follow(context, orchestrations, known), replayed=True)
-    tenant, claim_key = old.record.job.tenant, claim_of(job_id)
+    job_id, tenant = old.record.job.job_id, old.record.job.tenant
+    claim_key = claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):
@@ -136,7 +145,7 @@ async def _planned(
 async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """The old job names the new one, then the new one starts."""
+    """The old job names the new one and is no dead letter any more, then the new one starts."""
     check_not_withdrawn(stored)
     await mark_redriven(context, old, stored.record.job.job_id, origin)
     return await follow(context, orchestrations, stored)

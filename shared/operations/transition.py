@@ -13,7 +13,7 @@ from shared.core.decide import apply
 from shared.core.gates.desk import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
-from shared.core.job import Event, Record
+from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
@@ -32,6 +32,7 @@ from shared.operations.context import Context
 from shared.operations.creation import start_once
 from shared.operations.dependants import call, tell_dependants
 from shared.operations.desks import Told
+from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -225,6 +226,13 @@ async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Orig
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
+    await end_letter(context, old.record.job)
+
+
+async def end_letter(context: Context, job: Job) -> None:
+    """A redriven job is no dead letter any more; one that was cancelled never was. Raises LedgerUnavailable."""
+    if job.status is JobStatus.FAILED_FINAL:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:
