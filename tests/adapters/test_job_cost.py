@@ -17,12 +17,14 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
@@ -104,6 +106,8 @@ async def app(
                 world.context,
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
+                desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                gates=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),
             )
