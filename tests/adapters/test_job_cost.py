@@ -194,4 +194,6 @@ async def test_requests_of_a_job_with_own_gates(app: App) -> None:
     alone = dict(app.requests)
     assert posted == {"writes": 3, "reads": 2 + 5}
     assert {name: let_in[name] - alone[name] for name in alone} == {"writes": 1, "reads": 2}
-    assert (await gated.http.job(third.job.job_id)).job.status is JobStatus.QUEUED
+    stored = await gated.lane.context.ledger.read(third.job.job_id)
+    assert stored is not None
+    assert stored.record.job.status is JobStatus.QUEUED
