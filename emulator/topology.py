@@ -20,8 +20,21 @@ def config(topology: dict[str, Any]) -> dict[str, Any]:
     """The Config.json document of a topology."""
     lanes = range(topology["lanes"])
     topics = [_directive_topic(topology, lane) for lane in lanes] + [_reply_topic(topology, lane) for lane in lanes]
-    namespace = {"Name": "sbemulatorns", "Queues": [], "Topics": topics}
+    namespace = {"Name": "sbemulatorns", "Queues": [_queue(topology["admission"])], "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
+
+
+def _queue(admission: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "Name": admission["queue"],
+        "Properties": {
+            # the longest that Microsoft's own configurations of its emulator have
+            "DefaultMessageTimeToLive": "PT1H",
+            "LockDuration": admission["lockDuration"],
+            "MaxDeliveryCount": admission["maxDeliveryCount"],
+            "RequiresDuplicateDetection": False,
+        },
+    }
 
 
 def _directive_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:

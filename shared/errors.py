@@ -139,6 +139,14 @@ class Refused(LuciusError):
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
 
 
+class DependencyUnknown(Refused):
+    """A job that the request depends on is none of its tenant's."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"no job of the tenant's: {', '.join(names)}")
+        self.names = tuple(names)
+
+
 class TokenMissing(Refused):
     """send Authorization: Bearer with a token"""
 
@@ -195,12 +203,24 @@ class JobTerminal(ControlNotPossible):
     """The job has ended and never changes again."""
 
 
+class FilterInvalid(Refused):
+    """A word of a filter of jobs is unknown, or its value is wrong."""
+
+    def __init__(self, word: str, detail: str) -> None:
+        super().__init__(detail)
+        self.word = word
+
+    @property
+    def code(self) -> str:
+        return f"{self.word.upper()}_INVALID"
+
+
 class NotRedrivable(Refused):
     """The job cannot be taken up again as a new one."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
+        #: DEPENDENCY_FAILED, JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
         self.reason = reason
 
     @property

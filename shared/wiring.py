@@ -21,6 +21,7 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
+from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
@@ -155,6 +156,7 @@ class Wiring:
             archive=archive,
             publisher=publisher,
             lanes=lanes,
+            desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
             sweep_marks=marks,
             admission=Admission(),

@@ -11,7 +11,7 @@ from shared.apidocs.route import Route
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
-from triggers.http.filters import RANGE_PROBLEMS, SINCE, TENANT_ID, TENANT_PROBLEMS, UNTIL, parse_filter
+from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -24,13 +24,12 @@ SUMS = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Sum up what a tenant's jobs spent and cost",
-    description=f"Over jobs created in the range, newest first, at most {MAX_JOBS} a page: add the pages up.",
-    parameters=(TENANT_ID, SINCE, UNTIL, *PAGE),
+    description=f"Over the jobs of the filter, newest first, at most {MAX_JOBS} a page: add the pages up.",
+    parameters=(*FILTERS, *PAGE),
     responses={200: ReceiptSums},
     problems=(
         (400, ProblemCode.TENANT_REQUIRED),
-        *RANGE_PROBLEMS,
-        *TENANT_PROBLEMS,
+        *FILTER_PROBLEMS,
         *PAGE_PROBLEMS,
     ),
 )
@@ -46,16 +45,11 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    job_filter = parse_filter(request.http, request.caller)
+    job_filter = filter_of(request.http, request.caller)
     if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
-    sums, after = await sum_receipts(
-        request.context(),
-        job_filter.tenant_id,
-        since=job_filter.since,
-        until=job_filter.until,
-        after=position or None,
-        limit=limit,
+    sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit)
+    response = ReceiptSums(
+        **sums, since=job_filter.since, until=job_filter.until, next=cursor(found.after), partial=found.partial
     )
-    response = ReceiptSums(**sums, since=job_filter.since, until=job_filter.until, next=cursor(after))
     return respond(request.http, response)

@@ -29,14 +29,21 @@ param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'Durabl
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
 // Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, 16 reply
-// functions and the sweeper are 19 groups, 38 instances, about 799 USD a month before the first job. Some regions only offer
-// it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 20 instances, about 420 USD.
+// functions, admission and the sweeper are 20 groups, 40 instances, about 841 USD a month before the first job. Some regions only offer
+// it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 21 instances, about 441 USD.
 param scale = {
   zoneRedundant: readEnvironmentVariable('LUCIUS_ZONE_REDUNDANT', 'true') == 'true'
   maximumInstances: 200
   alwaysReadyHttp: 2
   alwaysReadyDurable: 2
   alwaysReadyReplies: 1
+  alwaysReadyAdmission: 1
+}
+
+// A tenant's jobs past a hundred wait in line; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.
+param tuning = {
+  LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'
+  LUCIUS_OVERFLOW: 'stage'
 }
 
 param logRetentionDays = 90

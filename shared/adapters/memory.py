@@ -11,13 +11,14 @@ from dataclasses import fields, replace
 from datetime import date, datetime
 
 from shared.adapters.memory_desks import MemoryDesks
-from shared.adapters.tables.keys import due_row, ended_row, list_row
+from shared.adapters.memory_lists import MemoryLists
+from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.bus import DeadReply
-from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CHECK,
     FIRST_CLEARING,
@@ -29,7 +30,6 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Guard,
-    ListRow,
     Looks,
     SweepPosition,
 )
@@ -84,15 +84,17 @@ class MemoryLedger:
         return stored
 
 
-class MemoryIndex:
+class MemoryIndex(MemoryLists):
     """See `shared.ports.index.Index`."""
 
     def __init__(self) -> None:
+        super().__init__()
         #: in the same partition, and part of its transactions
         self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
-        self._listed: dict[str, dict[str, ListRow]] = {}
+        #: DEP rows: who waits for the end of a job
+        self._dependants: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
@@ -138,18 +140,9 @@ class MemoryIndex:
             status=job.status.value,
             listed_seq=job.event_seq,
         )
-        row = list_row(job.created_at, job.job_id)
-        self._listed.setdefault(job.tenant, {})[row] = ListRow(
-            job_id=job.job_id,
-            tenant_id=job.tenant_id,
-            request_type=job.request_type,
-            status=job.status.value,
-            current_step_id=job.current_step_id,
-            labels=dict(job.labels),
-            seq=job.event_seq,
-            created_at=job.created_at,
-            cursor=row,
-        )
+        for each in job.dependencies or ():
+            self._dependants.setdefault((job.tenant, each), set()).add(job.job_id)
+        self._list(job)
 
     def _wake(self, tenant: str, now: datetime) -> None:
         known = self._tenants.get(tenant)
@@ -175,7 +168,7 @@ class MemoryIndex:
             await self.reschedule_clearing(each.row, each.clear_at, purged=True)
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
-        self._list_again(job)
+        self._list_end(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
@@ -201,16 +194,39 @@ class MemoryIndex:
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return self._active.get((tenant, job_id))
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
-        if found is None or found.check_at != active.check_at:
+        if found is None or found.check_at != active.check_at or (desk is None and found.etag != active.etag):
             raise Conflict
-        self.desks.check(desk)
-        self._apply(desk)
+        awaited = (active.tenant, settled or "")
+        if settled is not None and active.job_id not in self._dependants.get(awaited, set()):
+            raise Conflict
+        if desk is not None:
+            self.desks.check(desk)
+            self._apply(desk)
+        if settled is not None:
+            self._dependants[awaited].discard(active.job_id)
         self.desks.leave_line(found)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        return sorted(self._dependants.get((tenant, job_id), set()))[:limit]
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        return dependant in self._dependants.get((tenant, job_id), set())
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        self._dependants.get((tenant, job_id), set()).discard(dependant)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)
@@ -222,7 +238,7 @@ class MemoryIndex:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
-            if line is None and row.check_at != ASLEEP:
+            if line is None and row.check_at != waiting.due_at:
                 # the transaction deletes the DUE row that stands there
                 raise Conflict
             self.desks.leave_line(row)
@@ -258,14 +274,6 @@ class MemoryIndex:
         found = self._claims.get((tenant, claim))
         if found is not None and found.etag == held.etag:
             del self._claims[tenant, claim]
-
-    async def delete_listing(self, job: Job) -> None:
-        self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
-
-    def _list_again(self, job: Job) -> None:
-        listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
-        step_id = job.current_step_id
-        listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
 
     async def write_guard(self, guard: Guard) -> None:
         self._guard = guard
@@ -324,26 +332,8 @@ class MemoryIndex:
             self.desks.leave_line(found)
         if self._active.pop((active.tenant, active.job_id), None) is not None:
             self._claims.pop((active.tenant, active.claim), None)
-            self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
+            self._unlist(active.tenant, active.created_at, active.job_id)
             self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
-
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        rows = sorted(self._listed.get(tenant, {}).items())
-        return [
-            listed
-            for row, listed in rows
-            if row > (after or "")
-            and (since is None or listed.created_at >= since)
-            and (until is None or listed.created_at < until)
-        ][:limit]
 
     async def tenants(self) -> list[str]:
         return list(self._tenants)
@@ -396,6 +386,16 @@ class MemoryArchive:
 
     async def put(self, name: str, text: str) -> None:
         self.kept[name] = text
+
+
+class MemoryDeskCalls:
+    """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str | None, datetime | None]] = []
+
+    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+        self.calls.append((tenant, job_id, at))
 
 
 class MemoryDeadReplies:

@@ -13,6 +13,7 @@ from shared.access.caller import Caller
 from shared.core.gates.places import Place
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     NO_LOOKS,
@@ -152,9 +153,27 @@ class TenantIndex:
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return await self._of(tenant).read_active(tenant, job_id)
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk)
+        await self._index.move_place(active, place, check_at, desk, settled=settled)
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        return await self._of(tenant).dependants(tenant, job_id, limit=limit)
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        return await self._of(tenant).is_dependant(tenant, job_id, dependant)
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        self._reach.check_move(tenant)
+        await self._index.drop_dependant(tenant, job_id, dependant)
 
     async def read_guard(self) -> Guard | None:
         # counts of all tenants, and of no job: admission needs them
@@ -174,6 +193,15 @@ class TenantIndex:
         until: datetime | None = None,
     ) -> list[ListRow]:
         return await self._of(tenant).list_jobs(tenant, after=after, limit=limit, since=since, until=until)
+
+    async def dead_letters(
+        self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
+    ) -> list[DeadRow]:
+        return await self._of(tenant).dead_letters(tenant, after=after, limit=limit, since=since)
+
+    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+        self._reach.check_move(job.tenant)
+        return await self._index.end_dead_letter(job, state)
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
@@ -226,6 +254,15 @@ class TenantIndex:
         raise _sweeper_only()
 
     async def delete_listing(self, job: Job) -> None:
+        raise _sweeper_only()
+
+    async def restore_dead_letter(self, job: Job) -> bool:
+        raise _sweeper_only()
+
+    async def read_comparison(self, share: int) -> Comparison:
+        raise _sweeper_only()
+
+    async def write_comparison(self, share: int, comparison: Comparison) -> None:
         raise _sweeper_only()
 
     def _of(self, tenant: str) -> Index:

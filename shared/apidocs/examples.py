@@ -46,6 +46,7 @@ ENVELOPE: JsonObject = {
 REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
+    "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
     "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},
@@ -147,7 +148,7 @@ def by_model() -> JsonObject:
     return {
         "Accepted": accepted,
         "Job": _body(job_response(story.record, _RETENTION)),
-        "JobPage": {"jobs": [line], "next": None},
+        "JobPage": {"jobs": [line], "next": None, "partial": False},
         "StepPage": {"steps": [_body(step_response(step)) for step in story.record.steps], "next": None},
         "EventPage": {"events": [_body(event_response(event)) for event in story.events], "next": None},
         "Explanation": working,
@@ -156,9 +157,10 @@ def by_model() -> JsonObject:
             **{"tenant_id": "tenant_a", "since": None, "until": None, "jobs": 1, "by_status": {"SUCCEEDED": 1}},
             **{name: spent[name] for name in summed},
             "next": None,
+            "partial": False,
         },
         "AuditBundle": bundle(story.record, story.events, story.now),
-        "DeadLetterPage": {"deadletters": [_body(dead_letter(failed))], "next": None},
+        "DeadLetterPage": {"deadletters": [_body(dead_letter(failed))], "next": None, "partial": False},
         "CallbackOutcome": _body(callback_outcome(created, applied=True, reason_code=None)),
         "RejectedPage": {"rejected": [rejected], "next": None},
         "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},

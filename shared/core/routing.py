@@ -10,6 +10,8 @@ from shared.contracts.envelope import Envelope
 
 #: directive topics are this and the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
+#: calls to look at a tenant's desk
+ADMISSION_QUEUE = "lucius-admission"
 
 
 @dataclass(frozen=True)

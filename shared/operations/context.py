@@ -12,7 +12,7 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
-from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
+from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
 from shared.ports.index import Index
@@ -42,6 +42,7 @@ class Context:
     archive: Archive
     publisher: DirectivePublisher
     lanes: Lanes
+    desk_calls: DeskCalls
     dead_replies: DeadReplies
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None

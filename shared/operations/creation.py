@@ -6,6 +6,7 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from shared import telemetry
 from shared.core.gates.places import Decision
@@ -20,9 +21,11 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
 
-#: Race claim: one that is taken between our look and our write is looked at again so often
+#: Race claim: one that was taken before our write is looked at so often
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
+#: the creator of a younger claim may still be writing its job's rows, and better does so alone
+_JUST_TAKEN = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
     context.admission.writing.add(claim)
     reserved: Reserved | None = None
     try:
-        if (await desks.directory(context)).concerns(job.tenant):
+        if await desks.is_counted(context, job):
             found = await desks.reserve_at_desk(context, job, replacing=replacing)
             reserved = Reserved(*found) if found is not None else None
         else:
@@ -82,13 +85,13 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
         taken = await context.index.read_claim(*claim)
         reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
+        if reserved is None and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     finally:
         context.admission.writing.discard(claim)
         if reserved is None:
             # whatever ended it, a cancellation too: the place that was counted is free again
             take_back()
-    if reserved is None:
-        await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     return reserved
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting
+from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
     LineFull,
@@ -25,13 +25,14 @@ from shared.core.gates.places import (
     give_back,
     line_up,
     recounted,
+    set_apart,
     set_aside,
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended, LimitReached
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
 from shared.operations.context import Context
-from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
@@ -69,7 +70,7 @@ async def directory(context: Context) -> Directory:
 
 async def is_counted(context: Context, job: Job) -> bool:
     """Whether the job's end is a matter of its tenant's desk. Raises LedgerUnavailable."""
-    return job.staged_at is not None or (await directory(context)).concerns(job.tenant)
+    return job.staged_at is not None or job.dependencies is not None or (await directory(context)).concerns(job.tenant)
 
 
 async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
@@ -154,7 +155,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
         let = await _letting(context, stored.desk, known, MAX_LET_IN)
         decision = _decided(context, let.desk, known, job)
         born = replace(job, status=decision.place.born)
-        write = _write(context, stored, replace(let, desk=decision.desk))
+        write = _write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(born, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
@@ -166,6 +167,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
             if (held and held.etag) != (replacing and replacing.etag):
                 return None
             raise
+        await _call(context, write)
         return decision, _told(let)
 
     return await at_desk(context, job.tenant, act)
@@ -183,9 +185,11 @@ def _as_written(decision: Decision, active: ActiveRow) -> Decision:
 
 def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
-    now = context.clock.now()
+    now, candidate, may_stage = context.clock.now(), Candidate.of(job), context.settings.staging == "on"
     try:
-        return arrive(desk, known, Candidate.of(job), now, may_stage=context.settings.staging == "on")
+        if job.dependencies:
+            return set_apart(desk, known, candidate, len(job.dependencies), now, may_stage=may_stage)
+        return arrive(desk, known, candidate, now, may_stage=may_stage)
     except Rejects as refused:
         rule, gate = refused.word.rule, refused.word.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
@@ -251,8 +255,9 @@ async def end_at_desk(
         room = max(0, min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH))
         desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, room, leaving=job.job_id)
-        write = _write(context, stored, let)
+        write = _write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
+        await _call(context, write)
         return _told(let)
 
     told = await at_desk(context, job.tenant, act)
@@ -273,14 +278,19 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
             return Told()
         desk = give_back(stored.desk, place_of(active)) if _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
-        await context.index.withdraw(active, _write(context, stored, let))
+        write = _write(context, stored, known, let)
+        await context.index.withdraw(active, write)
+        await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
 
 
-async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> Told:
-    """LINE_UP or STEP_OUT, where it is still owed. Raises Contended, LedgerUnavailable."""
+async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Told:
+    """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+
+    Raises Contended, LedgerUnavailable.
+    """
 
     async def act(stored: StoredDesk, known: Directory) -> Told:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
@@ -298,10 +308,15 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> To
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             desk, place = set_aside(stored.desk, place)
             let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+        elif owed is Owed.END and place.state is not PlaceState.ENDED:
+            desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
+            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         else:
             return Told()
-        check_at = now + FIRST_CHECK if place.state is PlaceState.ADMITTED else ASLEEP
-        await context.index.move_place(active, place, check_at, _write(context, stored, let))
+        check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
+        write = _write(context, stored, known, let)
+        await context.index.move_place(active, place, check_at, write)
+        await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
@@ -312,8 +327,10 @@ async def let_in(context: Context, tenant: str) -> Told:
 
     async def act(stored: StoredDesk, known: Directory) -> Told:
         let = await _letting(context, stored.desk, known, MAX_LET_IN)
-        if let.desk is not stored.desk:
-            await context.index.write_desk(_write(context, stored, let))
+        write = _write(context, stored, known, let)
+        if write.after is not stored.desk:
+            await context.index.write_desk(write)
+            await _call(context, write)
         return _told(let)
 
     return await at_desk(context, tenant, act)
@@ -347,9 +364,21 @@ async def _letting(context: Context, desk: Desk, known: Directory, room: int, *,
     return letting.result
 
 
-def _write(context: Context, stored: StoredDesk, let: LetIn) -> DeskWrite:
-    check_at = context.clock.now() + FIRST_CHECK
-    return DeskWrite(before=stored, after=let.desk, let_in=let.admitted, moved=let.moved, check_at=check_at)
+def _write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
+    now = context.clock.now()
+    after = called(let.desk, known, now) if not let.more else let.desk
+    return DeskWrite(before=stored, after=after, let_in=let.admitted, moved=let.moved, check_at=now + FIRST_CHECK)
+
+
+async def _call(context: Context, write: DeskWrite) -> None:
+    """Sends the look that a written desk asks for; a bus that is away costs a minute, until the sweeper's look."""
+    at, before = write.after.wake_at, write.before.desk.wake_at if write.before is not None else None
+    if at is None or at == before:
+        return
+    try:
+        await context.desk_calls.call(write.after.tenant, at=at)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
 
 
 def _told(let: LetIn) -> Told:

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core import durable_names
 from shared.core.decide import apply
+from shared.core.gates.desk import ASLEEP
+from shared.core.gates.places import Owed
 from shared.core.history import Origin
-from shared.core.job import Event, Record
+from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
@@ -28,7 +30,9 @@ from shared.errors import (
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once
+from shared.operations.dependants import call, tell_dependants
 from shared.operations.desks import Told
+from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -115,7 +119,7 @@ async def _commit(
     context.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
     if outcome.transitioned and outcome.record.job.status.terminal:
-        await _end(context, stored, orchestrations)
+        await end(context, stored, orchestrations)
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
@@ -124,17 +128,26 @@ async def _repeated(
 ) -> Transitioned:
     """What died between the commit and the end of its first delivery is done again."""
     if stored.record.job.status.terminal:
-        await _end(context, stored, orchestrations)
+        await end(context, stored, orchestrations)
     return Transitioned(stored, outcome, known, repeated=True)
 
 
-async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
+async def end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
+    """All that follows from the end of a job; again is harmless. Raises LedgerUnavailable, OrchestrationUnavailable."""
     if orchestrations is not None and not stored.record.job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
+    job = stored.record.job
+    if job.awaited and not await tell_dependants(context, job):
+        # its place is free at once; a call, or the sweeper, tells the others and closes it
+        told = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP)
+        if orchestrations is not None:
+            await tell(context, orchestrations, job.tenant, told)
+        await call(context, job.tenant, job.job_id)
+        return
     told = await close(context, stored)
     if orchestrations is not None:
-        await tell(context, orchestrations, stored.record.job.tenant, told)
+        await tell(context, orchestrations, job.tenant, told)
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
@@ -163,7 +176,8 @@ async def close(context: Context, stored: Stored) -> Told:
 async def tell(context: Context, orchestrations: Orchestrations, tenant: str, told: Told) -> None:
     """Those that a desk let in learn it and start; a fault is logged, and the sweeper tells them later (R49).
 
-    Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`. Raises nothing of LUCIUS's.
+    Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`; the rest by a call to the desk.
+    Raises nothing of LUCIUS's.
     """
     turns = asyncio.Semaphore(_TOLD_AT_ONCE)
 
@@ -175,15 +189,16 @@ async def tell(context: Context, orchestrations: Orchestrations, tenant: str, to
                 telemetry.record_fault(fault)
                 telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
 
-    for _ in range(_MAX_ROUNDS):
-        await asyncio.gather(*map(one, told.job_ids))
-        if not told.more:
-            return
-        try:
+    try:
+        for _ in range(_MAX_ROUNDS):
+            await asyncio.gather(*map(one, told.job_ids))
+            if not told.more:
+                return
             told = await desks.let_in(context, tenant)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            return
+        await context.desk_calls.call(tenant)
+        await asyncio.gather(*map(one, told.job_ids))
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
 
 
 async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> Stored | None:
@@ -211,6 +226,13 @@ async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Orig
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
+    await end_letter(context, old.record.job)
+
+
+async def end_letter(context: Context, job: Job) -> None:
+    """A redriven job is no dead letter any more; one that was cancelled never was. Raises LedgerUnavailable."""
+    if job.status is JobStatus.FAILED_FINAL:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shared.core.gates.places import Place
 from shared.core.job import Job
+from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
@@ -133,12 +134,14 @@ class ListRow:
     labels: dict[str, str]
     seq: int
     created_at: datetime
+    #: a `LetterState` of a job that failed for good; None also where a release without dead letters ended it
+    dead_letter: str | None = None
     #: opaque position of this row, for the next page
     cursor: str = ""
 
 
-class Index(Protocol):
-    """A tenant's claims, active jobs and list, in one partition."""
+class Index(DeadLetters, Protocol):
+    """A tenant's claims, active jobs, list and dead letters, in one partition."""
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         """Raises LedgerUnavailable."""
@@ -147,13 +150,15 @@ class Index(Protocol):
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
     ) -> None:
         """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
-        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it.
+        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it; so is a DEP row
+        for each job that it depends on.
 
         Raises AlreadyExists or Conflict where the claim is taken, or the desk moved (look again), LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in.
+        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in; of a job that
+        failed for good DEAD in.
 
         `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
@@ -176,11 +181,29 @@ class Index(Protocol):
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         """Raises LedgerUnavailable."""
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
 
-        Raises Conflict or AlreadyExists where a row moved, LedgerUnavailable.
+        `settled`: the job whose DEP row of this one goes. Without a desk it is under ACTIVE's ETag. Raises Conflict or
+        AlreadyExists where a row moved or is gone, LedgerUnavailable.
         """
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        """Ids of jobs that wait for the end of this one, in order. Raises LedgerUnavailable."""
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        """Whether `dependant` waits for the end of `job_id`. Raises LedgerUnavailable."""
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        """The DEP row of a job that waits no more; again is harmless. Raises LedgerUnavailable."""
 
     async def write_guard(self, guard: Guard) -> None:
         """Raises LedgerUnavailable."""
@@ -251,7 +274,7 @@ class Index(Protocol):
         """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST goes; again is harmless. Raises LedgerUnavailable."""
+        """LIST and DEAD go; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(
         self,

@@ -17,6 +17,7 @@ from shared.core.gates.places import Place
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
+from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
 from shared.ports.ledger import Stored
@@ -64,15 +65,22 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.close(OTHER, claim_expires_at=START),
         lambda index: index.read_active("tenant_b", "job_b"),
         lambda index: index.list_active("tenant_b", after=None, limit=1),
+        lambda index: index.dependants("tenant_b", "job_b", limit=1),
+        lambda index: index.is_dependant("tenant_b", "job_b", "job_a"),
+        lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
         lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
         lambda index: index.close_at_desk(OTHER, None, DESK, claim_expires_at=START),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
+        lambda index: index.dead_letters("tenant_b", after=None, limit=10),
+        lambda index: index.end_dead_letter(OTHER, LetterState.DISMISSED),
     ],
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
+        *("dependants", "is_dependant", "drop_dependant"),
         *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
+        *("dead_letters", "end_dead_letter"),
     ],
 )
 async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
@@ -135,6 +143,9 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
+    "restore_dead_letter": lambda index: index.restore_dead_letter(OWN),
+    "read_comparison": lambda index: index.read_comparison(0),
+    "write_comparison": lambda index: index.write_comparison(0, Comparison()),
 }
 
 
@@ -148,8 +159,8 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active", "read_guard"}
-    served |= {"write_desk", "move_place", "close_at_desk"}
-    served |= {"list_jobs", "tenants", "reschedule_clearing"}
+    served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
+    served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()
 

@@ -72,7 +72,7 @@ def job_states(steps: tuple[Step, ...]) -> Iterator[Record]:
     fresh = planned()
     begun = any(step.attempt_no for step in steps)
     for status, acked in itertools.product(JobStatus, (None, PAST)):
-        staged = status is JobStatus.THROTTLED
+        staged = status in (JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
         if staged and (begun or acked):
             # it cannot be: the gates come before the first attempt
             continue

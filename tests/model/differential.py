@@ -16,9 +16,13 @@ from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import (
     Admitted,
+    Awaited,
     Control,
     ControlKind,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -62,10 +66,13 @@ def stretch(at: int, attempt_no: int) -> float:
 
 
 def new_job(
-    rules: tuple[Rules, ...], total: float | None = None, born: JobStatus = JobStatus.QUEUED
+    rules: tuple[Rules, ...],
+    total: float | None = None,
+    born: JobStatus = JobStatus.QUEUED,
+    expires: float | None = None,
 ) -> tuple[Record, Event]:
     """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
-    request = envelope()
+    request = envelope(expires_at=None if expires is None else (START + timedelta(seconds=expires)).isoformat())
     known = registry().find(request.request_type)
     assert known is not None
     numbers = sorted({rule.group for rule in rules if rule.group is not None})
@@ -87,6 +94,7 @@ def new_job(
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
         born=born,
+        dependencies=["job_0"] if born is JobStatus.WAITING_FOR_JOBS else (),
         salt="",
     )
 
@@ -119,9 +127,24 @@ class Pair:
     causes: int = 0
 
     @classmethod
-    def of(cls, rules: tuple[Rules, ...], total: float | None = None, *, staged: bool = False) -> Pair:
-        record, event = new_job(rules, total, JobStatus.THROTTLED if staged else JobStatus.QUEUED)
-        return cls(record, Model(rules, stretch, total=total, staged=staged), event, folded=rows_of(record))
+    def of(
+        cls,
+        rules: tuple[Rules, ...],
+        total: float | None = None,
+        *,
+        born: JobStatus = JobStatus.QUEUED,
+        expires: float | None = None,
+    ) -> Pair:
+        record, event = new_job(rules, total, born, expires)
+        model = Model(
+            rules,
+            stretch,
+            total=total,
+            staged=born is not JobStatus.QUEUED,
+            dependent=born is JobStatus.WAITING_FOR_JOBS,
+            expires=expires,
+        )
+        return cls(record, model, event, folded=rows_of(record))
 
     def copy(self) -> Pair:
         """A pair to try something with; both rows and values are never changed in place."""
@@ -171,6 +194,14 @@ class Pair:
                 return model.resume(now)
             case Admitted():
                 return model.admitted(now)
+            case Awaited():
+                return model.awaits()
+            case DependenciesSettled():
+                return model.dependencies_settled()
+            case DependencyFailed():
+                return model.dependency_failed()
+            case Expired():
+                return model.expired(now)
             case OrchestrationEnded(instance_id, silent):
                 return model.orchestration_ended(restarts(instance_id), silent=silent)
             case Redriven(by):
@@ -206,7 +237,7 @@ class Pair:
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
         assert job.suppressed == model.ignored
-        assert job.is_staged is model.staged
+        assert (job.is_staged, job.is_dependent, job.awaited) == (model.staged, model.dependent, model.awaited)
         assert model.total is None or _seconds(job.deadline_at) == _rounded(model.deadline)
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"

@@ -11,10 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from shared.core.occurrences import (
     Admitted,
+    Awaited,
     Control,
     ControlKind,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
+    Occurrence,
     OrchestrationEnded,
     PublishFailed,
     Redriven,
@@ -23,6 +28,7 @@ from shared.core.occurrences import (
     ReplyArrived,
     TimePassed,
 )
+from shared.core.states import JobStatus
 from tests.jobs import recorded, reply
 from tests.model.differential import Pair
 from tests.model.steps import Rules
@@ -46,7 +52,8 @@ _rules = st.builds(
 _total = st.none() | st.none() | _seconds
 #: of three steps: one after another, all side by side, or two of them
 _GROUPS = ((None, None, None), (0, 0, 0), (None, 0, 0), (0, 0, None))
-_rarely = st.sampled_from([False, False, True])
+_born = st.sampled_from([JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS])
+_expires = st.sampled_from([None, None, 0.0, 100.0])
 _which = st.integers(0, 2)
 _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 
@@ -55,12 +62,23 @@ class JobMachine(RuleBasedStateMachine):
     """`Pair` compares and checks after every occurrence; the rules here only choose."""
 
     @initialize(
-        rules=st.lists(_rules, min_size=1, max_size=3), groups=st.sampled_from(_GROUPS), total=_total, staged=_rarely
+        rules=st.lists(_rules, min_size=1, max_size=3),
+        groups=st.sampled_from(_GROUPS),
+        total=_total,
+        born=_born,
+        expires=_expires,
     )
-    def posted(self, rules: list[Rules], groups: tuple[int | None, ...], total: float | None, staged: bool) -> None:
+    def posted(
+        self,
+        rules: list[Rules],
+        groups: tuple[int | None, ...],
+        total: float | None,
+        born: JobStatus,
+        expires: float | None,
+    ) -> None:
         if len(rules) == len(groups):
             rules = [replace(rule, group=group) for rule, group in zip(rules, groups, strict=True)]
-        self.pair = Pair.of(tuple(rules), total, staged=staged)
+        self.pair = Pair.of(tuple(rules), total, born=born, expires=expires)
 
     def _step(self, which: int) -> str:
         steps = self.pair.record.steps
@@ -151,9 +169,9 @@ class JobMachine(RuleBasedStateMachine):
 
     # --- what people, gates and the sweeper ask for
 
-    @rule()
-    def let_in(self) -> None:
-        self.pair.occurs(Admitted())
+    @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
+    def waits_or_goes_on(self, what: Occurrence) -> None:
+        self.pair.occurs(what)
 
     @rule(which=_which)
     def time_over_is_found(self, which: int) -> None:

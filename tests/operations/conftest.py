@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemoryArchive, MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory import (
+    MemoryArchive,
+    MemoryDeadReplies,
+    MemoryDeskCalls,
+    MemoryIndex,
+    MemoryLedger,
+    MemoryRejected,
+)
 from shared.contracts.messages import Directive
 from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.directive import message_id
@@ -168,6 +175,7 @@ def built(ledger: MemoryLedger) -> World:
         archive=archive,
         publisher=publisher,
         lanes=lanes,
+        desk_calls=MemoryDeskCalls(),
         dead_replies=dead_replies,
         admission=Admission(),
         clock=clock,

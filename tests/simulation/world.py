@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.adapters.memory import MemoryArchive, MemoryDeskCalls, MemoryIndex, MemoryRejected
 from shared.core import durable_names
 from shared.core.occurrences import ControlKind
 from shared.errors import (
@@ -155,6 +155,7 @@ class World:
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
             lanes=self._port(self.lanes, BusUnavailable),
+            desk_calls=self._port(MemoryDeskCalls(), BusUnavailable),
             dead_replies=self._port(self.bus, BusUnavailable),
             clock=self,
             sleep=self.scheduler.pause,

@@ -99,6 +99,9 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         errors=(("request_type", "is not known"),),
         members={"known": error.known},
     ),
+    errors.FilterInvalid: lambda error: Problem(
+        status=400, code=ProblemCode(error.code), errors=((error.word, str(error)),)
+    ),
     errors.LedgerRefused: _fixed(
         400, ProblemCode.NOT_STORABLE, detail="the ledger cannot hold a value of this request"
     ),
@@ -132,6 +135,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
     errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
     errors.NotRedrivable: lambda error: Problem(status=409, code=ProblemCode(error.reason)),
+    errors.DependencyUnknown: _fixed(400, ProblemCode.DEPENDENCY_UNKNOWN),
     errors.IdempotencyConflict: lambda error: Problem(
         status=409, code=ProblemCode.IDEMPOTENCY_CONFLICT, members={"jobId": error.job_id}
     ),

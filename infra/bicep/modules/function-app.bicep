@@ -78,6 +78,10 @@ type scaleType = {
   @minValue(0)
   alwaysReadyReplies: int?
 
+  @description('Optional. Flex Consumption: instances always ready for the function that lets waiting jobs in when a gate opens by time. Asleep it takes up to two minutes to wake, and the sweeper looks every minute. Default: 0.')
+  @minValue(0)
+  alwaysReadyAdmission: int?
+
   @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
 
@@ -115,6 +119,7 @@ var alwaysReady = filter(
       { name: 'http', instanceCount: max(scale.?alwaysReadyHttp ?? 0, leastReady) }
       { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
       { name: 'function:sweep', instanceCount: leastReady }
+      { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
     ],
     moreSweepers,
     replyFunctions

@@ -109,6 +109,20 @@ resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rule
   }
 ]
 
+// A call that comes twice costs one look, and one that is lost is made up by the sweeper within a minute.
+resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
+  parent: namespace
+  name: topology.admission.queue
+  properties: {
+    requiresDuplicateDetection: false
+    lockDuration: topology.admission.lockDuration
+    maxDeliveryCount: topology.admission.maxDeliveryCount
+    defaultMessageTimeToLive: topology.admission.defaultMessageTimeToLive
+    deadLetteringOnMessageExpiration: false
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {

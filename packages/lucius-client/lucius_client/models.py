@@ -79,6 +79,7 @@ class CallbackOutcome(Message):
     outcome: Literal["APPLIED", "IGNORED"]
     why: Annotated[str | None, Field(description="IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL.")]
     job_status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -219,8 +220,18 @@ class Envelope(Message):
     dependencies: Annotated[
         list[str] | None,
         Field(
-            description="Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."
+            description="Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."
         ),
+    ] = None
+    on_dependency_failure: Annotated[
+        Literal["fail", "run"],
+        Field(
+            description="What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."
+        ),
+    ] = "fail"
+    expires_at: Annotated[
+        AwareDatetime | None,
+        Field(description="When the job is of no use any more, where it has not begun: it fails then."),
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
     requested_by: str | None = None
@@ -318,6 +329,18 @@ class Operations(Message):
     directives: Annotated[Operation, Field(description="Sent to the bus.")]
     replies: Annotated[Operation, Field(description="Taken from the bus, or called back.")]
     table_writes: Annotated[Operation, Field(description="Transactions committed, each one request.")]
+    table_reads: Annotated[
+        Operation,
+        Field(
+            description="That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process\nthey are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."
+        ),
+    ]
+    episodes: Annotated[
+        Operation,
+        Field(
+            description="Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."
+        ),
+    ]
     beyond: Annotated[
         dict[str, int],
         Field(description="Events that a job without faults has not, by type: why a count is past its bound."),
@@ -546,6 +569,7 @@ class Accepted(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -562,13 +586,14 @@ class Accepted(Message):
 
 class DeadLetter(Message):
     """
-    A job that failed for good: where, why, and what became of it.
+    A job that failed for good: where and why.
     """
 
     jobId: str
     tenant_id: str
     request_type: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -582,7 +607,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
@@ -590,7 +615,7 @@ class DeadLetter(Message):
     last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
     attempts_total: int
     redrive_of: str | None
-    redriven_by: str | None
+    redriven_by: Annotated[str | None, Field(description="Null: a job that was taken up again is no dead letter.")]
     labels: dict[str, str]
     created_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -599,11 +624,15 @@ class DeadLetter(Message):
 
 class DeadLetterPage(Message):
     """
-    Jobs that are FAILED_FINAL, newest first.
+    Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first.
     """
 
     deadletters: list[DeadLetter]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class JobLine(Message):
@@ -615,6 +644,7 @@ class JobLine(Message):
     tenant_id: str
     request_type: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -639,11 +669,15 @@ class JobLine(Message):
 
 class JobPage(Message):
     """
-    Jobs, newest first. A page may be short, or empty, and still have a `next`.
+    Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`.
     """
 
     jobs: list[JobLine]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class LineOutcome(Message):
@@ -711,6 +745,7 @@ class Receipt(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -747,6 +782,10 @@ class ReceiptSums(Message):
     replies_ignored: int
     operations: Operations
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class Reconciled(Message):
@@ -886,6 +925,7 @@ class Explanation(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -929,6 +969,7 @@ class Job(Message):
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -960,7 +1001,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None

@@ -31,7 +31,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.states import JobStatus
-from shared.ports.desks import ASLEEP, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
 #: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
@@ -159,7 +159,7 @@ def operations_of(write: DeskWrite) -> list[Operation]:
         operations += [
             ("delete", _wait_key(partition, waiting)),
             ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
-            ("delete", {"PartitionKey": partition, "RowKey": due_row(ASLEEP, job_id)}),
+            ("delete", {"PartitionKey": partition, "RowKey": due_row(waiting.due_at, job_id)}),
             ("create", due),
         ]
     for waiting, line in write.moved:
@@ -187,13 +187,14 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
         "line": line,
         "claim": waiting.claim,
         "created_at": waiting.created_at,
+        "due_at": waiting.due_at,
         "job_id": candidate.job_id,
         **_candidate_columns(candidate),
     }
 
 
 def _waiting_of(entity: Entity) -> Waiting:
-    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"])
+    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
 def _candidate_columns(candidate: Candidate) -> dict[str, Any]:
@@ -220,6 +221,10 @@ def _candidate_of(entity: Mapping[str, Any]) -> Candidate:
 def place_columns(place: Place) -> dict[str, Any]:
     """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
     columns = {"state": place.state.value, "born": place.born.value, **_candidate_columns(place.candidate)}
+    if place.born is JobStatus.WAITING_FOR_JOBS:
+        columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
+    if place.failed_dependency is not None:
+        columns["failed_dependency"] = place.failed_dependency
     return columns if place.line is None else {**columns, "line": place.line}
 
 
@@ -232,6 +237,9 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
         state=state,
         born=JobStatus(entity["born"]),
         line=entity["line"] if state is PlaceState.WAITING else None,
+        dependencies_left=entity.get("dependencies_left", 0),
+        failed_dependency=entity.get("failed_dependency"),
+        marked=entity.get("marked", False),
         candidate=_candidate_of(entity),
     )
 
@@ -251,7 +259,8 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
         "counted_at": desk.counted_at,
         **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
     }
-    return columns if desk.counting_until is None else {**columns, "counting_until": desk.counting_until}
+    instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
+    return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
 
 
 def _desk_of(entity: Entity) -> Desk:
@@ -270,6 +279,7 @@ def _desk_of(entity: Entity) -> Desk:
         lines=lines,
         counted_at=entity["counted_at"],
         counting_until=entity.get("counting_until"),
+        wake_at=entity.get("wake_at"),
     )
 
 

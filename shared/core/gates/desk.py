@@ -21,6 +21,8 @@ MAX_LINES = 400
 #: jobs that one transaction lets in
 MAX_LET_IN = 20
 EMERGENCY = "emergency"
+#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
+ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
@@ -113,6 +115,8 @@ class Desk:
     counted_at: datetime
     #: they are being counted: others wait until then
     counting_until: datetime | None = None
+    #: when somebody looks at the lines, since time alone may open a gate then; None, or past: nobody was called
+    wake_at: datetime | None = None
 
     @property
     def active(self) -> int:
@@ -272,6 +276,8 @@ class Waiting:
     #: as in its ACTIVE row
     claim: str
     created_at: datetime
+    #: where its DUE row stands
+    due_at: datetime = ASLEEP
 
 
 @dataclass(frozen=True)
@@ -382,6 +388,28 @@ def _words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> li
     """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
     emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
     return words(desk, directory, line.job_type, line.source, now, emergency=emergency)
+
+
+def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
+    """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
+    emergency = is_emergency(desk, directory, candidate.priority)
+    own = (not emergency, candidate.rank)
+    before = (number for number, line in desk.lines.items() if (not line.emergency, line.head) < own)
+    return any(is_open(desk, directory, number, now) for number in before)
+
+
+#: a call is made for so long ahead at least
+_SOONEST = timedelta(seconds=1)
+
+
+def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
+    """The desk with the look that its lines need; the one that is on its way already stands, if it is soon enough."""
+    at = next_look(desk, directory, now)
+    if at is None:
+        return desk
+    at = max(at, now + _SOONEST)
+    is_on_its_way = desk.wake_at is not None and now < desk.wake_at <= at
+    return desk if is_on_its_way else replace(desk, wake_at=at)
 
 
 def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:

@@ -99,7 +99,7 @@ async def _take(
         record = stored.record if stored is not None else None
         # of one that waits or was set aside no look is due
         asleep = record is not None and state in (PlaceState.WAITING, PlaceState.OFF)
-        if asleep and record and (record.job.status.terminal or owed(record.job, state) is not Owed.NOTHING):
+        if asleep and row.place and record and owed(record.job, row.place) is not Owed.NOTHING:
             found.astray.append(row)
             found.counts.add(row)
             return
@@ -117,7 +117,7 @@ async def _take(
         found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
 
     for row in rows:
-        if row.place is None or not row.place.is_staged:
+        if row.place is None or row.place.state is PlaceState.ADMITTED:
             found.inside[tenant] += 1
         elif row.place.state is PlaceState.WAITING:
             found.waiting.add(tenant)

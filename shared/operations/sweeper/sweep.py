@@ -18,6 +18,7 @@ from shared.operations.admission import write_guard
 from shared.operations.context import Context
 from shared.operations.desks import check_counts, let_in
 from shared.operations.rejected_messages import remove_old
+from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
@@ -33,6 +34,8 @@ from shared.telemetry import SpanName, tracing
 
 #: looks, clearings and comparisons end this long after the pass took up its tenants; looks get what clearings leave
 LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
+#: of a pass, for the comparison of lists with dead letters
+_COMPARISON_S = 5.0
 
 _EVERYTHING = Share()
 _Piece = TypeVar("_Piece")
@@ -94,6 +97,8 @@ class _Pass:
                 after = replace(after, listed=surveyed.stopped_at)
             if after != before and self._is_of_timer:
                 await context.index.write_position(self._share.number, after)
+            if self._is_of_timer:
+                await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
         report.actions += clearing.actions
@@ -209,6 +214,19 @@ class _Pass:
             return own
         found = await marks.read(self._share.of)
         return sum((mark.counts for share, mark in found.items() if share != self._share.number), own)
+
+    async def _compare_dead_letters(self) -> None:
+        if self._is_over(PASS_S)():
+            return
+        until = self._context.clock.now() + timedelta(seconds=_COMPARISON_S)
+        try:
+            written = await compare_dead_letters(self._context, self._share, lambda: self._context.clock.now() >= until)
+            if written:
+                telemetry.info("DEAD_LETTERS_RESTORED", count=written)
+        except LuciusError as fault:
+            # no job waits for it
+            telemetry.record_fault(fault)
+            telemetry.warn("RELIST_FAILED", reason=str(fault))
 
     async def _remove_old(self) -> None:
         try:

@@ -21,6 +21,12 @@ from lucius_client.cli.submit import follow_all
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
 Reason = Annotated[str | None, typer.Option(help="A text for the job's history.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
+RequestType = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")]
+Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -38,12 +44,10 @@ def jobs(
     status: Annotated[
         str | None, typer.Option(help="One or more, separated by commas: FAILED_FINAL,CANCELLED.")
     ] = None,
-    type_: Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
+    type_: RequestType = None,
+    label: Label = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
 ) -> None:
     """List jobs, newest first."""
@@ -52,8 +56,8 @@ def jobs(
         status=status.upper() if status else None,
         request_type=type_,
         label=label,
-        since=_instant("--since", since),
-        until=_instant("--until", until),
+        since=instant("--since", since),
+        until=instant("--until", until),
         limit=limit,
     )
     session.show([job.plain() for job in items], rendering.JOBS, job_id)
@@ -203,7 +207,8 @@ def _event_line(event: Json) -> str:
     return f"{event['type']:<20} {step:<16} {', job '.join(transitions)}".rstrip()
 
 
-def _instant(option: str, text: str | None) -> datetime | None:
+def instant(option: str, text: str | None) -> datetime | None:
+    """The instant that the option names. Raises UsageError."""
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
