@@ -76,4 +76,6 @@ def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
         del self._active[job.tenant, job.job_id]
 
     monkeypatch.setattr(memory, "reserve", without_active_row)
-    assert "nothing leads the sweeper to it" in simulate(1, plan_of(1)).violations[0]
+    # with a limit, the desk would be the first to notice
+    unlimited = replace(plan_of(1), tenant_limit=None)
+    assert "nothing leads the sweeper to it" in simulate(1, unlimited).violations[0]
