@@ -242,8 +242,9 @@ async def end_at_desk(
     """
     ended_at = job.completed_at or job.updated_at
     # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row;
-    # one of release 0.2.0 may have been counted by nobody
-    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK and not job.gated
+    # one of release 0.2.0 may have been counted by nobody, one that others wait for may have given its place back
+    is_plain = job.staged_at is None and not job.gated and not job.awaited
+    is_known = is_plain and ended_at < job.created_at + FIRST_CHECK
 
     async def act(stored: StoredDesk, known: Directory) -> Told | None:
         nonlocal is_known
