@@ -302,7 +302,7 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     desk = Desk(tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START)
     candidate = replace(Candidate.of(job), source="s")
     waiting = Waiting(candidate, 0, job.idempotency_hash, START)
-    write = DeskWrite(before=None, after=desk, let_in=(waiting,), moved=((waiting, 1),), check_at=START, log=(entry,))
+    write = DeskWrite(before=None, after=desk, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,))
     place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
     await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
     await desks.enter_tenant(job.tenant, START)

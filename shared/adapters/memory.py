@@ -234,7 +234,7 @@ class MemoryIndex(MemoryLists):
 
     def _apply(self, write: DeskWrite) -> None:
         """The rows that a desk moves beside its own."""
-        for waiting, line in (*((each, None) for each in write.let_in), *write.moved):
+        for waiting, line in (*((each, None) for each in write.let_in), *write.relined):
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None

@@ -16,7 +16,7 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.desks import Told
+from shared.operations.desks import Entered
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -44,12 +44,12 @@ class Reserved:
 
     decision: Decision | None = None
     #: whom the same transaction let in before it
-    told: Told = field(default_factory=Told)
+    entered: Entered = field(default_factory=Entered)
 
     @property
-    def born(self) -> JobStatus:
+    def initial_status(self) -> JobStatus:
         """The status with which the job's rows are written."""
-        return self.decision.place.born if self.decision is not None else JobStatus.QUEUED
+        return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
 
 
 def is_expired(context: Context, claim: Claim) -> bool:
@@ -95,10 +95,10 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
     return reserved
 
 
-async def born_of(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
     """The status with which a job's rows are written by whoever finishes its creation. Raises LedgerUnavailable."""
     active = await context.index.read_active(tenant, job_id)
-    return active.place.born if active is not None and active.place is not None else JobStatus.QUEUED
+    return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 
 
 async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> None:

@@ -89,17 +89,17 @@ def at_once(azurite: str, own: str, jobs: int) -> Auditor:
             service.create_table_if_not_exists(f"index{own}")
         deadline = time.monotonic() + PATIENCE_S
         with Auditor(azurite, own) as auditor:
-            tell(processes)
+            notify(processes)
             while not (auditor.most >= LIMIT and auditor.waited):
                 assert time.monotonic() < deadline, "they do not post"
                 time.sleep(0.05)
-            tell(processes)
+            notify(processes)
             for process in processes:
                 assert process.wait(deadline - time.monotonic()) == 0
     return auditor
 
 
-def tell(processes: list[subprocess.Popen[str]]) -> None:
+def notify(processes: list[subprocess.Popen[str]]) -> None:
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("on\n")

@@ -52,14 +52,14 @@ async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None
     """A job that arrived, and then lined up."""
     before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
     candidate = replace(Candidate.of(one), rank=number if rank is None else rank)
-    place = Place(state=PlaceState.ARRIVING, born=JobStatus.THROTTLED, candidate=candidate)
+    place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
     write = DeskWrite(before=before, after=replace(before.desk, staged=before.desk.staged + 1))
     await storage.index.reserve(one, replacing=None, place=place, desk=write)
     arrived = await active(storage, number)
     assert (arrived.place, arrived.check_at) == (place, START + FIRST_CHECK)
     before = await stored(storage)
-    wanted = before.desk.lines.get(line) or Line(job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False)
-    after = stand(before.desk, line, wanted, candidate.rank)
+    requested = before.desk.lines.get(line) or Line(job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False)
+    after = stand(before.desk, line, requested, candidate.rank)
     waits = replace(place, state=PlaceState.WAITING, line=line)
     await storage.index.move_place(arrived, waits, ASLEEP, DeskWrite(before=before, after=after))
     return Waiting(candidate, line, one.idempotency_hash, START)
@@ -187,7 +187,7 @@ async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
 
 
 async def test_an_end_lets_in_as_many_as_a_transaction_takes(storage: Storage) -> None:
-    """Twenty, with the end's own rows and moved clearings: all of it or nothing, and each is due for a look."""
+    """Twenty, with the end's own rows and relocated clearings: all of it or nothing, and each is due for a look."""
     await opened(storage)
     first = await inside(storage, 0)
     rows = [await in_line(storage, number) for number in range(1, 22)]
@@ -225,14 +225,14 @@ async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     await storage.index.write_desk(DeskWrite(before=old, after=replace(old.desk, emergencies=3)))
     current = await stored(storage)
     row, waits = await active(storage, 0), await active(storage, 1)
-    moved = replace(row, check_at=LATER)
+    relocated = replace(row, check_at=LATER)
     stale = admitting(old, second, leaving=Candidate.of(first))
     off = Place(state=PlaceState.OFF, candidate=second.candidate)
     writes = [
         storage.index.close_at_desk(ended(first), row, stale, claim_expires_at=LATER),
-        storage.index.close_at_desk(ended(first), moved, admitting(current, second), claim_expires_at=LATER),
+        storage.index.close_at_desk(ended(first), relocated, admitting(current, second), claim_expires_at=LATER),
         storage.index.withdraw(row, stale),
-        storage.index.withdraw(moved, admitting(current, second)),
+        storage.index.withdraw(relocated, admitting(current, second)),
         storage.index.move_place(waits, off, ASLEEP, admitting(old)),
         storage.index.reserve(job(5), replacing=None, place=off, desk=admitting(old)),
         storage.index.write_desk(admitting(old, second)),
@@ -258,7 +258,7 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
     await storage.index.withdraw(await active(storage, 1), gone)
     assert await storage.index.read_claim("tenant_a", job(1).idempotency_hash) is None
     before = await stored(storage)
-    off = Place(state=PlaceState.OFF, born=JobStatus.THROTTLED, candidate=rows[2].candidate)
+    off = Place(state=PlaceState.OFF, initial_status=JobStatus.THROTTLED, candidate=rows[2].candidate)
     left = DeskWrite(before=before, after=step_away(before.desk, 0))
     await storage.index.move_place(await active(storage, 2), off, ASLEEP, left)
     assert (await active(storage, 2)).place == off
@@ -273,14 +273,14 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
     before = await stored(storage)
     line = Line(job_type="T", mode="DEFAULT", source="scanner", emergency=False)
     after = stand(step_away(before.desk, 0), 7, line, second.candidate.rank)
-    await storage.index.write_desk(DeskWrite(before=before, after=after, moved=((second, 7),)))
+    await storage.index.write_desk(DeskWrite(before=before, after=after, relined=((second, 7),)))
     assert [row.candidate for row in await storage.desks.first_waiting("tenant_a", 0, 5)] == [first.candidate]
-    [moved] = await storage.desks.first_waiting("tenant_a", 7, 5)
-    assert moved == replace(second, line=7)
+    [relocated] = await storage.desks.first_waiting("tenant_a", 7, 5)
+    assert relocated == replace(second, line=7)
     row = await active(storage, 1)
     assert row.place is not None
     assert (row.place.line, row.check_at) == (7, ASLEEP)
-    await storage.index.write_desk(admitting(await stored(storage), moved))
+    await storage.index.write_desk(admitting(await stored(storage), relocated))
     assert await storage.desks.first_waiting("tenant_a", 7, 5) == []
 
 

@@ -26,7 +26,7 @@ from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
-from shared.operations.transition import tell
+from shared.operations.transition import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
@@ -196,13 +196,13 @@ class _Pass:
             await check_counts(self._context, tenant, found.inside[tenant])
             if tenant not in found.waiting:
                 return
-            told = await let_in(self._context, tenant)
-            while told.job_ids or told.more:
-                await tell(self._context, self._orchestrations, tenant, told)
+            entered = await let_in(self._context, tenant)
+            while entered.job_ids or entered.more:
+                await notify(self._context, self._orchestrations, tenant, entered)
                 if self._is_over(PASS_S)():
                     self._report.more = True
                     return
-                told = await let_in(self._context, tenant)
+                entered = await let_in(self._context, tenant)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))

@@ -32,7 +32,7 @@ from tests.operations.support import cancelled, create_numbered, limited, swept
 OLDER = "v0.2.0"
 
 
-class Beside:
+class SideBySide:
     """This version's world and the older one's code, over one store and at one time."""
 
     def __init__(self, world: World, connection: str, own: str, tree: Path) -> None:
@@ -84,7 +84,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def beside(tmp_path: Path, tree: Path) -> AsyncIterator[Beside]:
+async def adjacent(tmp_path: Path, tree: Path) -> AsyncIterator[SideBySide]:
     own = uuid.uuid4().hex[:12]
     with running_azurite(tmp_path) as connection:
         account = TablesAccount.connect(
@@ -100,7 +100,7 @@ async def beside(tmp_path: Path, tree: Path) -> AsyncIterator[Beside]:
             gates=GateDirectory(),
         )
         staging = limited(replace(world, context=context), max_inflight_per_tenant=1, overflow="stage")
-        yield Beside(staging, connection, own, tree)
+        yield SideBySide(staging, connection, own, tree)
         await account.close()
         await texts.close()
 
@@ -111,9 +111,9 @@ async def posted(world: World, *numbers: int) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_release_0_2_0_beside_jobs_in_line(beside: Beside) -> None:
+async def test_release_0_2_0_meets_jobs_in_line(adjacent: SideBySide) -> None:
     """It skips and counts them; what it begins and ends past the desk is counted by the sweeper ten minutes later."""
-    world = beside.world
+    world = adjacent.world
     first, second = await posted(world, 1, 2)
     move = world.context.index.move_place
 
@@ -124,36 +124,36 @@ async def test_release_0_2_0_beside_jobs_in_line(beside: Beside) -> None:
     with pytest.raises(LedgerUnavailable):
         await posted(world, 3)
     world.context.index.move_place = move  # type: ignore[method-assign]
-    assert await beside.status(first, second) == ["QUEUED", "THROTTLED"]
+    assert await adjacent.status(first, second) == ["QUEUED", "THROTTLED"]
 
     # its sweep: the one on its way into line is due, and left to this version
     world.clock.advance(61)
-    [actions] = beside.older(("sweep", None))
+    [actions] = adjacent.older(("sweep", None))
     assert sorted(action.split(":")[0] for action in actions) == ["skip", "start"]
-    assert (await beside.desk()).active == await beside.inside() == 1
+    assert (await adjacent.desk()).active == await adjacent.inside() == 1
 
     # it ends one that this version let in, and begins one without a look at the desk
-    [_, theirs] = beside.older(("cancel", first), ("post", 9), job_id="job_of_0_2_0", max_inflight_per_tenant=50)
-    assert await beside.status(first, second, theirs) == ["CANCELLED", "THROTTLED", "QUEUED"]
-    assert (await beside.desk()).active == 1
-    assert await beside.inside() == 1
-    [_] = beside.older(("cancel", theirs))
-    assert await beside.inside() == 0
+    [_, theirs] = adjacent.older(("cancel", first), ("post", 9), job_id="job_of_0_2_0", max_inflight_per_tenant=50)
+    assert await adjacent.status(first, second, theirs) == ["CANCELLED", "THROTTLED", "QUEUED"]
+    assert (await adjacent.desk()).active == 1
+    assert await adjacent.inside() == 1
+    [_] = adjacent.older(("cancel", theirs))
+    assert await adjacent.inside() == 0
 
     # this version's sweep: the desk is counted anew, the creation is finished, and the line moves
     world.clock.advance(600)
     await swept(world)
-    assert await beside.status(second) == ["QUEUED"]
-    desk = await beside.desk()
-    assert (desk.active, desk.waiting, await beside.inside()) == (1, 1, 1)
+    assert await adjacent.status(second) == ["QUEUED"]
+    desk = await adjacent.desk()
+    assert (desk.active, desk.waiting, await adjacent.inside()) == (1, 1, 1)
 
     # what it began after that is no loss of this version's counts
     world.clock.advance(1)
-    [again] = beside.older(("post", 10), job_id="job_of_0_2_0_b", max_inflight_per_tenant=50)
+    [again] = adjacent.older(("post", 10), job_id="job_of_0_2_0_b", max_inflight_per_tenant=50)
     await cancelled(world, again)
-    assert (await beside.desk()).active == await beside.inside() == 1
+    assert (await adjacent.desk()).active == await adjacent.inside() == 1
 
     off = replace(world, context=replace(world.context, settings=replace(world.context.settings, staging="off")))
     with pytest.raises(LimitReached):
         await posted(off, 11)
-    assert beside.older(("sweep", None)) != []
+    assert adjacent.older(("sweep", None)) != []
