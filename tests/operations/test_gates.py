@@ -21,6 +21,7 @@ from shared.errors import (
     LimitReached,
     OrchestrationUnavailable,
 )
+from shared.operations import desks
 from shared.operations.desks import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
@@ -579,6 +580,27 @@ async def test_others_wait_while_one_counts(staging: World) -> None:
     assert len(waits) == 5
     assert await status(staging, second) == ["THROTTLED"]
     assert (await desk_of(staging)).counting_until is None
+
+
+async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page takes two seconds: the others go on waiting, and it comes to its end."""
+    monkeypatch.setattr(desks, "_PAGE", 2)
+    await posted(limited(staging, max_inflight_per_tenant=None), *range(9))
+    pages = staging.index.list_active
+    others: list[str] = []
+
+    async def slow(*args: Any, **fields: Any) -> Any:
+        staging.clock.advance(2)
+        stored = await staging.index.desks.read("tenant_a")
+        assert stored is not None
+        others.append("waits" if (stored.desk.counting_until or START) > staging.clock.now() else "begins")
+        return await pages(*args, **fields)
+
+    staging.index.list_active = slow  # type: ignore[method-assign]
+    await posted(staging, 10)
+    staging.index.list_active = pages  # type: ignore[method-assign]
+    assert others == ["waits"] * 5
+    assert (await desk_of(staging)).active == 9
 
 
 async def test_a_desk_that_cannot_be_written_is_an_answer(staging: World) -> None:
