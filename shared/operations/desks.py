@@ -110,21 +110,25 @@ async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> S
 
     Raises Conflict, AlreadyExists, LedgerUnavailable.
     """
-    now = context.clock.now()
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
-    await context.index.write_desk(DeskWrite(before=stored, after=replace(desk, counting_until=now + _COUNTING)))
-    counting = await context.desks.read(tenant)
-    if counting is None or counting.desk.counting_until != now + _COUNTING:
-        raise Conflict
+    began = context.clock.now()
+    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
+    counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
     places: list[Place] = []
     page = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while page:
         places += [place_of(row) for row in page]
         page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-    after = recounted(counting.desk, places, context.clock.now())
-    await context.index.write_desk(DeskWrite(before=counting, after=after))
-    found = await context.desks.read(tenant)
-    if found is None:
+        if page and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
+            # else another begins while this one is at it, and of two none would come to its end
+            counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
+    return await _written(context, counting, recounted(counting.desk, places, began))
+
+
+async def _written(context: Context, before: StoredDesk | None, after: Desk) -> StoredDesk:
+    """The desk as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.index.write_desk(DeskWrite(before=before, after=after))
+    found = await context.desks.read(after.tenant)
+    if found is None or found.desk.counting_until != after.counting_until:
         raise Conflict
     return found
 
@@ -242,8 +246,9 @@ async def end_at_desk(
     """
     ended_at = job.completed_at or job.updated_at
     # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row;
-    # one of release 0.2.0 may have been counted by nobody
-    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK and not job.gated
+    # one of release 0.2.0 may have been counted by nobody, one that others wait for may have given its place back
+    is_plain = job.staged_at is None and not job.gated and not job.awaited
+    is_known = is_plain and ended_at < job.created_at + FIRST_CHECK
 
     async def act(stored: StoredDesk, known: Directory) -> Entered | None:
         nonlocal is_known
@@ -348,11 +353,12 @@ async def check_counts(context: Context, tenant: str, inside: int) -> None:
     if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
         return
 
-    async def act(stored: StoredDesk, known: Directory) -> StoredDesk:
-        return await recount(context, tenant, stored)
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
+        return stored.desk.active, (await recount(context, tenant, stored)).desk.active
 
-    found = await at_desk(context, tenant, act)
-    telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=stored.desk.active, found=found.desk.active)
+    counted, found = await at_desk(context, tenant, act)
+    if counted != found:
+        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
 
 
 async def _letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:

@@ -76,6 +76,4 @@ def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
         del self._active[job.tenant, job.job_id]
 
     monkeypatch.setattr(memory, "reserve", without_active_row)
-    # with a limit, the desk would be the first to notice
-    unlimited = replace(plan_of(1), tenant_limit=None)
-    assert "nothing leads the sweeper to it" in simulate(1, unlimited).violations[0]
+    assert "nothing leads the sweeper to it" in simulate(2, plan_of(2)).violations[0]
