@@ -123,7 +123,7 @@ class Decision:
 
     desk: Desk
     place: Place
-    #: what each gate verdicts
+    #: what each gate said
     words: tuple[Word, ...]
     #: the gate that keeps it out; None: it goes in
     stopped_by: Word | None = None
