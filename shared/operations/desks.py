@@ -111,17 +111,22 @@ async def count_anew(context: Context, tenant: str, stored: StoredDesk | None) -
     counting = await context.desks.read(tenant)
     if counting is None or counting.desk.counting_until != now + _COUNTING:
         raise Conflict
-    places: list[Place] = []
-    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
-    while page:
-        places += [place_of(row) for row in page]
-        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-    after = recounted(counting.desk, places, context.clock.now())
+    after = recounted(counting.desk, await places_of(context, tenant), context.clock.now())
     await context.index.write_desk(DeskWrite(before=counting, after=after))
     found = await context.desks.read(tenant)
     if found is None:
         raise Conflict
     return found
+
+
+async def places_of(context: Context, tenant: str) -> list[Place]:
+    """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
+    places: list[Place] = []
+    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
+    while page:
+        places += [place_of(row) for row in page]
+        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
+    return places
 
 
 def place_of(row: ActiveRow) -> Place:

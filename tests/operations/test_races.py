@@ -115,7 +115,7 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
 
 
 def test_creators_at_a_limit() -> None:
-    """Race gate: two different requests, room for one: one gets in, the other is refused."""
+    """Race desk: two different requests, room for one: one gets in, the other is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
