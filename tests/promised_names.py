@@ -26,15 +26,22 @@ from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.keys import GATE_ROW
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tables.table import NotThere
+from shared.adapters.tables.table import Entity, NotThere
 from shared.core import durable_names
 from shared.core.directive import directive_of
+from shared.core.gates.desk import Candidate, Desk, Waiting
+from shared.core.gates.log import logged
+from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.job import Event, Job, Step
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.desks import DeskWrite
 from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
@@ -187,6 +194,8 @@ class _Table:
 
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
+        if row == GATE_ROW:
+            return Entity({"active": 1}, "1")
         raise NotThere
 
 
@@ -247,6 +256,8 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     index = TablesIndex(account, "index", "tenants")
     await index.reserve(job, replacing=None)
     await index.close(job, claim_expires_at=START)
+    await index.close(replace(job, gated=True), claim_expires_at=START)
+    await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
     await index.write_guard(Guard({}, START))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
@@ -274,6 +285,24 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
+
+
+async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
+    """The rows of a job that waits for its gates, and those of the gates."""
+    hold = Hold(reason="r", actor="a", at=START, until=START)
+    throttle = Throttle(max_per_hour=1, reason="r", actor="a", at=START, until=START)
+    gate = Gate(GateKind.SOURCE, job.tenant, "s")
+    state = GateState(gate=gate, rule=Rule(), hold=hold, throttle=throttle, credit=1, credit_at=START)
+    state, entry = logged(state, "HELD", actor="a", reason="r", at=START, data={})
+    desk = Desk(tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START)
+    candidate = replace(Candidate.of(job), source="s")
+    waiting = Waiting(candidate, 0, job.idempotency_hash, START)
+    write = DeskWrite(before=None, after=desk, let_in=(waiting,), moved=((waiting, 1),), check_at=START, log=(entry,))
+    place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
+    await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
+    await desks.enter_tenant(job.tenant, START)
+    await desks.put_default(gate, Rule(), START)
+    await desks.note_settings(START)
 
 
 def main() -> int:

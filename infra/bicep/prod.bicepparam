@@ -40,6 +40,12 @@ param scale = {
   alwaysReadyAdmission: 1
 }
 
+// A tenant's jobs past a hundred wait in line; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.
+param tuning = {
+  LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'
+  LUCIUS_OVERFLOW: 'stage'
+}
+
 param logRetentionDays = 90
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
 param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))

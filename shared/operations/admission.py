@@ -1,7 +1,6 @@
-"""How many jobs may be active at once (R16).
+"""How many jobs of all tenants may be active at once (R16).
 
-The tenant's limit is exact: its GATE row counts in the transaction that creates the job. The limits over all
-tenants are guards: the sweeper counts the active jobs once a minute, and each process adds what it let in since.
+These limits are guards: the sweeper counts the active jobs once a minute, and each process adds what it let in since.
 Race guard: within one sweep every other process may let in as many again as were free (docs/lifecycle.md has the
 number); nothing is counted where no limit is set.
 """

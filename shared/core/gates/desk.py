@@ -372,6 +372,14 @@ def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> boo
     return all(word.shut is None for word in said)
 
 
+def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
+    """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
+    emergency = is_emergency(desk, directory, candidate.priority)
+    own = (not emergency, candidate.rank)
+    before = (number for number, line in desk.lines.items() if (not line.emergency, line.head) < own)
+    return any(is_open(desk, directory, number, now) for number in before)
+
+
 #: a call is made for so long ahead at least
 _SOONEST = timedelta(seconds=1)
 

@@ -19,6 +19,7 @@ from shared.core.gates.desk import (
     leave,
     line_of,
     max_staged,
+    others_first,
     stand,
     step_away,
     words,
@@ -122,7 +123,7 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
         _, line = line_of(desk, directory, candidate)
     except TooManyLines:
         raise LineFull(len(desk.lines), stopped_by or said[0]) from None
-    if stopped_by is None and line.count:
+    if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
         stopped_by = replace(said[0], shut=Shut.LINE)
     if stopped_by is None:
         place = Place(state=PlaceState.ADMITTED, born=JobStatus.QUEUED, candidate=candidate)
@@ -147,7 +148,8 @@ def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tu
         number, line = line_of(desk, directory, candidate)
     except TooManyLines:
         raise LineFull(len(desk.lines), said[0]) from None
-    if not line.count and all(word.shut is None for word in said):
+    may_pass = not line.count and all(word.shut is None for word in said)
+    if may_pass and not others_first(desk, directory, candidate, now):
         inside = enter(desk, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))
         return inside, replace(place, state=PlaceState.ADMITTED, line=None)
