@@ -109,8 +109,8 @@ SET = Route(
     durable_client=True,
     tag="quotas",
     summary="Set or change the rule of a gate",
-    description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule start at "
-    "once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
+    description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule "
+    "start at once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
     parameters=(GATE, *NAMES, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,

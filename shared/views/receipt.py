@@ -22,13 +22,15 @@ ACK = "ack_s"
 SERVICE = "service_s"
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
+#: its gates kept it, before its first attempt
+GATED = "gated_s"
 #: an operator had it stand still
 PAUSED = "paused_s"
 #: a lease was over, and what would have renewed it may still have lain on our lane
 BACKLOG = "backlog_s"
 
-#: the last two are gates: nothing had failed, and the job was held back
-PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED, BACKLOG)
+#: the last three are gates: nothing had failed, and the job was held back
+PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, PAUSED, BACKLOG)
 
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 #: the events of a job without faults, by how many of them a step has
@@ -137,6 +139,9 @@ def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tup
     waited = min(max(step.due_at or start, start), end)
     if job.status is JobStatus.PAUSED:
         yield PAUSED, (end - start).total_seconds()
+        return
+    if job.status is JobStatus.THROTTLED:
+        yield GATED, (end - start).total_seconds()
         return
     if step.status.in_flight and step.backlog_since is not None:
         yield BACKLOG, (end - start).total_seconds()

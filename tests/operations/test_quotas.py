@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.memory import MemoryIndex
+from shared.core.gates.desk import Shut
 from shared.core.gates.log import LogEntry, entry_hash
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.states import JobStatus
@@ -30,8 +31,11 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.quotas import By, Changed
 from shared.operations.waiting import first_waiting, read_desk, standing_of
 from shared.ports.desks import DeskWrite
+from shared.views.explain import explain
+from shared.views.receipt import receipt
 from tests.operations.conftest import World
-from tests.operations.support import create_numbered, dispatch, service_sends
+from tests.operations.support import create_numbered, dispatch, history, service_sends
+from triggers.orchestrate_http import accepted
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
 OCR = Gate(GateKind.TYPE, "tenant_a", "OCR")
@@ -380,3 +384,46 @@ async def test_a_gate_is_found_by_its_names_or_its_id(world: World) -> None:
     for names in ({"tenant": " "}, {"tenant": "*", "source": "s"}):
         with pytest.raises(QuotaInvalid):
             await find_gate(context, **names)
+
+
+async def test_a_waiting_job_says_what_it_waits_for(world: World) -> None:
+    """Its gate, position and time in the answer to the POST and in its explanation; its wait on its receipt."""
+    await ruled(world, max_active=1, max_per_hour=60, burst=9)
+    first = await created(world, 1)
+    second = await create_numbered(world, 2)
+    job_id = second.stored.record.job.job_id
+    answer = accepted(second)
+    assert (answer.status, answer.gate, answer.position) == (JobStatus.THROTTLED, "tenant tenant_a", 1)
+    assert answer.nextEligibleAt is None  # only an end lets it in
+    record = await world.job(job_id)
+    standing = await standing_of(world.context, record.job)
+    text = explain(record, world.clock.now(), None, standing=standing)
+    assert (text.gate, text.stopped_by, text.position, text.nextEligibleAt) == (
+        "THROTTLED",
+        "tenant tenant_a",
+        1,
+        None,
+    )
+    assert "tenant tenant_a, which has as many jobs inside as it may have (1)" in text.text
+    world.clock.advance(90)
+    await dispatch(world, first)
+    await service_sends(world, first, "RESULT", 1)
+    record, events = await history(world, job_id)
+    assert record.job.status is JobStatus.QUEUED
+    world.clock.advance(10)
+    spent = receipt(record, events, world.clock.now())
+    assert (spent.total.gated_s, spent.total.queue_s) == (90, 10)
+    assert receipt(await world.job(first), (await history(world, first))[1], world.clock.now()).total.gated_s == 0
+
+
+async def test_a_job_behind_a_rate_says_when(world: World) -> None:
+    """By its position and what its gate earns; one that is held for a time, at its end at the earliest."""
+    await ruled(world, max_per_hour=60, burst=1)
+    await created(world, 1)
+    now = world.clock.now()
+    answers = [accepted(await create_numbered(world, number)) for number in (2, 3)]
+    assert [answer.nextEligibleAt for answer in answers] == [now + timedelta(minutes=1), now + timedelta(minutes=2)]
+    await held(world, until=now + timedelta(hours=1))
+    last = await standing_of(world.context, (await world.job(answers[1].jobId)).job)
+    assert last is not None
+    assert (last.stopped_by.shut, last.expected_at) == (Shut.HELD, now + timedelta(hours=1))

@@ -529,6 +529,7 @@ class Spent(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -544,6 +545,7 @@ class StepReceipt(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -662,6 +664,14 @@ class Accepted(Message):
     ]
     links: JobLinks
     created_at: AwareDatetime
+    gate: Annotated[str | None, Field(description="Of a job that waits: the gate that keeps it, in words.")] = None
+    position: Annotated[int | None, Field(description="Of a job that waits: its place in its line when it came.")] = (
+        None
+    )
+    nextEligibleAt: Annotated[
+        AwareDatetime | None,
+        Field(description="Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."),
+    ] = None
 
 
 class DeadLetter(Message):
@@ -1064,9 +1074,20 @@ class Explanation(Message):
     text: Annotated[str, Field(description="All of it in one paragraph.")]
     waits_for: str | None
     gate: Annotated[
-        Literal["PAUSED", "LANE_BACKLOG"] | None,
-        Field(description="What holds the job back though nothing has failed."),
+        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None,
+        Field(description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."),
     ]
+    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words.")] = None
+    position: Annotated[
+        int | None,
+        Field(
+            description="THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."
+        ),
+    ] = None
+    nextEligibleAt: Annotated[
+        AwareDatetime | None,
+        Field(description="THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."),
+    ] = None
     since: AwareDatetime | None
     until: Annotated[AwareDatetime | None, Field(description="Null: there is no time limit, or the job has ended.")]
     then: Annotated[str, Field(description="What happens if nothing comes by then.")]
@@ -1148,6 +1169,10 @@ class Job(Message):
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
+    staged_at: Annotated[
+        AwareDatetime | None, Field(description="Since when it waited at its gates; null: it did not.")
+    ]
+    admitted_at: Annotated[AwareDatetime | None, Field(description="When they let it in.")]
     steps: list[Step]
     links: JobLinks
     as_of: Annotated[

@@ -202,5 +202,6 @@ SPENT: Columns = [
     ("service s", field("service_s")),
     ("backoff s", field("backoff_s")),
     ("backlog s", field("backlog_s")),
+    ("gates s", field("gated_s")),
     ("paused s", field("paused_s")),
 ]
