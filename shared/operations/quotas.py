@@ -97,8 +97,11 @@ async def set_rule(
     """
 
     def alter(state: GateState, now: datetime) -> GateState:
-        _check_seq(state, rule_seq)
-        return changes.patched(state, patch)
+        after = changes.patched(state, patch)
+        if after is not state:
+            # the same change again, whose answer was lost, is no stale one
+            _check_seq(state, rule_seq)
+        return after
 
     return await _change(context, orchestrations, gate, alter, ChangeType.RULE_SET, by)
 

@@ -143,7 +143,7 @@ async def test_a_throttle_starts_as_many_as_its_rate_says(world: World) -> None:
 async def test_what_is_asked_for_again_leaves_no_trace(world: World) -> None:
     """The same rule, hold, throttle and resume twice: one entry in the log each, and `rule_seq` stays."""
     for _ in range(2):
-        await ruled(world, max_active=2)
+        await ruled(world, seq=0, max_active=2)
         await held(world)
     assert [entry.type for entry in await entries(world)] == ["RULE_SET", "HELD"]
     assert (await resumed(world)).after.rule_seq == 3
