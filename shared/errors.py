@@ -139,6 +139,14 @@ class Refused(LuciusError):
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
 
 
+class DependencyUnknown(Refused):
+    """A job that the request depends on is none of its tenant's."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"no job of the tenant's: {', '.join(names)}")
+        self.names = tuple(names)
+
+
 class TokenMissing(Refused):
     """send Authorization: Bearer with a token"""
 
@@ -200,7 +208,7 @@ class NotRedrivable(Refused):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
+        #: DEPENDENCY_FAILED, JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
         self.reason = reason
 
     @property

@@ -1,4 +1,5 @@
-"""The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in (R51).
+"""The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, and at a
+job that waited for others (R51).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
@@ -12,6 +13,7 @@ from shared import telemetry
 from shared.core.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.desks import let_in
+from shared.operations.places import follow
 from shared.operations.transition import tell
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import REPLY_S, limited
@@ -29,23 +31,25 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def admission(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        tenant = tenant_called(message.get_body())
+        tenant, job_id = called(message.get_body())
         if tenant is None:
             # of a later release, or of nobody: the sweeper looks at every desk
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
             return
-        context = await wiring.fresh_context()
-        told = await let_in(context, tenant)
-        await tell(context, wiring.orchestrations(client), tenant, told)
+        context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
+        if job_id is None:
+            await tell(context, orchestrations, tenant, await let_in(context, tenant))
+        elif (stored := await context.ledger.read(job_id)) is not None:
+            await follow(context, orchestrations, stored)
 
     return bp
 
 
-def tenant_called(body: bytes) -> str | None:
-    """Whose desk; None: the message is no call."""
+def called(body: bytes) -> tuple[str | None, str | None]:
+    """Whose desk, and which job if it is about one; no tenant: the message is no call."""
     try:
         call = parse_json(body)
     except ValueError:
-        return None
-    tenant = call.get("tenant") if isinstance(call, dict) else None
-    return tenant if isinstance(tenant, str) and tenant else None
+        return None, None
+    tenant, job_id = (call.get("tenant"), call.get("job_id")) if isinstance(call, dict) else (None, None)
+    return (tenant if isinstance(tenant, str) and tenant else None), (job_id if isinstance(job_id, str) else None)

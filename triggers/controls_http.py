@@ -10,7 +10,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.requests import ControlRequest
+from shared.contracts.requests import ControlRequest, RedriveRequest
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job
@@ -60,12 +60,13 @@ REDRIVE = Route(
     summary="Take a failed or cancelled job up again, as a new one",
     description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
     parameters=(JOB_ID,),
-    body=ControlRequest,
+    body=RedriveRequest,
     responses={200: Job},
     descriptions={200: "The new job."},
     headers={200: ("Location", "Idempotency-Replayed")},
     problems=(
         *CONTROL_PROBLEMS,
+        (409, ProblemCode.DEPENDENCY_FAILED),
         (409, ProblemCode.JOB_LIVE),
         (409, ProblemCode.JOB_SUCCEEDED),
         (409, ProblemCode.RESULT_EXPIRED),
@@ -97,9 +98,15 @@ def _control(kind: ControlKind) -> Handler:
 
 async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
-    job_id, origin = job_id_of(request.http), _origin(request)
+    job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
-    redriven = await redrive_job(context, request.orchestrations(), job_id, origin)
+    redriven = await redrive_job(
+        context,
+        request.orchestrations(),
+        job_id,
+        _origin_of(request, body),
+        ignore_dependencies=body.ignoreDependencies,
+    )
     job = job_response(redriven.stored.record, context.settings.retention)
     headers = {"Location": job.links.self}
     if redriven.replayed:
@@ -109,5 +116,8 @@ async def _redrive(request: Request) -> func.HttpResponse:
 
 def _origin(request: Request) -> Origin:
     """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 411, 415)."""
-    body = optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID)
+    return _origin_of(request, optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID))
+
+
+def _origin_of(request: Request, body: ControlRequest) -> Origin:
     return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

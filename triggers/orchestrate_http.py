@@ -52,6 +52,7 @@ ORCHESTRATE = Route(
         (400, ProblemCode.NOT_STORABLE),
         (400, ProblemCode.BATCH_EMPTY),
         (400, ProblemCode.DRY_RUN_INVALID),
+        (400, ProblemCode.DEPENDENCY_UNKNOWN),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
         (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),

@@ -14,7 +14,7 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "images" / "job-life.svg"
 
 #: the columns, from left to right
 _COLUMNS = (
-    JobStatus.THROTTLED,
+    *(JobStatus.WAITING_FOR_JOBS, JobStatus.THROTTLED),
     *(JobStatus.QUEUED, JobStatus.IN_PROGRESS, JobStatus.SUCCEEDED, JobStatus.FAILED_FINAL),
     *(JobStatus.PAUSING, JobStatus.PAUSED, JobStatus.CANCELLING, JobStatus.CANCELLED),
 )

@@ -92,6 +92,8 @@ class MemoryIndex:
         self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
+        #: DEP rows: who waits for the end of a job
+        self._dependants: dict[tuple[str, str], set[str]] = {}
         self._listed: dict[str, dict[str, ListRow]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
@@ -138,6 +140,8 @@ class MemoryIndex:
             status=job.status.value,
             listed_seq=job.event_seq,
         )
+        for each in job.dependencies or ():
+            self._dependants.setdefault((job.tenant, each), set()).add(job.job_id)
         row = list_row(job.created_at, job.job_id)
         self._listed.setdefault(job.tenant, {})[row] = ListRow(
             job_id=job.job_id,
@@ -201,16 +205,39 @@ class MemoryIndex:
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return self._active.get((tenant, job_id))
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
-        if found is None or found.check_at != active.check_at:
+        if found is None or found.check_at != active.check_at or (desk is None and found.etag != active.etag):
             raise Conflict
-        self.desks.check(desk)
-        self._apply(desk)
+        awaited = (active.tenant, settled or "")
+        if settled is not None and active.job_id not in self._dependants.get(awaited, set()):
+            raise Conflict
+        if desk is not None:
+            self.desks.check(desk)
+            self._apply(desk)
+        if settled is not None:
+            self._dependants[awaited].discard(active.job_id)
         self.desks.leave_line(found)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        return sorted(self._dependants.get((tenant, job_id), set()))[:limit]
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        return dependant in self._dependants.get((tenant, job_id), set())
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        self._dependants.get((tenant, job_id), set()).discard(dependant)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)
@@ -222,6 +249,9 @@ class MemoryIndex:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
+            if line is None and row.check_at != waiting.due_at:
+                # the transaction deletes the DUE row that stands there
+                raise Conflict
             self.desks.leave_line(row)
             state = PlaceState.ADMITTED if line is None else PlaceState.WAITING
             self._active[key] = replace(
@@ -399,10 +429,10 @@ class MemoryDeskCalls:
     """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, datetime | None]] = []
+        self.calls: list[tuple[str, str | None, datetime | None]] = []
 
-    async def call(self, tenant: str, *, at: datetime | None = None) -> None:
-        self.calls.append((tenant, at))
+    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+        self.calls.append((tenant, job_id, at))
 
 
 class MemoryDeadReplies:

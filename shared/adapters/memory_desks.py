@@ -77,6 +77,6 @@ class MemoryDesks:
     def stand_in_line(self, row: ActiveRow) -> None:
         place = row.place
         if place is not None and place.state is PlaceState.WAITING and place.line is not None:
-            waiting = Waiting(place.candidate, place.line, row.claim, row.created_at)
+            waiting = Waiting(place.candidate, place.line, row.claim, row.created_at, row.check_at)
             line = self._waiting.setdefault((row.tenant, place.line), {})
             line[place.candidate.rank, row.job_id] = waiting

@@ -28,11 +28,10 @@ class ServiceBusDeskCalls:
         #: Race sender: an aio sender must not be used by two coroutines at once
         self._lock = asyncio.Lock()
 
-    async def call(self, tenant: str, *, at: datetime | None = None) -> None:
+    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
         options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
-        message = ServiceBusMessage(
-            json.dumps({"tenant": tenant}), content_type="application/json", subject="LET_IN", **options
-        )
+        called = {"tenant": tenant} if job_id is None else {"tenant": tenant, "job_id": job_id}
+        message = ServiceBusMessage(json.dumps(called), content_type="application/json", subject="CALL", **options)
         async with self._lock:
             try:
                 async with time_limit(_SEND_S):

@@ -155,9 +155,27 @@ class TenantIndex:
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return await self._of(tenant).read_active(tenant, job_id)
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk)
+        await self._index.move_place(active, place, check_at, desk, settled=settled)
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        return await self._of(tenant).dependants(tenant, job_id, limit=limit)
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        return await self._of(tenant).is_dependant(tenant, job_id, dependant)
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        self._reach.check_move(tenant)
+        await self._index.drop_dependant(tenant, job_id, dependant)
 
     async def read_guard(self) -> Guard | None:
         # counts of all tenants, and of no job: admission needs them

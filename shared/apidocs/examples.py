@@ -51,6 +51,7 @@ REQUESTS: JsonObject = {
     "Pause": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "tenant_a", "max_per_hour": 60, "reason": "month end", "until": "2026-02-01T00:00:00Z"},
     "Resume": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it was repaired"},
+    "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
     "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},

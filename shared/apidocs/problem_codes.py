@@ -59,6 +59,11 @@ class ProblemCode(StrEnum):
         "The body is not declared as JSON (415), or is not strict JSON: duplicate keys, NaN, lone "
         "surrogates, nesting past 64.",
     )
+    DEPENDENCY_FAILED = (
+        "DEPENDENCY_FAILED",
+        "A job that it depends on did not succeed, and nobody took that one up again; `detail` names it.",
+    )
+    DEPENDENCY_UNKNOWN = "DEPENDENCY_UNKNOWN", "A job that the request depends on is none of its tenant's."
     NOT_READY = "NOT_READY", "Something that the app needs does not respond; `dependencies` names it, and since when."
     NOT_STORABLE = "NOT_STORABLE", "The ledger cannot hold a value of the request."
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
@@ -137,10 +146,14 @@ class Envelope(BaseModel):
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
     """W3C Trace Context, passed through to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"
-    dependencies: Annotated[list[str], Field(max_length=100, json_schema_extra={"maxItems": 0})] = Field(
+    dependencies: Annotated[list[Annotated[Line, Field(min_length=1, max_length=516)]], Field(max_length=50)] = Field(
         default_factory=list
     )
-    """Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."""
+    """Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."""
+    on_dependency_failure: Literal["fail", "run"] = "fail"
+    """What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."""
+    expires_at: AwareDatetime | None = None
+    """When the job is of no use any more, where it has not begun: it fails then."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
         BeforeValidator(_few_labels),

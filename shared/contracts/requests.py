@@ -18,6 +18,13 @@ class ControlRequest(BaseModel):
     """In words, on one line."""
 
 
+class RedriveRequest(ControlRequest):
+    """Why a job is taken up again, and whether it waits for other jobs again."""
+
+    ignoreDependencies: StrictBool = False
+    """Begin at once, whatever became of the jobs that it depends on."""
+
+
 class ReconcileRequest(BaseModel):
     """What the sweeper is to do."""
 

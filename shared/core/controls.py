@@ -49,7 +49,7 @@ def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
             return JobTrigger.PAUSE if record.in_flight else JobTrigger.PAUSE_IDLE
         case ControlKind.RESUME:
             if record.job.is_staged:
-                return JobTrigger.RESUME_STAGED
+                return JobTrigger.RESUME_WAITING if record.job.is_dependent else JobTrigger.RESUME_STAGED
             return JobTrigger.RESUME_ACKED if record.job.first_ack_at else JobTrigger.RESUME_UNACKED
 
 

@@ -7,13 +7,17 @@ REFUSED when a person or a function asked for it.
 
 from __future__ import annotations
 
-from shared.core import attempts, controls, recovery, redrive, replies
+from shared.core import attempts, controls, recovery, redrive, replies, staging
 from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import (
     Admitted,
+    Awaited,
     Control,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -52,6 +56,14 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case Control(kind):
             return controls.decide_control(record, kind, provenance)
         case Admitted():
-            return recovery.admitted(record, occurrence, provenance)
+            return staging.admitted(record, occurrence, provenance)
+        case Awaited():
+            return staging.awaited(record, provenance)
+        case DependenciesSettled():
+            return staging.dependencies_settled(record, provenance)
+        case DependencyFailed(job_id):
+            return staging.dependency_failed(record, job_id, provenance)
+        case Expired():
+            return staging.expired(record, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)

@@ -174,6 +174,17 @@ class Job:
     #: of a staged job: the seconds that its total time has from its admission on
     total_time_s: float | None = None
 
+    #: ids of the jobs that must have ended before it begins; None: of no job
+    dependencies: list[str] | None = None
+    #: what becomes of it where one of them does not succeed: `fail` or `run`
+    on_dependency_failure: str = "fail"
+    #: when they had all ended
+    dependencies_settled_at: datetime | None = None
+    #: another job waits for its end
+    awaited: bool = False
+    #: when it is of no use any more if it has not begun; None: always of use
+    expires_at: datetime | None = None
+
     current_step_id: str
     current_step_index: int = 0
     attempts_total: int = 0
@@ -209,6 +220,11 @@ class Job:
     def is_staged(self) -> bool:
         """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
+
+    @property
+    def is_dependent(self) -> bool:
+        """Jobs that it depends on may not have ended, or one of them did not succeed."""
+        return self.dependencies is not None and self.dependencies_settled_at is None
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,28 @@ class Admitted:
 
 
 @dataclass(frozen=True)
+class Awaited:
+    """Another job waits for the end of this one."""
+
+
+@dataclass(frozen=True)
+class DependenciesSettled:
+    """Every job that this one depends on has ended, as it asked for."""
+
+
+@dataclass(frozen=True)
+class DependencyFailed:
+    """A job that this one depends on did not succeed."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class Expired:
+    """The job has not begun, and is of no use any more."""
+
+
+@dataclass(frozen=True)
 class Redriven:
     """Another job takes this one up again from the failed step on."""
 
@@ -127,5 +149,9 @@ Occurrence = (
     | Repaired
     | Control
     | Admitted
+    | Awaited
+    | DependenciesSettled
+    | DependencyFailed
+    | Expired
     | Redriven
 )

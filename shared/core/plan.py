@@ -6,6 +6,7 @@ job write the same rows, but for the salt of the first EVENT.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,6 +79,7 @@ def digests(envelope: Envelope) -> Digests:
     """Hashes over the canonical JSON of what makes two requests the same."""
     body = canonical_json(
         {
+            **_of_dependencies(envelope),
             "tenant_id": normalise(envelope.tenant_id),
             "request_type": envelope.request_type,
             "input_ref": envelope.input_ref.model_dump(),
@@ -89,6 +91,16 @@ def digests(envelope: Envelope) -> Digests:
     )
     key = f"key:{envelope.idempotency_key}" if envelope.idempotency_key is not None else f"body:{body}"
     return Digests(digest(key), digest(body), "sha256:" + digest(canonical_json(envelope.payload)))
+
+
+def _of_dependencies(envelope: Envelope) -> dict[str, object]:
+    """Where it has any: the same work after other jobs is another request."""
+    if not envelope.dependencies:
+        return {}
+    return {
+        "dependencies": sorted(envelope.dependencies),
+        "on_dependency_failure": envelope.on_dependency_failure,
+    }
 
 
 def plan_job(
@@ -103,8 +115,11 @@ def plan_job(
     workspace_uri: str,
     salt: str,
     born: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
-    """JOB, its STEPs (PENDING) and the first EVENT; `born` is what its gates said: QUEUED or THROTTLED."""
+    """JOB, its STEPs (PENDING) and the first EVENT; `born` is what its gates said: QUEUED or THROTTLED, and
+    WAITING_FOR_JOBS where it has `dependencies`, ids of jobs.
+    """
     identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)
@@ -157,6 +172,9 @@ def plan_job(
         requested_by=envelope.requested_by,
         requested_at=created_at,
         source=envelope.source,
+        dependencies=list(dependencies) or None,
+        on_dependency_failure=envelope.on_dependency_failure,
+        expires_at=envelope.expires_at,
         **total_time(born, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)),
         current_step_id=definition.steps[0].step_id,
         created_at=created_at,
@@ -171,7 +189,7 @@ def plan_job(
 
 def total_time(born: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
     """The columns of a new job that hold its total time: it counts from the admission on."""
-    if born is not JobStatus.THROTTLED:
+    if born is JobStatus.QUEUED:
         return {"deadline_at": created_at + allowed if allowed is not None else None}
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 

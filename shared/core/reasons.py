@@ -56,6 +56,11 @@ class Reason(StrEnum):
         "read `error_message`; let the service write into its workspace, or allow the place "
         "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive",
     )
+    DEPENDENCY_FAILED = (
+        "DEPENDENCY_FAILED",
+        "a job that it depends on did not succeed",
+        "`error_message` names that job; redrive that one, then this one, which waits for it again",
+    )
     WITHDRAWN = (
         "WITHDRAWN",
         "its creation was begun and never finished",

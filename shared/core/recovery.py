@@ -1,16 +1,12 @@
-"""What happens to a job without a service or a person: its admission (R48), the end of its orchestration before its own
-(R18), and the record of a repair (R20).
-"""
+"""A job whose orchestration ended before it did (R18), and the record of a repair (R20)."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 from shared.core import durable_names
 from shared.core.durable_names import group_instance_id, restarts
 from shared.core.history import EventType, Provenance
 from shared.core.job import Record
-from shared.core.occurrences import Admitted, Repaired
+from shared.core.occurrences import Repaired
 from shared.core.outcome import Outcome, ignored, refused, transitioned
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.states import JobStatus
@@ -26,22 +22,6 @@ def instances(record: Record) -> list[str]:
     own = [durable_names.instance_id(record.job.job_id, number) for number in range(count + 1)]
     grouped = [step.step_index for step in record.steps if step.group is not None]
     return own + [group_instance_id(each, index) for each in own for index in grouped]
-
-
-def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
-    """The gates let the job in: from now on its total time counts. Elsewhere than in THROTTLED it is IGNORED."""
-    if record.job.status is not JobStatus.THROTTLED:
-        return ignored(record, IgnoreReason.ALREADY)
-    total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
-    after = move_job(
-        record,
-        JobTrigger.ADMITTED,
-        provenance,
-        admitted_at=provenance.at,
-        deadline_at=provenance.at + timedelta(seconds=total) if total is not None else None,
-    )
-    data = {"gates": list(admission.gates), "waited_s": waited_s}
-    return transitioned(record, after, EventType.ADMITTED, provenance, data=data)
 
 
 def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
@@ -60,6 +40,9 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
     job = record.job
     if job.instance_id != instance_id:
         return ignored(record, IgnoreReason.RESTARTED_ALREADY)
+    if job.is_staged:
+        # it has none
+        return refused(record, f"{JobTrigger.RESTART}_IN_{job.status}")
     count = job.orchestration_failures + (not silent)
     try:
         if count > MAX_RESTARTS:

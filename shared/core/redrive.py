@@ -6,6 +6,7 @@ The old job never changes again, except that it names the new one. The new job d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +26,7 @@ JOB_KEPT = frozenset(
         *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels", "callback_urls"),
         *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
         *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
+        "on_dependency_failure",
     }
 )
 STEP_KEPT = frozenset(
@@ -56,12 +58,14 @@ def plan_redrive(
     created_at: datetime,
     allowed: timedelta | None,
     born: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
     """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job.
 
-    Every step that SUCCEEDED is carried. A job whose steps all did (cancelled at its end) runs its last one again.
+    `dependencies`: ids of jobs that it waits for again. Every step that SUCCEEDED is carried. A job whose steps all did
+    (cancelled at its end) runs its last one again.
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):
@@ -75,6 +79,7 @@ def plan_redrive(
         idempotency_hash=claim_of(old.job.job_id),
         requested_at=created_at,
         redrive_of=old.job.job_id,
+        dependencies=list(dependencies) or None,
         **total_time(born, created_at, allowed),
         current_step_id=first.step_id,
         created_at=created_at,

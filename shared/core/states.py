@@ -8,6 +8,8 @@ from enum import StrEnum
 class JobStatus(StrEnum):
     """A job's state; the terminal ones are past participles and never change."""
 
+    #: accepted, and jobs that it depends on have not ended (R53)
+    WAITING_FOR_JOBS = "WAITING_FOR_JOBS"
     #: accepted, and its gates let it in later (R48)
     THROTTLED = "THROTTLED"
     QUEUED = "QUEUED"

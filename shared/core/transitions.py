@@ -12,8 +12,8 @@ How the machines are coupled:
   that decided, not rows that look alike.
 - One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
 - Who asks for a control chooses its trigger by what is in flight: CANCEL and PAUSE where a step is, CANCEL_IDLE and
-  PAUSE_IDLE where none is; RESUME_STAGED where its gates never let the job in, RESUME_ACKED where a service has taken
-  it up before, else RESUME_UNACKED (`shared.core.controls`).
+  PAUSE_IDLE where none is; RESUME_WAITING and RESUME_STAGED where the job never began, RESUME_ACKED where a service has
+  taken it up before, else RESUME_UNACKED (`shared.core.controls`).
 - Who ends a step chooses the job's trigger by the other steps: LAST_STEP_SUCCEEDED where all have succeeded;
   SIBLINGS_IN_FLIGHT where steps of the same parallel group are in flight, so that the group goes on (R12); else
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.attempts`, `shared.core.replies`).
@@ -59,7 +59,10 @@ class StepTrigger(StrEnum):
 class JobTrigger(StrEnum):
     """What makes a job move; `*_IDLE` means that no step is in flight."""
 
+    DEPENDENCIES_SETTLED = "DEPENDENCIES_SETTLED"
+    DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
     ADMITTED = "ADMITTED"
+    EXPIRED = "EXPIRED"
     ATTEMPT_RECORDED = "ATTEMPT_RECORDED"
     ACKED = "ACKED"
     STEP_SUCCEEDED = "STEP_SUCCEEDED"
@@ -74,8 +77,9 @@ class JobTrigger(StrEnum):
     PAUSE_IDLE = "PAUSE_IDLE"
     RESUME_UNACKED = "RESUME_UNACKED"
     RESUME_ACKED = "RESUME_ACKED"
-    #: of a job that its gates had not let in
+    #: of a job that its gates had not let in, and of one that other jobs kept waiting
     RESUME_STAGED = "RESUME_STAGED"
+    RESUME_WAITING = "RESUME_WAITING"
     RESTART = "RESTART"
     ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
 
@@ -126,11 +130,20 @@ _J, _E = JobStatus, JobTrigger
 JOB_CREATION: Mapping[str, Row] = {
     "JOB_CREATED": Row(_J.QUEUED, "R15: the claim came first, then the rows"),
     "JOB_STAGED": Row(_J.THROTTLED, "R48: a gate is shut, or others wait before it"),
+    "JOB_DEPENDENT": Row(_J.WAITING_FOR_JOBS, "R53: it depends on other jobs"),
     "JOB_WITHDRAWN": Row(_J.CANCELLED, "R14: the rows that replace a creation that was not finished"),
 }
 
 JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
+    _J.WAITING_FOR_JOBS: {
+        _E.DEPENDENCIES_SETTLED: Row(_J.THROTTLED, "R53: they have all ended, and it lines up"),
+        _E.DEPENDENCY_FAILED: Row(_J.FAILED_FINAL, "R53: one of them did not succeed"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R53: its dependencies go on being counted"),
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
+    },
     _J.THROTTLED: {
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
         _E.ADMITTED: Row(_J.QUEUED, "R48: all its gates let it in"),
         _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
         _E.PAUSE_IDLE: Row(_J.PAUSED, "R49: it leaves its line, and keeps its age"),
@@ -189,6 +202,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
         _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: QUEUED where no ACK was seen"),
         _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: IN_PROGRESS where `first_ack_at` is set"),
         _E.RESUME_STAGED: Row(_J.THROTTLED, "R49: it lines up again, with the rank of its age"),
+        _E.RESUME_WAITING: Row(_J.WAITING_FOR_JOBS, "R53: jobs that it depends on may not have ended"),
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
         _E.RESTART: Row(_J.PAUSED, "R18: its orchestration ended before it did"),
         _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
     },

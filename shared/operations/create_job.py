@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,8 +17,10 @@ from shared.core.states import JobStatus
 from shared.errors import Contended, DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.operations.context import Context
 from shared.operations.creation import MAX_CLAIM_RACES, Created, born_of, is_expired, reserve, write_rows
+from shared.operations.dependencies import find_dependencies
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
+from shared.operations.transition import tell
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -70,12 +73,15 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
             if claim.body_hash != identity.body:
                 raise IdempotencyConflict(claim.job_id)
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
-        record, event = plan_rows(context, request, context.new_job_id(), context.clock.now())
+        dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
+        job_id, now = context.new_job_id(), context.clock.now()
+        record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
         if (reserved := await reserve(context, record, replacing=claim)) is None:
             continue
         if reserved.born is not record.job.status:
-            record, event = plan_rows(context, request, record.job.job_id, record.job.created_at, reserved.born)
+            record, event = plan_rows(context, request, job_id, now, reserved.born, dependencies)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        await tell(context, orchestrations, tenant, reserved.told)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 
@@ -95,8 +101,6 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
         wrong.append(
             ("tenant_id", f"is {long} characters as a key of at most {MAX_KEY}: letters other than a-z take more")
         )
-    if envelope.dependencies:
-        wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
     wrong += protocol.payload_errors(envelope.payload)
     try:
         lane_decision = decide_lane(
@@ -119,8 +123,10 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Val
     """The job of a live claim; a creation that another began and left, or is still at, is finished here."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
-        born = await born_of(context, normalise(request.envelope.tenant_id), claim.job_id)
-        record, event = plan_rows(context, request, claim.job_id, claim.created_at, born)
+        tenant = normalise(request.envelope.tenant_id)
+        born = await born_of(context, tenant, claim.job_id)
+        dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
+        record, event = plan_rows(context, request, claim.job_id, claim.created_at, born, dependencies)
         stored = await write_rows(context, record, event)
     return await follow(context, orchestrations, stored)
 
@@ -131,6 +137,7 @@ def plan_rows(
     job_id: str,
     created_at: datetime,
     born: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
     return plan_job(
         request.envelope,
@@ -142,5 +149,6 @@ def plan_rows(
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
         born=born,
+        dependencies=dependencies,
         salt=context.new_salt(),
     )

@@ -5,7 +5,7 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared import telemetry
 from shared.core.gates.places import Decision
@@ -15,6 +15,7 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
+from shared.operations.desks import Told
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -39,6 +40,8 @@ class Reserved:
     """A claim that is the job's, and what its gates said; None: no gate concerns it."""
 
     decision: Decision | None = None
+    #: whom the same transaction let in before it
+    told: Told = field(default_factory=Told)
 
     @property
     def born(self) -> JobStatus:
@@ -66,9 +69,9 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
     context.admission.writing.add(claim)
     reserved: Reserved | None = None
     try:
-        if (await desks.directory(context)).concerns(job.tenant):
-            decision = await desks.reserve_at_desk(context, job, replacing=replacing)
-            reserved = Reserved(decision) if decision is not None else None
+        if await desks.is_counted(context, job):
+            found = await desks.reserve_at_desk(context, job, replacing=replacing)
+            reserved = Reserved(*found) if found is not None else None
         else:
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()

@@ -25,22 +25,27 @@ from shared.core.gates.places import (
     give_back,
     line_up,
     recounted,
+    set_apart,
     set_aside,
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
 from shared.operations.context import Context
-from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
 #: others wait so long for one that counts
 _COUNTING = timedelta(seconds=5)
+#: a desk whose counts differ from the rows
+_COUNTED_AGAIN = timedelta(minutes=10)
 #: where nothing says when a gate opens: jobs end all the time
 RETRY_AFTER_S = 30
 _MAX_RACES = 40
+#: callers wait so long for an answer
+_PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
 _PAGE = 1000
 #: operations of one transaction; of one that goes in; of what an end writes beside
@@ -65,17 +70,17 @@ async def directory(context: Context) -> Directory:
 
 async def is_counted(context: Context, job: Job) -> bool:
     """Whether the job's end is a matter of its tenant's desk. Raises LedgerUnavailable."""
-    return job.staged_at is not None or (await directory(context)).concerns(job.tenant)
+    return job.staged_at is not None or job.dependencies is not None or (await directory(context)).concerns(job.tenant)
 
 
 async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
     """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists).
 
-    Raises Contended after too many tries or twenty seconds, LedgerUnavailable.
+    Raises Contended after too many tries or twenty seconds, the turn of this process included, LedgerUnavailable.
     """
     known = await directory(context)
+    until = context.clock.now() + _PATIENCE
     async with context.gates.turn(tenant):
-        until = context.clock.now() + timedelta(seconds=20)
         for race in itertools.count():
             try:
                 return await act(await _opened(context, tenant, known), known)
@@ -139,16 +144,18 @@ def place_of(row: ActiveRow) -> Place:
     return Place(candidate=candidate)
 
 
-async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> Decision | None:
-    """The job's claim and its place; None: the claim is another's by now, look again.
+async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Told] | None:
+    """The job's claim and its place, after those in line whose gates have opened by time (R49: else whoever comes by
+    takes what opened, and they wait for ever); None: the claim is another's by now, look again.
 
     Raises LimitReached, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> Decision | None:
-        decision = _decided(context, stored.desk, known, job)
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Told] | None:
+        let = await _letting(context, stored.desk, known, MAX_LET_IN)
+        decision = _decided(context, let.desk, known, job)
         born = replace(job, status=decision.place.born)
-        write = DeskWrite(before=stored, after=called(decision.desk, known, context.clock.now()))
+        write = _write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(born, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
@@ -156,21 +163,33 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
             if held is not None and held.job_id == job.job_id:
                 # an earlier try of this very write went through
                 active = await context.index.read_active(job.tenant, job.job_id)
-                return replace(decision, place=active.place or decision.place) if active is not None else None
+                return (_as_written(decision, active), Told()) if active is not None else None
             if (held and held.etag) != (replacing and replacing.etag):
                 return None
             raise
         await _call(context, write)
-        return decision
+        return decision, _told(let)
 
     return await at_desk(context, job.tenant, act)
 
 
+def _as_written(decision: Decision, active: ActiveRow) -> Decision:
+    """What the earlier try had decided, as far as its row says."""
+    place = active.place or decision.place
+    return (
+        replace(decision, place=place)
+        if place.is_staged
+        else replace(decision, place=place, stopped_by=None, position=None)
+    )
+
+
 def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
-    now = context.clock.now()
+    now, candidate, may_stage = context.clock.now(), Candidate.of(job), context.settings.staging == "on"
     try:
-        return arrive(desk, known, Candidate.of(job), now, may_stage=context.settings.staging == "on")
+        if job.dependencies:
+            return set_apart(desk, known, candidate, len(job.dependencies), now, may_stage=may_stage)
+        return arrive(desk, known, candidate, now, may_stage=may_stage)
     except Rejects as refused:
         rule, gate = refused.word.rule, refused.word.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
@@ -232,8 +251,8 @@ async def end_at_desk(
             return None
         is_known = False
         place = active.place if active is not None and active.place is not None else Place(candidate=Candidate.of(job))
-        room = min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH)
-        let = await _letting(context, give_back(stored.desk, place), known, room)
+        room = max(0, min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH))
+        let = await _letting(context, give_back(stored.desk, place), known, room, leaving=job.job_id)
         write = _write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
         await _call(context, write)
@@ -255,7 +274,8 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
         active = await context.index.read_active(tenant, job_id)
         if active is None:
             return Told()
-        let = await _letting(context, give_back(stored.desk, place_of(active)), known, MAX_LET_IN)
+        desk = give_back(stored.desk, place_of(active))
+        let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         write = _write(context, stored, known, let)
         await context.index.withdraw(active, write)
         await _call(context, write)
@@ -264,8 +284,11 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
     return await at_desk(context, tenant, act)
 
 
-async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> Told:
-    """LINE_UP or STEP_OUT, where it is still owed. Raises Contended, LedgerUnavailable."""
+async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Told:
+    """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+
+    Raises Contended, LedgerUnavailable.
+    """
 
     async def act(stored: StoredDesk, known: Directory) -> Told:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
@@ -273,13 +296,22 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed) -> To
             return Told()
         place = place_of(active)
         if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
-            desk, place = line_up(stored.desk, known, place, now)
+            # those that wait go first
+            let = await _letting(context, stored.desk, known, MAX_LET_IN)
+            try:
+                desk, place = line_up(let.desk, known, place, now)
+            except LineFull as full:
+                raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
+            let = replace(let, desk=desk)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             desk, place = set_aside(stored.desk, place)
+            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+        elif owed is Owed.END and place.state is not PlaceState.ENDED:
+            desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
+            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         else:
             return Told()
-        let = await _letting(context, desk, known, MAX_LET_IN)
-        check_at = now + FIRST_CHECK if place.state is PlaceState.ADMITTED else ASLEEP
+        check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
         write = _write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
         await _call(context, write)
@@ -302,10 +334,31 @@ async def let_in(context: Context, tenant: str) -> Told:
     return await at_desk(context, tenant, act)
 
 
-async def _letting(context: Context, desk: Desk, known: Directory, room: int) -> LetIn:
+async def check_counts(context: Context, tenant: str, inside: int) -> None:
+    """Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
+
+    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
+    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant):
+        return
+    stored, now = await context.desks.read(tenant), context.clock.now()
+    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
+        return
+
+    async def act(stored: StoredDesk, known: Directory) -> StoredDesk:
+        return await count_anew(context, tenant, stored)
+
+    found = await at_desk(context, tenant, act)
+    telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=stored.desk.active, found=found.desk.active)
+
+
+async def _letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
+    """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
     letting = Letting(desk, known, context.clock.now(), room=room)
     while (line := letting.wants()) is not None:
-        letting.load(line, await context.desks.first_waiting(desk.tenant, line, letting.room + 1))
+        rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
+        letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
     return letting.result
 
 

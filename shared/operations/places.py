@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from shared.core.gates.desk import ASLEEP
 from shared.core.gates.places import Owed, owed
+from shared.core.history import Origin
+from shared.core.occurrences import DependenciesSettled, DependencyFailed
 from shared.errors import Contended
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
-from shared.operations.transition import admit, tell
+from shared.operations.dependencies import mark
+from shared.operations.transition import admit, end, tell, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -24,21 +28,44 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
     for _ in range(_MAX_TURNS):
         check_not_withdrawn(stored)
         job = stored.record.job
-        if not job.is_staged:
+        if not job.is_staged and not job.status.terminal:
             return await start_once(orchestrations, stored)
         active = await context.index.read_active(job.tenant, job.job_id)
-        if active is None or job.status.terminal:
+        if active is None:
             return stored
-        match owed(job, desks.place_of(active).state):
+        place = desks.place_of(active)
+        match owed(job, place):
             case Owed.NOTHING:
                 return stored
             case Owed.TELL:
-                await admit(context, orchestrations, job.job_id)
+                if (started := await admit(context, orchestrations, job.job_id)) is not None:
+                    return started
+            case Owed.MARK:
+                await mark(context, stored)
+            case Owed.SETTLE:
+                await _move(context, orchestrations, stored, DependenciesSettled(), "settled")
+            case Owed.FAIL:
+                await _move(context, orchestrations, stored, DependencyFailed(place.failed_dependency or ""), "failed")
+            case Owed.END:
+                await end(context, stored, orchestrations)
+                return stored
             case step:
-                told = await desks.move_job(context, job.tenant, job.job_id, step)
+                due_at = job.expires_at or ASLEEP
+                told = await desks.move_job(context, job.tenant, job.job_id, step, due_at)
                 await tell(context, orchestrations, job.tenant, told)
         again = await context.ledger.read(job.job_id)
         if again is None:
             return stored
         stored = again
     raise Contended("the job moved while its place followed")
+
+
+async def _move(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored,
+    occurrence: DependenciesSettled | DependencyFailed,
+    what: str,
+) -> None:
+    origin = Origin(cause_id=f"dependencies:{what}:{stored.record.job.job_id}", actor="system", source="gates")
+    await transition(context, stored, occurrence, origin, orchestrations=orchestrations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from shared import telemetry
@@ -22,21 +23,25 @@ from shared.operations.creation import (
     reserve,
     write_rows,
 )
+from shared.operations.dependencies import again_awaited
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import mark_redriven
+from shared.operations.transition import mark_redriven, tell
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
 
-async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin) -> Created:
+async def redrive_job(
+    context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin, *, ignore_dependencies: bool = False
+) -> Created:
     """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
     withdraws what is not asked for again. Race redrives: two at once are one new job.
 
-    Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where today's policy does not allow
-    its references any more.
+    A job that never began for others waits for them again, or for the jobs that took those up; with
+    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where
+    today's policy does not allow its references any more.
     """
     old = await context.ledger.read(job_id)
     if old is None:
@@ -54,20 +59,24 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
             stored = await context.ledger.read(claim.job_id)
             if stored is None:
                 born = await born_of(context, tenant, claim.job_id)
-                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, born)
+                waits = born is JobStatus.WAITING_FOR_JOBS
+                dependencies = await again_awaited(context, old.record.job) if waits else []
+                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, born, dependencies)
                 stored = await write_rows(context, *planned)
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
         if wrong := wrong_references(context, tenant, _references(old.record)):
             raise RequestInvalid(wrong)
-        record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
+        new_id, now = context.new_job_id(), context.clock.now()
+        dependencies = [] if ignore_dependencies else await again_awaited(context, old.record.job)
+        record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
         _refuse_expired(context, record)
         if (reserved := await reserve(context, record, replacing=claim)) is not None:
             if reserved.born is not record.job.status:
-                job = record.job
-                record, event = await _planned(context, old, job.job_id, job.created_at, origin, reserved.born)
+                record, event = await _planned(context, old, new_id, now, origin, reserved.born, dependencies)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             linked = await _linked(context, orchestrations, old, stored, origin)
+            await tell(context, orchestrations, tenant, reserved.told)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
 
@@ -109,6 +118,7 @@ async def _planned(
     created_at: datetime,
     origin: Origin,
     born: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
     [first] = await context.ledger.events(old.record.job.job_id, limit=1)
     return plan_redrive(
@@ -117,6 +127,7 @@ async def _planned(
         created_at=created_at,
         allowed=allowed_time(first),
         born=born,
+        dependencies=dependencies,
         origin=origin,
         salt=context.new_salt(),
     )

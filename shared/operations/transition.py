@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core import durable_names
 from shared.core.decide import apply
+from shared.core.gates.desk import ASLEEP
+from shared.core.gates.places import Owed
 from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
@@ -28,6 +30,7 @@ from shared.errors import (
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once
+from shared.operations.dependants import call, tell_dependants
 from shared.operations.desks import Told
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -115,7 +118,7 @@ async def _commit(
     context.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
     if outcome.transitioned and outcome.record.job.status.terminal:
-        await _end(context, stored, orchestrations)
+        await end(context, stored, orchestrations)
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
@@ -124,17 +127,26 @@ async def _repeated(
 ) -> Transitioned:
     """What died between the commit and the end of its first delivery is done again."""
     if stored.record.job.status.terminal:
-        await _end(context, stored, orchestrations)
+        await end(context, stored, orchestrations)
     return Transitioned(stored, outcome, known, repeated=True)
 
 
-async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
+async def end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
+    """All that follows from the end of a job; again is harmless. Raises LedgerUnavailable, OrchestrationUnavailable."""
     if orchestrations is not None and not stored.record.job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
+    job = stored.record.job
+    if job.awaited and not await tell_dependants(context, job):
+        # its place is free at once; a call, or the sweeper, tells the others and closes it
+        told = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP)
+        if orchestrations is not None:
+            await tell(context, orchestrations, job.tenant, told)
+        await call(context, job.tenant, job.job_id)
+        return
     told = await close(context, stored)
     if orchestrations is not None:
-        await tell(context, orchestrations, stored.record.job.tenant, told)
+        await tell(context, orchestrations, job.tenant, told)
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
@@ -188,17 +200,17 @@ async def tell(context: Context, orchestrations: Orchestrations, tenant: str, to
         telemetry.record_fault(fault)
 
 
-async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> None:
+async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> Stored | None:
     """A job that is inside learns it: the job that it redrives names it, it becomes QUEUED, and it starts.
 
-    Raises LedgerUnavailable, OrchestrationUnavailable.
+    None: it does not wait any more. Raises LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
-        return
+        return None
     await mark_unnamed(context, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
-    await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
+    return await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
 
 
 async def mark_unnamed(context: Context, record: Record) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
-from shared.core.gates.desk import Desk, Waiting
+from shared.core.gates.desk import ASLEEP, Desk, Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind, Rule
-
-#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
-ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,8 @@ class Index(Protocol):
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
     ) -> None:
         """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
-        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it.
+        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it; so is a DEP row
+        for each job that it depends on.
 
         Raises AlreadyExists or Conflict where the claim is taken, or the desk moved (look again), LedgerUnavailable.
         """
@@ -176,11 +177,29 @@ class Index(Protocol):
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         """Raises LedgerUnavailable."""
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
         """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
 
-        Raises Conflict or AlreadyExists where a row moved, LedgerUnavailable.
+        `settled`: the job whose DEP row of this one goes. Without a desk it is under ACTIVE's ETag. Raises Conflict or
+        AlreadyExists where a row moved or is gone, LedgerUnavailable.
         """
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        """Ids of jobs that wait for the end of this one, in order. Raises LedgerUnavailable."""
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        """Whether `dependant` waits for the end of `job_id`. Raises LedgerUnavailable."""
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        """The DEP row of a job that waits no more; again is harmless. Raises LedgerUnavailable."""
 
     async def write_guard(self, guard: Guard) -> None:
         """Raises LedgerUnavailable."""

@@ -66,6 +66,9 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.close(OTHER, claim_expires_at=START),
         lambda index: index.read_active("tenant_b", "job_b"),
         lambda index: index.list_active("tenant_b", after=None, limit=1),
+        lambda index: index.dependants("tenant_b", "job_b", limit=1),
+        lambda index: index.is_dependant("tenant_b", "job_b", "job_a"),
+        lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
         lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
         lambda index: index.close_at_desk(OTHER, None, DESK, claim_expires_at=START),
@@ -74,6 +77,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ],
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
+        *("dependants", "is_dependant", "drop_dependant"),
         *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
     ],
 )
@@ -150,7 +154,7 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active", "read_guard"}
-    served |= {"write_desk", "move_place", "close_at_desk"}
+    served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
     served |= {"list_jobs", "tenants", "reschedule_clearing"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

@@ -70,12 +70,18 @@ def step_states(step: Step) -> Iterator[Step]:
 
 def job_states(steps: tuple[Step, ...]) -> Iterator[Record]:
     fresh = planned()
+    begun = any(step.attempt_no for step in steps)
     for status, acked in itertools.product(JobStatus, (None, PAST)):
+        staged = status in (JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
+        if staged and (begun or acked):
+            # it cannot be: the gates come before the first attempt
+            continue
         paused_at = PAST if status is JobStatus.PAUSED else None
         job = replace(
             fresh.job,
             status=status,
             first_ack_at=acked,
+            staged_at=PAST if staged else None,
             paused_at=paused_at,
             drained_at=paused_at,
             park_no=1 if paused_at else 0,

@@ -15,9 +15,14 @@ from shared.core.durable_names import restarts
 from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import (
+    Admitted,
+    Awaited,
     Control,
     ControlKind,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -33,7 +38,7 @@ from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.plan import plan_job
 from shared.core.retry import JITTER, backoff_s
 from shared.core.routing import decide_lane
-from shared.core.states import StepStatus
+from shared.core.states import JobStatus, StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
 from tests.model import reference
 from tests.model.invariants import check_citation, check_link, check_move, fold, rows_of
@@ -60,9 +65,14 @@ def stretch(at: int, attempt_no: int) -> float:
     return factor
 
 
-def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Record, Event]:
+def new_job(
+    rules: tuple[Rules, ...],
+    total: float | None = None,
+    born: JobStatus = JobStatus.QUEUED,
+    expires: float | None = None,
+) -> tuple[Record, Event]:
     """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
-    request = envelope()
+    request = envelope(expires_at=None if expires is None else (START + timedelta(seconds=expires)).isoformat())
     known = registry().find(request.request_type)
     assert known is not None
     numbers = sorted({rule.group for rule in rules if rule.group is not None})
@@ -83,6 +93,8 @@ def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Recor
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
+        born=born,
+        dependencies=["job_0"] if born is JobStatus.WAITING_FOR_JOBS else (),
         salt="",
     )
 
@@ -115,9 +127,24 @@ class Pair:
     causes: int = 0
 
     @classmethod
-    def of(cls, rules: tuple[Rules, ...], total: float | None = None) -> Pair:
-        record, event = new_job(rules, total)
-        return cls(record, Model(rules, stretch, total), event, folded=rows_of(record))
+    def of(
+        cls,
+        rules: tuple[Rules, ...],
+        total: float | None = None,
+        *,
+        born: JobStatus = JobStatus.QUEUED,
+        expires: float | None = None,
+    ) -> Pair:
+        record, event = new_job(rules, total, born, expires)
+        model = Model(
+            rules,
+            stretch,
+            total=total,
+            staged=born is not JobStatus.QUEUED,
+            dependent=born is JobStatus.WAITING_FOR_JOBS,
+            expires=expires,
+        )
+        return cls(record, model, event, folded=rows_of(record))
 
     def copy(self) -> Pair:
         """A pair to try something with; both rows and values are never changed in place."""
@@ -165,6 +192,16 @@ class Pair:
                 return model.pause(now)
             case Control(ControlKind.RESUME):
                 return model.resume(now)
+            case Admitted():
+                return model.admitted(now)
+            case Awaited():
+                return model.awaits()
+            case DependenciesSettled():
+                return model.dependencies_settled()
+            case DependencyFailed():
+                return model.dependency_failed()
+            case Expired():
+                return model.expired(now)
             case OrchestrationEnded(instance_id, silent):
                 return model.orchestration_ended(restarts(instance_id), silent=silent)
             case Redriven(by):
@@ -200,6 +237,8 @@ class Pair:
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
         assert job.suppressed == model.ignored
+        assert (job.is_staged, job.is_dependent, job.awaited) == (model.staged, model.dependent, model.awaited)
+        assert model.total is None or _seconds(job.deadline_at) == _rounded(model.deadline)
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"
 

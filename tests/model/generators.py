@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 from shared.core.job import Record
 from shared.core.occurrences import (
+    Admitted,
+    Awaited,
     Control,
     ControlKind,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -44,6 +49,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
             yield ReplyArrived(reply(record, "RESULT", name, status=status))
     for kind in ControlKind:
         yield Control(kind)
+    yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
@@ -65,6 +71,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     yield TimePassed(step_id)
     for kind in ControlKind:
         yield Control(kind)
+    yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)
     yield Redriven("job_2")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.model.steps import ModelStep, Rules
 
-LIVE = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING")
+LIVE = ("WAITING_FOR_JOBS", "THROTTLED", "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING")
 RUNS = ("QUEUED", "IN_PROGRESS")
 IN_FLIGHT = ("INITIATED", "PROCESSING")
 SETTLED = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
@@ -36,6 +36,15 @@ class Model:
     stretch: Callable[[int, int], float]
     #: the end of the job's total time
     deadline: float | None = None
+    #: its gates have not let it in: the seconds of its total time count from then on
+    staged: bool = False
+    #: jobs that it depends on may not have ended
+    dependent: bool = False
+    #: when it is of no use any more if it has not begun
+    expires: float | None = None
+    #: another job waits for its end
+    awaited: bool = False
+    total: float | None = None
     steps: list[ModelStep] = field(default_factory=list)
     status: str = "QUEUED"
     acked: bool = False
@@ -49,7 +58,12 @@ class Model:
     ignored: int = 0
 
     def __post_init__(self) -> None:
-        self.steps = self.steps or [ModelStep() for _ in self.rules]
+        if not self.steps:
+            self.steps = [ModelStep() for _ in self.rules]
+            if self.staged:
+                self.status = "WAITING_FOR_JOBS" if self.dependent else "THROTTLED"
+            else:
+                self.deadline = self.total
 
     def copy(self) -> Model:
         return replace(self, steps=list(self.steps))
@@ -307,7 +321,7 @@ class Model:
     def pause(self, now: float) -> str:
         if self.status in ("PAUSING", "PAUSED"):
             return UNHEARD
-        if self.status not in RUNS:
+        if self.status not in (*RUNS, "THROTTLED", "WAITING_FOR_JOBS"):
             return REFUSED
         if self.draining:
             self.status = "PAUSING"
@@ -320,7 +334,10 @@ class Model:
             return REFUSED
         if self.status not in ("PAUSING", "PAUSED"):
             return UNHEARD
-        self.status = "IN_PROGRESS" if self.acked else "QUEUED"
+        if self.staged:
+            self.status = "WAITING_FOR_JOBS" if self.dependent else "THROTTLED"
+        else:
+            self.status = "IN_PROGRESS" if self.acked else "QUEUED"
         if self.paused_since is not None:
             stood_still = now - self.paused_since
             self.deadline = _later(self.deadline, stood_still)
@@ -333,6 +350,45 @@ class Model:
                 for step in self.steps
             ]
             self.paused_since = None
+        return MOVED
+
+    def admitted(self, now: float) -> str:
+        """Its gates let it in; one that is not in line any more learns nothing."""
+        if self.status != "THROTTLED":
+            return UNHEARD
+        self.status, self.staged = "QUEUED", False
+        self.deadline = _later(self.total, now)
+        return MOVED
+
+    def awaits(self) -> str:
+        """Somebody waits for its end, and is told once it has ended."""
+        if self.over or self.awaited:
+            return UNHEARD
+        self.awaited = True
+        return MOVED
+
+    def dependencies_settled(self) -> str:
+        """It goes on to its gates."""
+        if self.status != "WAITING_FOR_JOBS":
+            return UNHEARD
+        self.status, self.dependent = "THROTTLED", False
+        return MOVED
+
+    def dependency_failed(self) -> str:
+        if self.status != "WAITING_FOR_JOBS":
+            return UNHEARD
+        self.error = "DEPENDENCY_FAILED"
+        self._ended("FAILED_FINAL")
+        return MOVED
+
+    def expired(self, now: float) -> str:
+        """It had not begun in time."""
+        if self.over:
+            return UNHEARD
+        if not self.staged or self.expires is None or now < self.expires:
+            return REFUSED
+        self.error = "TIME_EXCEEDED"
+        self._ended("FAILED_FINAL")
         return MOVED
 
     def _parked(self, now: float) -> None:
@@ -352,7 +408,8 @@ class Model:
         """The instance that was started again `restarts` times is over, or hears nothing, which is not its failure."""
         if restarts != self.restarts:
             return UNHEARD
-        if self.over:
+        if self.over or self.staged:
+            # of a job that was never let in there is none
             return REFUSED
         if silent or self.failures < RESTARTS:
             self.restarts += 1

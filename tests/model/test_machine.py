@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from shared.core.occurrences import (
+    Admitted,
+    Awaited,
     Control,
     ControlKind,
     DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
     LaneBacklog,
+    Occurrence,
     OrchestrationEnded,
     PublishFailed,
     Redriven,
@@ -22,6 +28,7 @@ from shared.core.occurrences import (
     ReplyArrived,
     TimePassed,
 )
+from shared.core.states import JobStatus
 from tests.jobs import recorded, reply
 from tests.model.differential import Pair
 from tests.model.steps import Rules
@@ -45,6 +52,8 @@ _rules = st.builds(
 _total = st.none() | st.none() | _seconds
 #: of three steps: one after another, all side by side, or two of them
 _GROUPS = ((None, None, None), (0, 0, 0), (None, 0, 0), (0, 0, None))
+_born = st.sampled_from([JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS])
+_expires = st.sampled_from([None, None, 0.0, 100.0])
 _which = st.integers(0, 2)
 _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 
@@ -52,11 +61,24 @@ _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FI
 class JobMachine(RuleBasedStateMachine):
     """`Pair` compares and checks after every occurrence; the rules here only choose."""
 
-    @initialize(rules=st.lists(_rules, min_size=1, max_size=3), groups=st.sampled_from(_GROUPS), total=_total)
-    def posted(self, rules: list[Rules], groups: tuple[int | None, ...], total: float | None) -> None:
+    @initialize(
+        rules=st.lists(_rules, min_size=1, max_size=3),
+        groups=st.sampled_from(_GROUPS),
+        total=_total,
+        born=_born,
+        expires=_expires,
+    )
+    def posted(
+        self,
+        rules: list[Rules],
+        groups: tuple[int | None, ...],
+        total: float | None,
+        born: JobStatus,
+        expires: float | None,
+    ) -> None:
         if len(rules) == len(groups):
             rules = [replace(rule, group=group) for rule, group in zip(rules, groups, strict=True)]
-        self.pair = Pair.of(tuple(rules), total)
+        self.pair = Pair.of(tuple(rules), total, born=born, expires=expires)
 
     def _step(self, which: int) -> str:
         steps = self.pair.record.steps
@@ -145,7 +167,11 @@ class JobMachine(RuleBasedStateMachine):
     def stranger_replies(self, type_: str, which: int, lie: dict[str, object]) -> None:
         self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which), **lie)))
 
-    # --- what people and the sweeper ask for
+    # --- what people, gates and the sweeper ask for
+
+    @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
+    def waits_or_goes_on(self, what: Occurrence) -> None:
+        self.pair.occurs(what)
 
     @rule(which=_which)
     def time_over_is_found(self, which: int) -> None:

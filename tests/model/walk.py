@@ -20,6 +20,7 @@ from shared.core.occurrences import (
     RenewLease,
     ReplyArrived,
 )
+from shared.core.states import JobStatus
 from tests.model.differential import Pair
 from tests.model.generators import to_a_job
 from tests.model.reference import RESTARTS, Model
@@ -107,7 +108,8 @@ class Walk:
 
 @cache
 def walk(shape: Shape) -> Walk:
-    first = Pair.of(shape.rules, shape.total)
+    # what begins at once is what all that it waits for lets go at the same instant
+    first = Pair.of(shape.rules, shape.total, born=JobStatus.WAITING_FOR_JOBS, expires=0)
     seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])
     edges: list[Edge] = []
@@ -149,7 +151,7 @@ def _concerns_one_step(occurrence: Occurrence) -> bool:
 def key(pair: Pair, shape: Shape) -> Hashable:
     model, now = pair.model, pair.now
     steps = tuple(_step_key(model, index, now, plain=shape.plain) for index in range(len(model.steps)))
-    return (model.status, model.acked, model.redriven_by, steps)
+    return (model.status, model.staged, model.dependent, model.acked, model.redriven_by, steps)
 
 
 def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,6 +68,11 @@ class Meeting:
         self.violations: list[str] = []
         #: who sleeps: everybody else goes first
         self._asleep: set[str] = set()
+        #: looks at the world before every call; what it says is a violation
+        self.watch: Callable[[], str | None] = lambda: None
+        #: who dies, and at which of its calls
+        self.killed: tuple[str, int] | None = None
+        self._calls: Counter[str] = Counter()
         self.world: World
 
     async def hold(self, scenario: Scenario) -> None:
@@ -118,6 +123,11 @@ class Meeting:
 
     async def pause(self) -> None:
         if (actor := _actor.get()) is not None:
+            if (wrong := self.watch()) is not None:
+                self.violations.append(f"{wrong}, in the order {' '.join(self.order)}")
+            self._calls[actor] += 1
+            if self.killed is not None and actor == self.killed[0] and self._calls[actor] >= self.killed[1]:
+                raise Killed
             turn = asyncio.get_running_loop().create_future()
             self._waiting[actor].append(turn)
             await turn
@@ -126,6 +136,10 @@ class Meeting:
         if (actor := _actor.get()) is not None:
             self._asleep.add(actor)
         await self.pause()
+
+
+class Killed(Exception):
+    """The process is over: none of its calls takes effect from now on."""
 
 
 class _Port:

@@ -81,7 +81,7 @@ async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
     return (await survey(world.context, tenants, None, lambda: False, due_at=due_at)).behind
 
 
-def limited(world: World, **limits: int) -> World:
+def limited(world: World, **limits: Any) -> World:
     settings = replace(world.context.settings, **limits)
     context = replace(world.context, settings=settings, admission=Admission(), gates=GateDirectory())
     return replace(world, context=context)

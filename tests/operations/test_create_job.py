@@ -97,7 +97,6 @@ async def test_an_expired_claim_makes_a_new_job(world: World) -> None:
         ({"mode": "BURST"}, "doc_id"),
         ({"payload": {"ocr": 1, "sis": {"prompt_set": ["a"]}}}, "payload.ocr"),
         ({"payload": {"other": {}, "sis": {"prompt_set": ["a"]}}}, "payload.other"),
-        ({"dependencies": ["job_9"]}, "dependencies"),
     ],
 )
 async def test_what_is_wrong_is_named_and_nothing_is_written(world: World, changes: dict[str, Any], path: str) -> None:

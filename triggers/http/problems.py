@@ -132,6 +132,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
     errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
     errors.NotRedrivable: lambda error: Problem(status=409, code=ProblemCode(error.reason)),
+    errors.DependencyUnknown: _fixed(400, ProblemCode.DEPENDENCY_UNKNOWN),
     errors.IdempotencyConflict: lambda error: Problem(
         status=409, code=ProblemCode.IDEMPOTENCY_CONFLICT, members={"jobId": error.job_id}
     ),

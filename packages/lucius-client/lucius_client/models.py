@@ -79,6 +79,7 @@ class CallbackOutcome(Message):
     outcome: Literal["APPLIED", "IGNORED"]
     why: Annotated[str | None, Field(description="IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL.")]
     job_status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -219,8 +220,18 @@ class Envelope(Message):
     dependencies: Annotated[
         list[str] | None,
         Field(
-            description="Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."
+            description="Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."
         ),
+    ] = None
+    on_dependency_failure: Annotated[
+        Literal["fail", "run"],
+        Field(
+            description="What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."
+        ),
+    ] = "fail"
+    expires_at: Annotated[
+        AwareDatetime | None,
+        Field(description="When the job is of no use any more, where it has not begun: it fails then."),
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
     requested_by: str | None = None
@@ -652,6 +663,7 @@ class Accepted(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -683,6 +695,7 @@ class DeadLetter(Message):
     tenant_id: str
     request_type: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -696,7 +709,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
@@ -729,6 +742,7 @@ class JobLine(Message):
     tenant_id: str
     request_type: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -886,6 +900,7 @@ class Receipt(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -1061,6 +1076,7 @@ class Explanation(Message):
 
     jobId: str
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -1115,6 +1131,7 @@ class Job(Message):
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
     status: Literal[
+        "WAITING_FOR_JOBS",
         "THROTTLED",
         "QUEUED",
         "IN_PROGRESS",
@@ -1146,7 +1163,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None

@@ -9,6 +9,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.desks import place_columns, place_of, wait_entity
@@ -84,15 +85,16 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     return [keep, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
 
 
-def moves_place(active: ActiveRow, place: Place, check_at: datetime) -> list[Operation]:
+def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
     """ACTIVE with another place, its DUE row at `check_at`, and its WAIT row in or out; it has a place already."""
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)
     merged = {**operations[0][1], **place_columns(place)}
-    operations[0] = ("update", merged, {"mode": UpdateMode.MERGE})
+    unmoved = {"etag": active.etag, "match_condition": MatchConditions.IfNotModified} if under_etag else {}
+    operations[0] = ("update", merged, {"mode": UpdateMode.MERGE, **unmoved})
     operations += leaves_line(partition, old)
     if place.state is PlaceState.WAITING and place.line is not None:
-        waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
+        waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, check_at)
         operations.append(("create", wait_entity(partition, waiting, place.line)))
     return operations
 

@@ -19,6 +19,7 @@ from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
     GATES_ROW,
     active_row,
+    after_line,
     due_row,
     gate_log_row,
     wait_row,
@@ -30,9 +31,11 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.states import JobStatus
-from shared.ports.desks import ASLEEP, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
+#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
+_PIECE = 16_000
 _TENANT, _DEFAULT, _SETTINGS = "TENANT:", "DEFAULT:", "SETTINGS"
 
 
@@ -51,8 +54,7 @@ class TablesDesks:
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
-        first = wait_row(line, 0, "")[:-15]
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": f"{first[:-1]};"}
+        parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
         found: list[Waiting] = []
         async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
             found.append(_waiting_of(entity))
@@ -157,7 +159,7 @@ def operations_of(write: DeskWrite) -> list[Operation]:
         operations += [
             ("delete", _wait_key(partition, waiting)),
             ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
-            ("delete", {"PartitionKey": partition, "RowKey": due_row(ASLEEP, job_id)}),
+            ("delete", {"PartitionKey": partition, "RowKey": due_row(waiting.due_at, job_id)}),
             ("create", due),
         ]
     for waiting, line in write.moved:
@@ -185,13 +187,14 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
         "line": line,
         "claim": waiting.claim,
         "created_at": waiting.created_at,
+        "due_at": waiting.due_at,
         "job_id": candidate.job_id,
         **_candidate_columns(candidate),
     }
 
 
 def _waiting_of(entity: Entity) -> Waiting:
-    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"])
+    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
 def _candidate_columns(candidate: Candidate) -> dict[str, Any]:
@@ -218,6 +221,10 @@ def _candidate_of(entity: Mapping[str, Any]) -> Candidate:
 def place_columns(place: Place) -> dict[str, Any]:
     """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
     columns = {"state": place.state.value, "born": place.born.value, **_candidate_columns(place.candidate)}
+    if place.born is JobStatus.WAITING_FOR_JOBS:
+        columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
+    if place.failed_dependency is not None:
+        columns["failed_dependency"] = place.failed_dependency
     return columns if place.line is None else {**columns, "line": place.line}
 
 
@@ -230,6 +237,9 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
         state=state,
         born=JobStatus(entity["born"]),
         line=entity["line"] if state is PlaceState.WAITING else None,
+        dependencies_left=entity.get("dependencies_left", 0),
+        failed_dependency=entity.get("failed_dependency"),
+        marked=entity.get("marked", False),
         candidate=_candidate_of(entity),
     )
 
@@ -241,11 +251,11 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
     ]
     columns: dict[str, Any] = {
         "tenant": desk.tenant,
-        "inside": _json([[*key, count] for key, count in desk.inside.items()]),
-        "inside_by_source": _json(dict(desk.inside_by_source)),
+        **_parts("inside", [[*key, count] for key, count in desk.inside.items()]),
+        **_parts("inside_by_source", dict(desk.inside_by_source)),
         "emergencies": desk.emergencies,
         "staged": desk.staged,
-        "lines": _json(lines),
+        **_parts("lines", lines),
         "counted_at": desk.counted_at,
         **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
     }
@@ -256,14 +266,14 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
 def _desk_of(entity: Entity) -> Desk:
     lines = {
         number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
-        for number, job_type, mode, source, emergency, count, head in json.loads(entity["lines"])
+        for number, job_type, mode, source, emergency, count, head in _whole("lines", entity)
     }
     states = [_gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
     return Desk(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
-        inside={(job_type, mode): count for job_type, mode, count in json.loads(entity["inside"])},
-        inside_by_source=json.loads(entity["inside_by_source"]),
+        inside={(job_type, mode): count for job_type, mode, count in _whole("inside", entity)},
+        inside_by_source=_whole("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
         lines=lines,
@@ -271,6 +281,20 @@ def _desk_of(entity: Entity) -> Desk:
         counting_until=entity.get("counting_until"),
         wake_at=entity.get("wake_at"),
     )
+
+
+def _parts(name: str, value: Any) -> dict[str, str]:
+    """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
+    text = _json(value)
+    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(pieces)}
+
+
+def _whole(name: str, entity: Entity) -> Any:
+    text, number = entity[name], 1
+    while (piece := entity.get(f"{name}_{number}")) is not None:
+        text, number = text + piece, number + 1
+    return json.loads(text)
 
 
 def _gate_json(state: GateState) -> dict[str, Any]:

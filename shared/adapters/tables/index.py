@@ -31,6 +31,7 @@ from shared.adapters.tables.keys import (
     POSITION_ROW,
     active_row,
     claim_row,
+    dependant_row,
     due_before,
     due_row,
     ended_before,
@@ -138,15 +139,43 @@ class TablesIndex:
             }
             claiming = ("update", claim, under_etag)
         operations = [claiming, ("create", listed), *inserts(partition, job, place)]
+        operations += [
+            ("create", {"PartitionKey": partition, "RowKey": dependant_row(each, job.job_id), "job_id": job.job_id})
+            for each in job.dependencies or ()
+        ]
         await transact(await self._account.table(self._table), [*operations, *(operations_of(desk) if desk else [])])
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), active_row(job_id))
         return active_of(tenant, entity) if entity is not None else None
 
-    async def move_place(self, active: ActiveRow, place: Place, check_at: datetime, desk: DeskWrite) -> None:
-        operations = [*moves_place(active, place, check_at), *operations_of(desk)]
-        await transact(await self._account.table(self._table), operations)
+    async def move_place(
+        self,
+        active: ActiveRow,
+        place: Place,
+        check_at: datetime,
+        desk: DeskWrite | None = None,
+        *,
+        settled: str | None = None,
+    ) -> None:
+        operations = moves_place(active, place, check_at, under_etag=desk is None)
+        if settled is not None:
+            key = {"PartitionKey": encode_key(active.tenant), "RowKey": dependant_row(settled, active.job_id)}
+            operations.append(("delete", key))
+        await transact(
+            await self._account.table(self._table), [*operations, *(operations_of(desk) if desk is not None else [])]
+        )
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
+        found = await self._range(tenant, dependant_row(job_id, ""), f"DEP:{job_id};", limit)
+        return [entity["job_id"] for entity in found]
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        table = await self._account.table(self._table)
+        return await read_row(table, encode_key(tenant), dependant_row(job_id, dependant)) is not None
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+        await self._delete(tenant, dependant_row(job_id, dependant))
 
     async def write_desk(self, desk: DeskWrite) -> None:
         await transact(await self._account.table(self._table), operations_of(desk))

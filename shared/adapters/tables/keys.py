@@ -59,6 +59,16 @@ def wait_row(line: int, rank: int, job_id: str) -> str:
     return f"WAIT:{line:04d}:{rank:013d}:{job_id}"
 
 
+def dependant_row(upstream: str, job_id: str) -> str:
+    """Sorts by the job that is waited for."""
+    return f"DEP:{upstream}:{job_id}"
+
+
+def after_line(line: int) -> str:
+    """After every WAIT row of the line, and before those of the next one."""
+    return f"WAIT:{line:04d};"
+
+
 def gate_log_row(gate_id: str, seq: int) -> str:
     return f"GATELOG:{gate_id}:{seq:010d}"
 

@@ -21,6 +21,8 @@ MAX_LINES = 400
 #: jobs that one transaction lets in
 MAX_LET_IN = 20
 EMERGENCY = "emergency"
+#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
+ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
@@ -274,6 +276,8 @@ class Waiting:
     #: as in its ACTIVE row
     claim: str
     created_at: datetime
+    #: where its DUE row stands
+    due_at: datetime = ASLEEP
 
 
 @dataclass(frozen=True)
@@ -303,7 +307,7 @@ class Letting:
         self._heads: dict[int, list[Waiting]] = {}
         self._admitted: list[Waiting] = []
         self._moved: list[tuple[Waiting, int]] = []
-        #: lines of which more may wait than were read
+        #: lines of which all who were read are gone, and those that cannot go on in this transaction
         self._read_out: set[int] = set()
 
     def wants(self) -> int | None:
@@ -327,6 +331,8 @@ class Letting:
 
     @property
     def result(self) -> LetIn:
+        # who has moved to another line was not looked at there
+        self._read_out -= {target for _, target in self._moved}
         return LetIn(self._desk, tuple(self._admitted), tuple(self._moved), more=self._first() is not None)
 
     def _first(self) -> int | None:
@@ -339,17 +345,25 @@ class Letting:
         head = self._heads[number][0]
         line = self._desk.lines[number]
         own = head.candidate.source if self._desk.has_source(head.candidate.source) else None
-        self._heads[number].pop(0)
-        self.room -= 1
         if own != line.source and own is not None:
+            try:
+                # while its old line is there: a row cannot move to where it stands
+                target, target_line = line_of(self._desk, self._directory, head.candidate)
+            except TooManyLines:
+                # until a line is empty
+                self._read_out.add(number)
+                return
             self._desk = step_away(self._desk, number)
-            target, target_line = line_of(self._desk, self._directory, head.candidate)
+            self._heads[number].pop(0)
+            self.room -= 1
             self._desk = stand(self._desk, target, target_line, head.candidate.rank)
             self._moved.append((head, target))
             # what was read of that line, if anything, is not its order any more
             self._heads.pop(target, None)
             self._read_out.add(target)
         else:
+            self._heads[number].pop(0)
+            self.room -= 1
             self._desk = enter(step_away(self._desk, number), self._directory, head.candidate, self._now)
             self._desk = replace(self._desk, staged=max(0, self._desk.staged - 1))
             self._admitted.append(head)
@@ -367,9 +381,13 @@ class Letting:
 
 def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
     """Whether the first of the line may go in."""
-    line = desk.lines[number]
-    said = words(desk, directory, line.job_type, line.source, now, emergency=line.emergency)
-    return all(word.shut is None for word in said)
+    return all(word.shut is None for word in _words_of(desk, directory, desk.lines[number], now))
+
+
+def _words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[Word]:
+    """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
+    emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
+    return words(desk, directory, line.job_type, line.source, now, emergency=emergency)
 
 
 def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
@@ -398,11 +416,7 @@ def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | Non
     """When time alone may open a line next; None: only an end or a person does."""
     found: list[datetime] = []
     for line in desk.lines.values():
-        shut = [
-            word
-            for word in words(desk, directory, line.job_type, line.source, now, emergency=line.emergency)
-            if word.shut is not None
-        ]
+        shut = [word for word in _words_of(desk, directory, line, now) if word.shut is not None]
         if not shut:
             found.append(now)
         elif all(word.opens_at is not None for word in shut):

@@ -37,8 +37,10 @@ class PlaceState(StrEnum):
     WAITING = "WAITING"
     #: inside: it holds a place
     ADMITTED = "ADMITTED"
-    #: set aside, by a pause before it began: it holds nothing
+    #: set aside, by a pause before it began or for jobs that it depends on: it holds nothing
     OFF = "OFF"
+    #: it has ended and holds nothing; jobs that depend on it have yet to hear
+    ENDED = "ENDED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +53,16 @@ class Place:
     #: of one that waits
     line: int | None = None
     candidate: Candidate
+    #: jobs that it depends on and that have not been counted as ended
+    dependencies_left: int = 0
+    #: one of them that did not succeed
+    failed_dependency: str | None = None
+    #: each of them knows that somebody waits for its end
+    marked: bool = False
 
     @property
     def is_staged(self) -> bool:
-        return self.state is not PlaceState.ADMITTED
+        return self.state not in (PlaceState.ADMITTED, PlaceState.ENDED)
 
 
 class Owed(StrEnum):
@@ -67,10 +75,23 @@ class Owed(StrEnum):
     TELL = "TELL"
     #: it was paused before it began: its line or its place is another's
     STEP_OUT = "STEP_OUT"
+    #: the jobs that it depends on have to know, or have ended already
+    MARK = "MARK"
+    #: they have all ended: it goes on to its gates
+    SETTLE = "SETTLE"
+    #: one of them did not succeed
+    FAIL = "FAIL"
+    #: it has ended, and its rows in the index do not say so
+    END = "END"
 
 
-def owed(job: Job, state: PlaceState) -> Owed:
-    """By the job's status and its place; ends and starts are what they are without gates."""
+def owed(job: Job, place: Place) -> Owed:
+    """By the job's status and its place; starts are what they are without gates."""
+    state = place.state
+    if job.status.terminal:
+        return Owed.END
+    if job.status is JobStatus.WAITING_FOR_JOBS:
+        return _owed_to_dependent(job, place)
     if job.status is JobStatus.THROTTLED:
         if state is PlaceState.ADMITTED:
             return Owed.TELL
@@ -78,6 +99,22 @@ def owed(job: Job, state: PlaceState) -> Owed:
     if job.status is JobStatus.PAUSED and job.is_staged and state is not PlaceState.OFF:
         return Owed.STEP_OUT
     return Owed.NOTHING
+
+
+def _owed_to_dependent(job: Job, place: Place) -> Owed:
+    if place.state is not PlaceState.OFF:
+        return Owed.STEP_OUT
+    if place.failed_dependency is not None and job.on_dependency_failure == "fail":
+        return Owed.FAIL
+    if not place.marked:
+        return Owed.MARK
+    return Owed.NOTHING if place.dependencies_left else Owed.SETTLE
+
+
+def after_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
+    """The place with one dependency less, by what became of that job."""
+    failed = place.failed_dependency if succeeded or place.failed_dependency is not None else job_id
+    return replace(place, dependencies_left=max(0, place.dependencies_left - 1), failed_dependency=failed)
 
 
 @dataclass(frozen=True)
@@ -124,7 +161,8 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
     except TooManyLines:
         raise LineFull(len(desk.lines), stopped_by or said[0]) from None
     if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
-        stopped_by = replace(said[0], shut=Shut.LINE)
+        # whatever the tenant's rule is, it is not what stops the job
+        stopped_by = Word(said[0].gate, Shut.LINE)
     if stopped_by is None:
         place = Place(state=PlaceState.ADMITTED, born=JobStatus.QUEUED, candidate=candidate)
         return Decision(enter(desk, directory, candidate, now), place, said)
@@ -137,6 +175,25 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
         raise LineFull(limit, stopped_by)
     place = Place(state=PlaceState.ARRIVING, born=JobStatus.THROTTLED, candidate=candidate)
     return Decision(replace(desk, staged=desk.staged + 1), place, said, stopped_by, line.count + 1)
+
+
+def set_apart(
+    desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime, *, may_stage: bool
+) -> Decision:
+    """A new job that depends on others: it holds nothing, and counts as staged. Raises Rejects and LineFull."""
+    emergency = is_emergency(desk, directory, candidate.priority)
+    said = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    if not may_stage:
+        raise Rejects(said[0])
+    if desk.staged >= (limit := max_staged(desk, directory)):
+        raise LineFull(limit, said[0])
+    place = Place(
+        state=PlaceState.OFF,
+        born=JobStatus.WAITING_FOR_JOBS,
+        candidate=candidate,
+        dependencies_left=dependencies,
+    )
+    return Decision(replace(desk, staged=desk.staged + 1), place, said)
 
 
 def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
@@ -158,6 +215,8 @@ def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tu
 
 def give_back(desk: Desk, place: Place) -> Desk:
     """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
+    if place.state is PlaceState.ENDED:
+        return desk
     if place.state is PlaceState.ADMITTED:
         return leave(desk, place.candidate)
     if place.state is PlaceState.WAITING and place.line is not None:
@@ -176,6 +235,8 @@ def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
     fresh = replace(desk, inside={}, inside_by_source={}, emergencies=0, staged=0)
     lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
     for place in places:
+        if place.state is PlaceState.ENDED:
+            continue
         if not place.is_staged:
             fresh = _count(fresh, place.candidate)
             continue

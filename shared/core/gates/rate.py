@@ -24,7 +24,8 @@ def settled(state: GateState, rule: Rule | None, now: datetime) -> GateState:
         return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
     credit = state.credit
     for micros, per_hour, burst in spans:
-        credit = min(credit + micros * per_hour, burst * START)
+        # what is less than a microsecond's worth is kept, or each start of a burst of one would be a little later
+        credit = min(credit + micros * per_hour, burst * START + per_hour - 1)
     return replace(state, credit=credit, credit_at=max(now, state.credit_at))
 
 
@@ -44,7 +45,9 @@ def next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime |
     per_hour = rate_of(at, rule, now)
     if per_hour is None:
         return None
-    comes = now + timedelta(microseconds=-(-(START - at.credit) // per_hour))
+    # the clock of another may be ahead of `now`: nothing is added before that
+    counted_at = at.credit_at or now
+    comes = counted_at + timedelta(microseconds=-(-(START - at.credit) // per_hour))
     throttle = state.throttle
     if throttle is None or throttle.until is None or not throttle.is_on(now) or comes <= throttle.until:
         return comes

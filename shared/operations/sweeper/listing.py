@@ -8,11 +8,12 @@ than a sweep, while the comparison comes to its end in the pass; with more jobs,
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from shared.core.gates.places import PlaceState
+from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
 from shared.core.states import StepStatus
 from shared.operations.context import Context
@@ -37,6 +38,10 @@ class Surveyed:
     ended: set[str] = field(default_factory=set)
     #: tenants of jobs that wait in line
     waiting: set[str] = field(default_factory=set)
+    #: jobs that wait or were set aside, and whose place does not follow them: whoever moved them died
+    astray: list[ActiveRow] = field(default_factory=list)
+    #: jobs inside, by tenant
+    inside: Counter[str] = field(default_factory=Counter)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
@@ -50,11 +55,12 @@ async def survey(
     is_over: Callable[[], bool],
     *,
     due_at: datetime,
+    waiting_too: bool = False,
 ) -> Surveyed:
     """Counts every living job of the tenants; compares them with their jobs past `start`, until the time is over.
 
-    A job that has ended, and not in the index, is due at `due_at`. Race relist: safe during normal work and another
-    pass. Raises LedgerUnavailable.
+    A job that has ended, and not in the index, is due at `due_at`. Jobs that wait in line are compared where
+    `waiting_too`. Race relist: safe during normal work and another pass. Raises LedgerUnavailable.
     """
     found = Surveyed()
     ordered = sorted(tenants)
@@ -66,7 +72,7 @@ async def survey(
                 found.idle.append(tenant)
             page = rows
             while page:
-                await _take(context, tenant, page, start, is_over, due_at, found)
+                await _take(context, tenant, page, start, is_over, due_at, found, waiting_too=waiting_too)
                 last = page[-1].job_id
                 page = await context.index.list_active(tenant, after=last, limit=_PAGE) if len(page) == _PAGE else []
     return found
@@ -80,15 +86,23 @@ async def _take(
     is_over: Callable[[], bool],
     due_at: datetime,
     found: Surveyed,
+    *,
+    waiting_too: bool,
 ) -> None:
     async def compare(row: ActiveRow) -> None:
-        if row.place is not None and row.place.state is PlaceState.WAITING:
+        state = row.place.state if row.place is not None else PlaceState.ADMITTED
+        if state is PlaceState.WAITING and not waiting_too:
             # nothing moves it but its desk
-            found.waiting.add(tenant)
             found.counts.add(row)
             return
         stored = await read_for_list(context.ledger, row.job_id)
         record = stored.record if stored is not None else None
+        # of one that waits or was set aside no look is due
+        asleep = record is not None and state in (PlaceState.WAITING, PlaceState.OFF)
+        if asleep and row.place and record and owed(record.job, row.place) is not Owed.NOTHING:
+            found.astray.append(row)
+            found.counts.add(row)
+            return
         if record is None or record.job.event_seq == row.listed_seq:
             found.counts.add(row)
             return
@@ -102,6 +116,11 @@ async def _take(
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
 
+    for row in rows:
+        if row.place is None or row.place.state is PlaceState.ADMITTED:
+            found.inside[tenant] += 1
+        elif row.place.state is PlaceState.WAITING:
+            found.waiting.add(tenant)
     for first in range(0, len(rows), _ROUND):
         part = rows[first : first + _ROUND]
         if (start is not None and (tenant, part[-1].job_id) <= start) or found.stopped_at is not None:

@@ -14,7 +14,7 @@ from shared.core import durable_names
 from shared.core.durable_names import restarts
 from shared.core.history import Origin
 from shared.core.job import Job, Record, Step
-from shared.core.occurrences import OrchestrationEnded, Repaired, TimePassed
+from shared.core.occurrences import Expired, OrchestrationEnded, Repaired, TimePassed
 from shared.core.plan import tombstone
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
@@ -89,11 +89,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             )
         return
     if job.is_staged:
-        # its creator, or whoever let it in, died before the end of it
-        report.add_action(job.job_id, SweepAction.ADMIT)
-        if not report.dry_run:
-            await follow(context, orchestrations, stored)
-            await context.index.reschedule_check(active, now + RECHECK_AFTER)
+        await _repair_staged(context, orchestrations, stored, active, report)
         return
     instance = await orchestrations.look_up(job.instance_id)
     next_check, looks = now + REPAIR_INTERVAL, NO_LOOKS
@@ -120,6 +116,25 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             next_check = max(min(ends, default=now) + GRACE, now + RECHECK_AFTER)
     if not report.dry_run:
         await context.index.reschedule_check(active, next_check, looks=looks)
+
+
+async def _repair_staged(
+    context: Context, orchestrations: Orchestrations, stored: Stored, active: ActiveRow, report: SweepReport
+) -> None:
+    """Its creator, or whoever let it in or called it, died before the end of it; or it waited for too long."""
+    job, now = stored.record.job, context.clock.now()
+    expired = job.expires_at is not None and job.expires_at <= now
+    report.add_action(job.job_id, SweepAction.END if expired else SweepAction.ADMIT)
+    if report.dry_run:
+        return
+    if expired:
+        origin = _origin(f"expired:{job.job_id}")
+        await transition(context, stored, Expired(), origin, orchestrations=orchestrations)
+    else:
+        await follow(context, orchestrations, stored)
+    if active.check_at <= now:
+        # else it waits, or is set aside: its DUE row is asleep, and has to stay there
+        await context.index.reschedule_check(active, now + RECHECK_AFTER)
 
 
 async def _withdraw(

@@ -16,7 +16,7 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.admission import write_guard
 from shared.operations.context import Context
-from shared.operations.desks import let_in
+from shared.operations.desks import check_counts, let_in
 from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
@@ -148,7 +148,7 @@ class _Pass:
             telemetry.record_fault(fault)
             telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
             report.add_action(active.job_id, SweepAction.FAILED)
-            if not self._dry_run:
+            if not self._dry_run and active.check_at <= self._context.clock.now():
                 with contextlib.suppress(LuciusError):
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
                     await self._context.index.reschedule_check(active, self._context.clock.now(), looks=active.looks)
@@ -157,7 +157,15 @@ class _Pass:
         """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""
         counted_at = self._context.clock.now()
         try:
-            found = await survey(self._context, [*awake], start, self._is_over(PASS_S), due_at=self._began)
+            found = await survey(
+                self._context,
+                [*awake],
+                start,
+                self._is_over(PASS_S),
+                due_at=self._began,
+                # one pass an hour
+                waiting_too=self._began.minute == 0,
+            )
             for tenant in found.ended:
                 self._last.pop(tenant, None)
             # this very pass shall close what has ended
@@ -165,7 +173,8 @@ class _Pass:
             for tenant in found.idle:
                 if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST:
                     await self._context.index.put_to_sleep(awake[tenant])
-            await at_once(sorted(found.waiting), self._look_at_desk)
+            await at_once(found.astray, self._look)
+            await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             self._counts = found.counts
             if self._share.number == 0 and self._is_of_timer:
                 modes = (await self._of_other_shares(found.counts)).modes
@@ -176,9 +185,12 @@ class _Pass:
             return None
         return found
 
-    async def _look_at_desk(self, tenant: str) -> None:
+    async def _look_at_desk(self, tenant: str, found: Surveyed) -> None:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
+            await check_counts(self._context, tenant, found.inside[tenant])
+            if tenant not in found.waiting:
+                return
             told = await let_in(self._context, tenant)
             while told.job_ids or told.more:
                 await tell(self._context, self._orchestrations, tenant, told)

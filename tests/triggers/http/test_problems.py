@@ -74,6 +74,8 @@ ROWS = (
     Row(errors.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
     Row(errors.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
     Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
+    Row(errors.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
+    Row(errors.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
     Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
     Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
     Row(errors.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),

@@ -1,0 +1,113 @@
+"""The jobs that a job depends on: found when it is created, and asked to tell their end (R53)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shared.core.canonical import digest
+from shared.core.gates.desk import ASLEEP
+from shared.core.history import Origin
+from shared.core.job import Job
+from shared.core.occurrences import Awaited
+from shared.core.reasons import Reason
+from shared.core.states import JobStatus
+from shared.errors import Conflict, Contended, DependencyUnknown, NotRedrivable
+from shared.operations.context import Context
+from shared.operations.dependants import count_end
+from shared.operations.transition import transition
+from shared.ports.index import FIRST_CHECK
+from shared.ports.ledger import Stored
+
+_KEY = "key:"
+_AT_ONCE = 8
+_MAX_RACES = 8
+
+
+async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
+    """The ids of the named jobs, each once, in their order.
+
+    Raises DependencyUnknown for what is no job of the tenant's, LedgerUnavailable.
+    """
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> str | None:
+        async with turns:
+            job_id = name
+            if name.startswith(_KEY):
+                claim = await context.index.read_claim(tenant, digest(name))
+                if claim is None:
+                    return None
+                job_id = claim.job_id
+            stored = await context.ledger.read(job_id)
+        return job_id if stored is not None and stored.record.job.tenant == tenant else None
+
+    names = list(dict.fromkeys(named))
+    found = await asyncio.gather(*map(one, names))
+    if unknown := [name for name, job_id in zip(names, found, strict=True) if job_id is None]:
+        raise DependencyUnknown(unknown)
+    return list(dict.fromkeys(job_id for job_id in found if job_id is not None))
+
+
+async def again_awaited(context: Context, job: Job) -> list[str]:
+    """What the redrive of a job waits for: each job that this one still waited for, or the last that took it up again.
+
+    Raises NotRedrivable where one of them did not succeed and nobody took it up, LedgerUnavailable.
+    """
+    if not job.is_dependent:
+        return []
+    found: list[str] = []
+    failed: list[str] = []
+    for named in job.dependencies or ():
+        stored = await context.ledger.read(named)
+        while stored is not None and stored.record.job.redriven_by is not None:
+            stored = await context.ledger.read(stored.record.job.redriven_by)
+        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
+        last = stored.record.job.job_id if stored is not None else named
+        is_over = status.terminal and status is not JobStatus.SUCCEEDED
+        (failed if is_over else found).append(last)
+    if failed and job.on_dependency_failure == "fail":
+        detail = f"it depends on {', '.join(failed)}: redrive that first, or ask with ignoreDependencies"
+        raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)
+    return found
+
+
+async def mark(context: Context, stored: Stored) -> None:
+    """Each job that this one depends on learns that its end is waited for, or has ended and is counted now.
+
+    So either the mark is before the end, and the end tells, or it is seen here. Raises Contended, LedgerUnavailable.
+    """
+    job, turns = stored.record.job, asyncio.Semaphore(_AT_ONCE)
+
+    async def one(job_id: str) -> None:
+        async with turns:
+            await _mark_one(context, job, job_id)
+
+    await asyncio.gather(*map(one, job.dependencies or ()))
+    for _ in range(_MAX_RACES):
+        active = await context.index.read_active(job.tenant, job.job_id)
+        if active is None or active.place is None:
+            return None
+        place = replace(active.place, marked=True)
+        may_go_on = not place.dependencies_left or place.failed_dependency is not None
+        check_at = context.clock.now() + FIRST_CHECK if may_go_on else job.expires_at or ASLEEP
+        try:
+            return await context.index.move_place(active, place, check_at)
+        except Conflict:
+            continue
+    raise Contended("a job that waits for others was changed by others at every try")
+
+
+async def _mark_one(context: Context, job: Job, job_id: str) -> None:
+    while True:
+        stored = await context.ledger.read(job_id)
+        if stored is None or stored.record.job.status.terminal:
+            # one that is gone for good ended long ago, and nobody knows how
+            succeeded = stored is not None and stored.record.job.status is JobStatus.SUCCEEDED
+            await count_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
+            return
+        if stored.record.job.awaited:
+            return
+        origin = Origin(cause_id=f"await:{job_id}:{job.job_id}", actor="system", source="gates")
+        await transition(context, stored, Awaited(), origin)

@@ -1,0 +1,288 @@
+"""The project's own model of the desk: its real operations at a limit of one, in every order, with one of them killed.
+
+At every instant the counts are those of the rows, nobody is inside past the limit, and nobody waits beside a free
+place. Afterwards the sweeper alone brings everything to its end. The mutants at the end show that this can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory import MemoryIndex
+from shared.core.gates.desk import leave
+from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
+from shared.core.job import Job
+from shared.core.occurrences import ControlKind
+from shared.core.states import JobStatus
+from shared.operations import create_job, desks
+from shared.operations.creation import born_of
+from shared.operations.gate_directory import GateDirectory
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.desks import ASLEEP
+from tests.operations.actors import ONE, asks, nothing, posts
+from tests.operations.conftest import World
+from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
+from tests.operations.support import dispatch, limited, service_sends, submitted
+
+FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under a number of its own
+
+
+def apart(world: World) -> World:
+    """As another process has it: with turns and a directory of its own."""
+    other = process_of(world)
+    return replace(other, context=replace(other.context, gates=GateDirectory()))
+
+
+def ends(job_id: str) -> Work:
+    async def work(world: World) -> None:
+        await service_sends(world, job_id, "RESULT", int(job_id[4:]))
+
+    return work
+
+
+def creates(name: str) -> Work:
+    return posts(doc_id=name)
+
+
+def sweeps() -> Work:
+    return lambda world: sweep(world.context, world.orchestrations)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What meets, in a world where the first job is in flight and so many others wait."""
+
+    works: tuple[Work, ...]
+    staged: int = 1
+    #: the creation of a second one that died between its claim and its rows, five minutes ago
+    half_made: bool = False
+    #: the second one was paused before
+    paused: bool = False
+
+
+CASES = {
+    "two creations and an end": Case((creates("b"), creates("c"), ends(FIRST)), staged=0),
+    "a creation and its duplicate": Case((creates("b"), creates("b"), ends(FIRST)), staged=0),
+    "a duplicate of a staged job": Case((creates("b"), ends(FIRST))),
+    "a cancel of a staged job": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), staged=2),
+    "a pause of a staged job": Case((asks(ControlKind.PAUSE, job_id=SECOND), ends(FIRST)), staged=2),
+    "a pause, its resume and an end": Case(
+        (asks(ControlKind.PAUSE, job_id=SECOND), asks(ControlKind.RESUME, "2", SECOND), ends(FIRST))
+    ),
+    "a resume of a staged job": Case((asks(ControlKind.RESUME, job_id=SECOND), ends(FIRST)), paused=True),
+    "a cancel of a paused one": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), paused=True),
+    "a sweep, a creation and an end": Case((sweeps(), creates("b"), ends(FIRST)), staged=0),
+    "a withdrawal and an end": Case((sweeps(), ends(FIRST)), staged=0, half_made=True),
+    "a withdrawal and its late creator": Case((sweeps(), creates("b"), ends(FIRST)), staged=0, half_made=True),
+}
+
+
+async def prepared(world: World, case: Case) -> None:
+    await nothing(world)
+    assert await submitted(world, **ONE, doc_id="a") == FIRST
+    await dispatch(world, FIRST)
+    if case.half_made:
+        create = world.ledger.create
+
+        async def dies(*args: Any) -> Any:
+            raise Killed
+
+        world.ledger.__dict__["create"] = dies
+        with pytest.raises(Killed):
+            await submitted(world, **ONE, doc_id="b")
+        world.ledger.__dict__["create"] = create
+        world.clock.advance(301)
+    for name in ("b", "c")[: case.staged]:
+        await submitted(world, **ONE, doc_id=name)
+    if case.paused:
+        await asks(ControlKind.PAUSE, "0", SECOND)(world)
+
+
+def wrong(world: World) -> str | None:
+    """What must never be, at any instant."""
+    rows = list(world.index._active.values())
+    stored = world.index.desks._desks.get("tenant_a")
+    inside = [row for row in rows if not desks.place_of(row).is_staged]
+    waiting = [row for row in rows if desks.place_of(row).state is PlaceState.WAITING]
+    live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
+    if len(inside) > 1 or len(live) > 1:
+        return f"{len(inside)} inside, {len(live)} at work"
+    if stored is not None:
+        desk = stored.desk
+        if (desk.active, desk.staged, desk.waiting) != (len(inside), len(rows) - len(inside), len(waiting)):
+            return f"the desk says {desk.active} inside, {desk.staged} staged, {desk.waiting} in line; not so the rows"
+    if waiting and not inside:
+        return "one waits beside a free place"
+    if any(row.check_at != ASLEEP for row in waiting):
+        return "one that waits is due"
+    if any(job_id not in world.ledger._jobs for job_id in (row.job_id for row in waiting)):
+        return "one waits that does not exist yet"
+    return None
+
+
+def jobs(world: World) -> list[Job]:
+    return [stored.record.job for stored in world.ledger._jobs.values()]
+
+
+def started(world: World) -> list[str]:
+    return world.orchestrations.started
+
+
+async def settled(world: World) -> None:
+    """The sweeper, and services that end what is at work, until there is nothing left."""
+    for turn in range(12):
+        world.clock.advance(301 if turn else 3600)
+        await sweep(world.context, world.orchestrations)
+        assert wrong(world) is None
+        assert not [row for row in world.index._active.values() if row.job_id not in world.ledger._jobs] or turn < 2
+        for job in jobs(world):
+            if job.status is JobStatus.PAUSED:
+                await asks(ControlKind.RESUME, f"turn {turn}", job.job_id)(world)
+            elif job.status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS) and job.job_id in started(world):
+                await dispatch(world, job.job_id)
+                await ends(job.job_id)(world)
+        assert wrong(world) is None
+    left = {job.job_id: job.status.value for job in jobs(world) if not job.status.terminal}
+    desk = world.index.desks._desks["tenant_a"].desk
+    assert (left, world.index._active, desk.inside, desk.staged, desk.lines) == ({}, {}, {}, 0, {})
+
+
+async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
+    """How many calls the first of the works made."""
+    world = limited(meeting.world, max_inflight_per_tenant=1, overflow="stage")
+    await prepared(world, case)
+    meeting.killed, meeting.watch = killed, lambda: wrong(world)
+    works = {str(place): work(apart(world)) for place, work in enumerate(case.works)}
+    ended = await meeting.at_once(**works)
+    if killed is None:
+        # nobody died: without any sweep nobody waits who was let in
+        untold = [
+            row.job_id
+            for row in world.index._active.values()
+            if desks.place_of(row).state is PlaceState.ADMITTED
+            and row.job_id in world.ledger._jobs
+            and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
+        ]
+        assert untold == [], ended
+    await settled(world)
+    return meeting._calls["0"]
+
+
+def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) -> int:
+    """How many orders there were. Raises AssertionError."""
+    longest = [0] * len(case.works)
+
+    async def scenario(meeting: Meeting) -> None:
+        await meets(meeting, case, None)
+        for place in range(len(case.works)):
+            longest[place] = max(longest[place], meeting._calls[str(place)])
+
+    count = every_order(scenario, interruptions=interruptions)
+    for place, calls in enumerate(longest):
+        for call in kills(calls):
+
+            async def with_a_death(meeting: Meeting, killed: tuple[str, int] = (str(place), call)) -> None:
+                await meets(meeting, case, killed)
+
+            count += every_order(with_a_death, interruptions=min(1, interruptions - 1))
+    return count
+
+
+#: a death at each so many calls; each case begins with another
+_EVERY = 9
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_desk_in_every_order(name: str) -> None:
+    """Race desk: one interruption, or one of them killed at some of its calls: nothing is ever wrong, and all ends."""
+    first = 1 + list(CASES).index(name) % _EVERY
+    assert explore(CASES[name], interruptions=1, kills=lambda calls: range(first, calls + 1, _EVERY)) > 5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("name", CASES)
+def test_the_desk_in_every_order_for_long(name: str) -> None:
+    """Two interruptions, and one of them killed at any call with one."""
+    explore(CASES[name], interruptions=2, kills=lambda calls: range(1, calls + 1))
+
+
+# --- mutants
+
+
+def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WAIT is written with the claim, before the job has rows."""
+
+    def arrived(desk: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
+        decision = arrive(desk, directory, candidate, now, **fields)
+        if decision.place.state is not PlaceState.ARRIVING:
+            return decision
+        after, place = line_up(decision.desk, directory, decision.place, now)
+        return replace(decision, desk=after, place=place)
+
+    reserve = MemoryIndex.reserve
+
+    async def reserved(self: MemoryIndex, job: Job, **fields: Any) -> None:
+        await reserve(self, job, **fields)
+        row = self._active[job.tenant, job.job_id]
+        if row.place is not None and row.place.state is PlaceState.WAITING:
+            self._active[job.tenant, job.job_id] = replace(row, check_at=ASLEEP)
+            self.desks.stand_in_line(row)
+
+    monkeypatch.setattr(desks, "arrive", arrived)
+    monkeypatch.setattr(MemoryIndex, "reserve", reserved)
+
+
+def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finishes a creation does not read with which status its rows are written."""
+
+    async def queued(*args: Any) -> JobStatus:
+        await born_of(*args)
+        return JobStatus.QUEUED
+
+    monkeypatch.setattr(create_job, "born_of", queued)
+
+
+def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has an ACTIVE row is thought to hold a place."""
+    monkeypatch.setattr(desks, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate))
+
+
+def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one goes in by a transaction after the end's."""
+    end = desks.end_at_desk
+
+    async def ended(context: Any, job: Job, **fields: Any) -> desks.Told:
+        letting = desks._letting
+
+        async def nobody(context: Any, desk: Any, known: Any, room: int, **fields: Any) -> Any:
+            return await letting(context, desk, known, 0)
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(desks, "_letting", nobody)
+            await end(context, job, **fields)
+        return await desks.let_in(context, job.tenant)
+
+    monkeypatch.setattr("shared.operations.transition.desks.end_at_desk", ended)
+
+
+MUTANTS = {
+    lines_up_at_once: "a creation and its duplicate",
+    finishes_without_a_look: "a creation and its duplicate",
+    counts_by_existence: "a cancel of a staged job",
+    lets_in_afterwards: "a duplicate of a staged job",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_desk_that_is_built_otherwise_fails(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the choices that the desk rests on is needed."""
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        explore(CASES[MUTANTS[mutant]], interruptions=1, kills=lambda calls: range(1, calls + 1))
