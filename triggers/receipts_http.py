@@ -7,8 +7,8 @@ import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Route
-from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
+from shared.apidocs.route import Parameter, Route
+from shared.operations.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
 from triggers.http.filters import RANGE_PROBLEMS, SINCE, TENANT_ID, TENANT_PROBLEMS, UNTIL, parse_filter
@@ -17,6 +17,12 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
+BY = Parameter(
+    name="by",
+    where="query",
+    schema={"enum": [each.value for each in Grouping]},
+    description="Also sums for each type, source or priority.",
+)
 SUMS = Route(
     function="receipts_sum",
     method="GET",
@@ -25,10 +31,11 @@ SUMS = Route(
     tag="jobs",
     summary="Sum up what a tenant's jobs spent and cost",
     description=f"Over jobs created in the range, newest first, at most {MAX_JOBS} a page: add the pages up.",
-    parameters=(TENANT_ID, SINCE, UNTIL, *PAGE),
+    parameters=(TENANT_ID, SINCE, UNTIL, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(
         (400, ProblemCode.TENANT_REQUIRED),
+        (400, ProblemCode.BY_INVALID),
         *RANGE_PROBLEMS,
         *TENANT_PROBLEMS,
         *PAGE_PROBLEMS,
@@ -49,6 +56,9 @@ async def _receipts_sum(request: Request) -> func.HttpResponse:
     job_filter = parse_filter(request.http, request.caller)
     if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
+    by = request.http.params.get("by")
+    if by is not None and by not in list(Grouping):
+        raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Grouping)}")
     sums, after = await sum_receipts(
         request.context(),
         job_filter.tenant_id,
@@ -56,6 +66,7 @@ async def _receipts_sum(request: Request) -> func.HttpResponse:
         until=job_filter.until,
         after=position or None,
         limit=limit,
+        by=Grouping(by) if by is not None else None,
     )
     response = ReceiptSums(**sums, since=job_filter.since, until=job_filter.until, next=cursor(after))
     return respond(request.http, response)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.core.gates.desk import Desk, Letting, Waiting
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.rules import Directory, Gate
-from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, order_of, standing, standings
+from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
 from shared.core.job import Job
 from shared.operations import desks
 from shared.operations.context import Context
@@ -37,10 +37,10 @@ async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directo
 
 async def oldest(context: Context, desk: Desk, gate: Gate) -> Waiting | None:
     """The first of the gate's lines. Raises LedgerUnavailable."""
-    heads = [
-        row for number in lines_of(desk, gate) for row in await context.desks.first_waiting(desk.tenant, number, 1)
-    ]
-    return min(heads, key=lambda row: order_of(desk, row), default=None)
+    lines = lines_of(desk, gate, only=True)
+    first = min(lines, key=lambda number: (not lines[number].emergency, lines[number].head), default=None)
+    rows = await context.desks.first_waiting(desk.tenant, first, 1) if first is not None else []
+    return rows[0] if rows else None
 
 
 async def standing_of(context: Context, job: Job) -> Standing | None:

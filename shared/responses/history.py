@@ -171,6 +171,15 @@ class Receipt(Response):
     steps: list[StepReceipt]
 
 
+class ReceiptGroup(Response):
+    """The same for the jobs that have one value in common."""
+
+    jobs: int
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+
+
 class ReceiptSums(Response):
     """What a tenant's jobs spent and cost, over one page of them."""
 
@@ -185,6 +194,8 @@ class ReceiptSums(Response):
     attempts_total: int
     replies_ignored: int
     operations: Operations
+    groups: dict[str, ReceiptGroup] | None = None
+    """With `by`: the same sums for each type, source or priority; "" for jobs without a source."""
     next: Cursor
 
 

@@ -12,7 +12,7 @@ from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
 from shared.core.replies import MAX_IGNORED_EVENTS
 from shared.core.states import JobStatus, StepStatus
-from shared.responses.history import Operation, Operations, Receipt, Spent, StepReceipt
+from shared.responses.history import Operation, Operations, Receipt, ReceiptGroup, Spent, StepReceipt
 
 #: nothing stood in its way but our own dispatch
 QUEUE = "queue_s"
@@ -127,6 +127,14 @@ def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
             beyond=dict(sorted(beyond.items())),
         ),
     }
+
+
+def grouped(receipts: Iterable[tuple[str, Receipt]]) -> dict[str, ReceiptGroup]:
+    """The sums of ReceiptGroup, by the key of each receipt."""
+    by_key: dict[str, list[Receipt]] = {}
+    for key, each in receipts:
+        by_key.setdefault(key, []).append(each)
+    return {key: ReceiptGroup.model_validate(add_up(found)) for key, found in sorted(by_key.items())}
 
 
 def _spent(seconds: Mapping[str, float]) -> Spent:

@@ -54,6 +54,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/v1/jobs?until=x", {}, 400, "UNTIL_INVALID"),
     ("GET", "/v1/jobs?status=GONE", {}, 400, "STATUS_INVALID"),
     ("GET", "/v1/jobs?label=x", {}, 400, "LABEL_INVALID"),
+    ("GET", "/v1/receipts?by=colour", {}, 400, "BY_INVALID"),
     ("GET", "/v1/rejected?date=soon", {}, 400, "DATE_INVALID"),
     ("GET", "/v1/rejected/rej_1", {}, 404, "REJECTED_NOT_FOUND"),
     ("GET", "/v1/protocols/fax", {}, 404, "PROTOCOL_NOT_FOUND"),

@@ -11,10 +11,12 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory, GateState, Rule
 from shared.core.states import JobStatus
 from shared.ports.index import ListRow
+from shared.responses.history import ReceiptSums
 from shared.responses.quota import Quota as QuotaModel
 from shared.views.job import job_line, job_response
 from shared.views.quota import quota as quota_response
 from shared.views.quota import quota_change as quota_change_response
+from shared.views.receipt import add_up
 from tests.jobs import RETENTION, START, body, planned
 from triggers.http.problems import Problem
 
@@ -70,6 +72,11 @@ def quota_change() -> dict[str, Any]:
     state = GateState(gate=gate_named("tenant_a", None, "scanner/7"))
     now = QuotaModel.model_validate(quota(source="scanner/7"))
     return body(quota_change_response(state, replace(state, rule=Rule(max_active=2)), now))
+
+
+def sums(next_: str | None) -> dict[str, Any]:
+    """A page of receipts without jobs."""
+    return body(ReceiptSums(tenant_id="a", since=None, until=None, **add_up([]), next=next_))
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:

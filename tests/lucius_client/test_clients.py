@@ -294,6 +294,16 @@ async def test_gates_who_waits_and_what_changed_are_lists(either: EitherClient) 
         assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
 
 
+async def test_sums_come_page_by_page(either: EitherClient) -> None:
+    """Each page is a sum of its own jobs, and names the next."""
+    pages = [CannedResponse(body=samples.sums(next_)) for next_ in ("p2", None)]
+    with serving(*pages) as api:
+        found = await either.call(api.url, lambda client: client.receipts(tenant_id="a", by="source"))
+    assert [page.jobs for page in found] == [0, 0]
+    assert ["by=source" in request.path for request in api.requests] == [True, True]
+    assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+
+
 async def test_an_awaited_token() -> None:
     """The asynchronous client awaits a token where the function returns an awaitable."""
 

@@ -238,6 +238,8 @@ async def test_a_tenants_own_callers_end_what_they_began(world: World) -> None:
     for act in (resumed(world, by=OWN), held(world, by=OWN)):
         with pytest.raises(QuotaForbidden):
             await act
+    with pytest.raises(QuotaInvalid):
+        await held(world, until=world.clock.now())
     shorter = await held(world, by=OWN, until=world.clock.now() + timedelta(minutes=1))
     assert shorter.after is shorter.before
     await quotas.throttle(world.context, world.orchestrations, TENANT, OWN, max_per_hour=5, until=None)

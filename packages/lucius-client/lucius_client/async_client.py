@@ -33,6 +33,7 @@ from lucius_client.models import (
     QuotaLogEntry,
     Ready,
     Receipt,
+    ReceiptSums,
     Reconciled,
     RejectedLine,
     RejectedMessage,
@@ -185,6 +186,21 @@ class AsyncClient:
     async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason))
+
+    def receipts(
+        self,
+        *,
+        tenant_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> AsyncIterator[ReceiptSums]:
+        """What a tenant's jobs spent, in pages of up to 100 jobs, newest first: add them up.
+
+        `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
+        """
+        query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
+        return self._iterate(series.Sums(query, self._retries))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
         """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""

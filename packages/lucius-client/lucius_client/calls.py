@@ -32,6 +32,7 @@ from lucius_client.models import (
     QuotaPage,
     Ready,
     Receipt,
+    ReceiptSums,
     Reconciled,
     RejectedMessage,
 )
@@ -205,6 +206,11 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
 def read_job(response: Response) -> Job:
     """The job in a response. Raises NotLucius where there is none."""
     return _parse(Job, response)
+
+
+def read_sums(response: Response) -> ReceiptSums:
+    """One page of sums. Raises NotLucius where there is none."""
+    return _parse(ReceiptSums, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:

@@ -921,6 +921,17 @@ class Receipt(Message):
     steps: list[StepReceipt]
 
 
+class ReceiptGroup(Message):
+    """
+    The same for the jobs that have one value in common.
+    """
+
+    jobs: int
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+
+
 class ReceiptSums(Message):
     """
     What a tenant's jobs spent and cost, over one page of them.
@@ -936,6 +947,10 @@ class ReceiptSums(Message):
     attempts_total: int
     replies_ignored: int
     operations: Operations
+    groups: Annotated[
+        dict[str, ReceiptGroup] | None,
+        Field(description='With `by`: the same sums for each type, source or priority; "" for jobs without a source.'),
+    ] = None
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 

@@ -22,6 +22,7 @@ from lucius_client.models import (
     Protocol,
     Quota,
     QuotaLogEntry,
+    ReceiptSums,
     RejectedLine,
     WaitingJob,
 )
@@ -147,6 +148,21 @@ def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaL
 
 def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
     return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
+
+
+class Sums(Series[ReceiptSums]):
+    """The sums over a tenant's jobs, a page at a time."""
+
+    def __init__(self, query: Mapping[str, Any], retries: Retries) -> None:
+        self._query = dict(query)
+        self._retries = retries
+        self.more = True
+
+    def next(self) -> Flow[list[ReceiptSums]]:
+        page = calls.read_sums((yield from send(calls.page("/v1/receipts", self._query), self._retries)))
+        self._query["cursor"] = page.next
+        self.more = page.next is not None
+        return [page]
 
 
 class Changes(Series[Job]):

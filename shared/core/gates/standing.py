@@ -27,23 +27,24 @@ class Standing:
     expected_at: datetime | None
 
 
-def lines_of(desk: Desk, gate: Gate) -> dict[int, Line]:
-    """The lines whose jobs have to pass the gate. A source's job may still stand in a line without its source."""
+def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
+    """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
+
+    `only`: the lines all of whose jobs have to.
+    """
     match gate.kind:
         case GateKind.TENANT:
             return dict(desk.lines)
         case GateKind.TYPE:
             return {number: line for number, line in desk.lines.items() if line.job_type == gate.name}
         case GateKind.SOURCE:
-            return {number: line for number, line in desk.lines.items() if line.source in (gate.name, None)}
+            sources = (gate.name,) if only else (gate.name, None)
+            return {number: line for number, line in desk.lines.items() if line.source in sources}
 
 
 def waiting_of(desk: Desk, gate: Gate) -> int:
-    """How many wait for the gate, by the counts of the lines."""
-    lines = lines_of(desk, gate)
-    if gate.kind is GateKind.SOURCE:
-        lines = {number: line for number, line in lines.items() if line.source is not None}
-    return sum(line.count for line in lines.values())
+    """How many wait for the gate, by the counts of its own lines."""
+    return sum(line.count for line in lines_of(desk, gate, only=True).values())
 
 
 def standings(

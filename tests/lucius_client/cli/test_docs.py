@@ -130,6 +130,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     held = shell("hold")
     assert "HELD" in held
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
+    assert re.search(r"total\s+11\s", shell("receipts"))
     text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))

@@ -25,6 +25,7 @@ from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.quotas import quota_app
+from lucius_client.cli.receipts import receipts
 from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
@@ -79,7 +80,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, jobs, deadletters, protocols, health, login, logout, completion):
+for command in (submit, jobs, receipts, deadletters, protocols, health, login, logout, completion):
     app.command()(command)
 app.add_typer(job_app, name="job")
 app.add_typer(quota_app, name="quota")
