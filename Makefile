@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up reset test test-long generate lock bench bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate lock bench bench-peers bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS ?= tests
 
 help: ## what there is to type
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
 	@sh scripts/setup.sh
@@ -48,8 +48,11 @@ generate: setup-dev ## write what is made from the code: tables of docs/, API do
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock
 
-bench: setup-dev ## measure whole jobs: table requests, messages, episodes and CPU a job
-	@$(PY) -m benchmarks.jobs
+bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 puts them into docs/performance
+	@$(PY) -m benchmarks.jobs $(if $(FULL),--full) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PART)
+
+bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as there
+	@$(PY) -m benchmarks.peers $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PEERS)
 
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus

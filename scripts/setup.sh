@@ -69,7 +69,7 @@ if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
     install "pip and setuptools" pip setuptools
     install requirements-demo.txt -r requirements-demo.txt --no-build-isolation --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
-        -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]"
+        -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]" -e packages/lucius-checkout
     echo "$demo" >.venv/.demo-pins
 fi
 

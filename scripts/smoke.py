@@ -99,7 +99,8 @@ def upload(blobs: str, connection: str, container: str, document: Path) -> tuple
         blob.upload_blob(document.read_bytes())
     except AzureError as error:
         raise Away(f"the blob store: {type(error).__name__}: {str(error).splitlines()[0]}") from None
-    return str(blob.url), f"{client.url.rstrip('/')}/results"
+    # a folder of its own, which a rule of the account may clear
+    return str(blob.url), f"{client.url.rstrip('/')}/results/smoke"
 
 
 def wait_ready(api: Api, deadline: float) -> None:

@@ -203,6 +203,18 @@ class JobTerminal(ControlNotPossible):
     """The job has ended and never changes again."""
 
 
+class FilterInvalid(Refused):
+    """A word of a filter of jobs is unknown, or its value is wrong."""
+
+    def __init__(self, word: str, detail: str) -> None:
+        super().__init__(detail)
+        self.word = word
+
+    @property
+    def code(self) -> str:
+        return f"{self.word.upper()}_INVALID"
+
+
 class NotRedrivable(Refused):
     """The job cannot be taken up again as a new one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ pytest_plugins = ("tests.machine",)
 
 _TESTS = Path(__file__).parent
 _STACK = pytest.StashKey[RunningStack]()
+
+
+def pytest_configure() -> None:
+    """What the user has exported for a LUCIUS of theirs (its address, a token) must reach no test, nor its programs."""
+    for name in [each for each in os.environ if each.startswith("LUCIUS_")]:
+        del os.environ[name]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,7 +40,9 @@ from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.job import Event, Job, Step
+from shared.core.states import JobStatus
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
 from shared.ports.rejected import RejectedMessage
@@ -258,6 +260,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.close(job, claim_expires_at=START)
     await index.close(replace(job, gated=True), claim_expires_at=START)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
+    await index.close(failed, claim_expires_at=START)
+    await index.write_comparison(0, Comparison(next_at=START))
     await index.write_guard(Guard({}, START))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
@@ -297,7 +302,7 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     desk = Desk(tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START)
     candidate = replace(Candidate.of(job), source="s")
     waiting = Waiting(candidate, 0, job.idempotency_hash, START)
-    write = DeskWrite(before=None, after=desk, let_in=(waiting,), moved=((waiting, 1),), check_at=START, log=(entry,))
+    write = DeskWrite(before=None, after=desk, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,))
     place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
     await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
     await desks.enter_tenant(job.tenant, START)

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from benchmarks.scale.cost import needs, per_million
-from benchmarks.scale.job import Job
+from benchmarks.scale.cost import needs, per_million, time_usd
+from benchmarks.scale.job import COUNTED, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
+from benchmarks.scale.prices import FLEX_GB_S
 from tests.jobs import ROOT
 
 SEEDS = range(5)
@@ -27,8 +28,29 @@ def test_the_page_has_the_numbers_of_the_model() -> None:
 def test_counts_keep_to_the_design(steps: int) -> None:
     """The model's counts are the bounds of the design, so that `make bench` can be held against them."""
     job = Job(steps)
-    assert (job.table_writes, job.table_reads) == (3 + 3 * steps, 1 + 2 * steps)
+    assert (job.table_writes, job.table_reads) == (3 + 3 * steps, 2 * steps)
     assert (job.messages, job.episodes, job.activities) == (3 * steps, 1 + 3 * steps, steps)
+
+
+def test_what_was_counted_keeps_to_the_bounds() -> None:
+    """The recorded run of `make bench`: requests, messages and activities; an episode more for a timer that fires."""
+    for steps, row in ROWS.items():
+        counted, job = row["per_job"], Job(steps)
+        assert (counted["table writes"], counted["table reads"]) == (job.table_writes, 1)
+        assert counted["directives"] + counted["replies"] == job.messages
+        assert counted["activities"] == job.activities
+        assert counted["episodes"] <= job.episodes + 2 * steps
+    groups = {name: group["executions_per_job"] for name, group in COUNTED["groups"].items()}
+    assert sum(groups.values()) == pytest.approx(Job(3).executions, rel=0.05)
+
+
+def test_time_costs_less_the_more_jobs_share_it() -> None:
+    """A million 3-step jobs: at few a second each execution pays for a second, at many the CPU alone."""
+    costs = [sum(time_usd(group, rate) for group in Job(3).groups) for rate in (0.1, 1, 10, 1000)]
+    assert costs == sorted(costs, reverse=True)
+    single = sum(time_usd(group, 1e-6) for group in Job(3).groups)
+    assert single == pytest.approx(Job(3).executions * 1e6 * 2 * FLEX_GB_S.usd, rel=0.01)
+    assert costs[-1] == pytest.approx(Job(3).cpu_s / 0.6 * 1e6 * 2 * FLEX_GB_S.usd)
 
 
 def test_what_ends_first_stands_first() -> None:

@@ -14,7 +14,7 @@ from shared.core.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.desks import let_in
 from shared.operations.places import follow
-from shared.operations.transition import tell
+from shared.operations.transition import notify
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import REPLY_S, limited
 from shared.wiring import Wiring
@@ -38,7 +38,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             return
         context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
         if job_id is None:
-            await tell(context, orchestrations, tenant, await let_in(context, tenant))
+            await notify(context, orchestrations, tenant, await let_in(context, tenant))
         elif (stored := await context.ledger.read(job_id)) is not None:
             await follow(context, orchestrations, stored)
 

@@ -72,6 +72,7 @@ REDRIVE = Route(
         (409, ProblemCode.RESULT_EXPIRED),
         (409, ProblemCode.WITHDRAWN),
         (429, ProblemCode.LIMIT_REACHED),
+        (503, ProblemCode.OVERLOADED),
     ),
 )
 ROUTES = (*CONTROLS.values(), REDRIVE)

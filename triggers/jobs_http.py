@@ -11,7 +11,8 @@ from shared.apidocs.route import Parameter, Route
 from shared.core.as_of import as_of
 from shared.errors import JobNotFound
 from shared.operations.backlog import directives_ahead
-from shared.operations.list_jobs import list_dead_letters, list_jobs
+from shared.operations.dead_letters import list_dead_letters
+from shared.operations.list_jobs import MAX_READ_MORE, list_jobs
 from shared.operations.read_history import last_transition, read_history
 from shared.operations.waiting import standing_of
 from shared.ports.ledger import Stored
@@ -22,7 +23,7 @@ from shared.views.explain import explain
 from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
-from triggers.http.filters import FILTER_PROBLEMS, FILTERS, TENANT_ID, TENANT_PROBLEMS, parse_filter
+from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.long_poll import WAIT, LongPoll, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
@@ -39,6 +40,10 @@ AS_OF = Parameter(
     description="Number of an event: the job as that event left it.",
 )
 
+_PARTIAL = (
+    f"A call reads at most {MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or "
+    "empty, and has `partial` and a `next`."
+)
 LIST = Route(
     function="jobs_list",
     method="GET",
@@ -46,8 +51,8 @@ LIST = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="List jobs, newest first",
-    description="A call looks at 1,000 rows at most, so that a page may be short, or empty, and have a `next`. "
-    "A line is as of event `seq`; that of a living job may be one sweep (a minute) behind the job itself.",
+    description=f"{_PARTIAL} A line is as of event `seq`; that of a living job may be one sweep (a minute) behind the "
+    "job itself.",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
@@ -131,10 +136,11 @@ DEAD_LETTERS = Route(
     scope=Scope.READ,
     tag="dead letters",
     summary="List the jobs that failed for good",
-    description="Take one up again with `POST /v1/jobs/{jobId}:redrive`.",
-    parameters=(TENANT_ID, *PAGE),
+    description="The last that failed first. Take one up again with `POST /v1/jobs/{jobId}:redrive`: it is no dead "
+    f"letter then. {_PARTIAL}",
+    parameters=(*FILTERS, *PAGE),
     responses={200: DeadLetterPage},
-    problems=(*TENANT_PROBLEMS, *PAGE_PROBLEMS),
+    problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
 ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, AUDIT, RECEIPT, DEAD_LETTERS)
 
@@ -223,16 +229,19 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
 
 async def _jobs_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    job_filter = parse_filter(request.http, request.caller)
-    listed, after = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
-    return respond(request.http, JobPage(jobs=listed, next=cursor(after)))
+    job_filter = filter_of(request.http, request.caller)
+    found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
+    return respond(request.http, JobPage(jobs=found.lines, next=cursor(found.after), partial=found.partial))
 
 
 async def _dead_letters_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    tenant_id = request.caller.tenant_for(request.http.params.get("tenant_id"))
-    listed, after = await list_dead_letters(request.context(), tenant_id=tenant_id, after=position or None, limit=limit)
-    return respond(request.http, DeadLetterPage(deadletters=listed, next=cursor(after)))
+    if position and not position.startswith("DEAD:"):
+        raise bad_cursor()
+    job_filter = filter_of(request.http, request.caller)
+    found = await list_dead_letters(request.context(), job_filter, after=position or None, limit=limit)
+    page_ = DeadLetterPage(deadletters=found.lines, next=cursor(found.after), partial=found.partial)
+    return respond(request.http, page_)
 
 
 async def _job(request: Request) -> Stored:

@@ -11,7 +11,7 @@ from shared.apidocs.route import Parameter, Route
 from shared.operations.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
-from triggers.http.filters import RANGE_PROBLEMS, SINCE, TENANT_ID, TENANT_PROBLEMS, UNTIL, parse_filter
+from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -30,14 +30,13 @@ SUMS = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Sum up what a tenant's jobs spent and cost",
-    description=f"Over jobs created in the range, newest first, at most {MAX_JOBS} a page: add the pages up.",
-    parameters=(TENANT_ID, SINCE, UNTIL, BY, *PAGE),
+    description=f"Over the jobs of the filter, newest first, at most {MAX_JOBS} a page: add the pages up.",
+    parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(
         (400, ProblemCode.TENANT_REQUIRED),
         (400, ProblemCode.BY_INVALID),
-        *RANGE_PROBLEMS,
-        *TENANT_PROBLEMS,
+        *FILTER_PROBLEMS,
         *PAGE_PROBLEMS,
     ),
 )
@@ -53,20 +52,15 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    job_filter = parse_filter(request.http, request.caller)
+    job_filter = filter_of(request.http, request.caller)
     if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
     by = request.http.params.get("by")
     if by is not None and by not in list(Grouping):
         raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Grouping)}")
-    sums, after = await sum_receipts(
-        request.context(),
-        job_filter.tenant_id,
-        since=job_filter.since,
-        until=job_filter.until,
-        after=position or None,
-        limit=limit,
-        by=Grouping(by) if by is not None else None,
+    grouping = Grouping(by) if by is not None else None
+    sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit, by=grouping)
+    response = ReceiptSums(
+        **sums, since=job_filter.since, until=job_filter.until, next=cursor(found.after), partial=found.partial
     )
-    response = ReceiptSums(**sums, since=job_filter.since, until=job_filter.until, next=cursor(after))
     return respond(request.http, response)

@@ -1,1 +1,1 @@
-"""What a job costs: the whole app on the local stack, its operations counted."""
+"""What a job costs and how long it takes: the whole app on the local stack."""

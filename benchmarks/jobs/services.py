@@ -1,76 +1,125 @@
-"""Platform services without work: an ACK on receipt, a RESULT a moment later, so that LUCIUS alone is measured."""
+"""`python -m benchmarks.jobs.services CONNECTION STEP,...`: platform services that answer at once, in one process.
+
+An ACK on receipt, the RESULT right after it, so that LUCIUS alone is measured. They receive as the service kit does.
+Steps with a `!` before their name get an ACK and no RESULT: their jobs wait, until their RESULT is asked for.
+
+Commands are lines on stdin: `report` writes what was seen since the last one as a line of JSON; `finish JOB` sends the
+RESULT that JOB waits for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-#: between ACK and RESULT: long enough that the two do not race for the job's row, as with any real work
-WORK_S = 0.3
+from benchmarks.jobs.stack import ROOT, cpu_seconds
+from emulator.up.parent_death import end_with_parent
+
+LANES = range(16)
+#: how often the SDK wakes an idle receiver; a frame wakes it at once
+_SOCKET_TIMEOUT_S = 2.0
 
 
-@dataclass
-class Answering:
-    """What the services saw: when each job's first directive came, and how large messages are."""
+class Services:
+    """The process, for the one that measures."""
 
-    first_directive_at: dict[str, float] = field(default_factory=dict)
-    directives: int = 0
-    replies: int = 0
-    directive_bytes: int = 0
-    reply_bytes: int = 0
+    def __init__(self, connection: str, steps: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.jobs.services", connection, ",".join(steps)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=end_with_parent(signal.SIGTERM),
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise SystemExit("the services did not start")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        return cpu_seconds([self._process.pid])
+
+    def report(self) -> dict[str, Any]:
+        """Since the last one: `directives`, each (job, step, bytes, `time.monotonic` when read), and `reply_bytes`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print("report", file=self._process.stdin, flush=True)
+        seen: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return seen
+
+    def finish(self, job_id: str) -> None:
+        assert self._process.stdin is not None
+        print(f"finish {job_id}", file=self._process.stdin, flush=True)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
 
 
-async def answer(connection: str, lanes: Iterable[int], services: Sequence[str], seen: Answering) -> None:
-    """Answers every directive of those lanes with ACK and RESULT, until cancelled."""
-    async with ServiceBusClient.from_connection_string(connection) as client:
-        async with asyncio.TaskGroup() as group:
-            for lane in lanes:
-                sender = Sender(client.get_topic_sender(f"global-bus-replies-p{lane}"), seen)
-                for service in services:
-                    receiver = client.get_subscription_receiver(f"global-bus-p{lane}", service)
-                    group.create_task(_serve(receiver, sender, seen))
+class _Answering:
+    def __init__(self, client: ServiceBusClient) -> None:
+        self._senders = [client.get_topic_sender(f"global-bus-replies-p{lane}") for lane in LANES]
+        #: the SDK's sender is not for concurrent use
+        self._alone = [asyncio.Lock() for _ in LANES]
+        self._held: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._directives: list[tuple[str, str, int, float]] = []
+        self._reply_bytes: list[int] = []
 
+    async def serve(self, receiver: Any, lane: int, *, holds: bool) -> None:
+        async with receiver:
+            while True:
+                # with a higher count the SDK holds the first message back, to wait for others
+                for message in await receiver.receive_messages(max_message_count=1, max_wait_time=60):
+                    await self._answer(message, lane, holds=holds)
+                    await receiver.complete_message(message)
 
-class Sender:
-    """The SDK's sender is not for concurrent use."""
+    async def _answer(self, message: Any, lane: int, *, holds: bool) -> None:
+        read_at = time.monotonic()
+        body = b"".join(message.body)
+        directive = json.loads(body)
+        self._directives.append((directive["jobId"], directive["stepId"], len(body), read_at))
+        ack, result = replies(directive)
+        await self._send(lane, ack)
+        if holds:
+            self._held[directive["jobId"]] = (lane, result)
+        else:
+            await self._send(lane, result)
 
-    def __init__(self, sender: Any, seen: Answering) -> None:
-        self._sender, self._seen, self._alone = sender, seen, asyncio.Lock()
-
-    async def send(self, reply: dict[str, Any]) -> None:
+    async def _send(self, lane: int, reply: dict[str, Any]) -> None:
         text = json.dumps(reply)
-        self._seen.replies += 1
-        self._seen.reply_bytes += len(text)
-        async with self._alone:
-            await self._sender.send_messages(ServiceBusMessage(text, content_type="application/json"))
+        self._reply_bytes.append(len(text))
+        message_id = f"{reply['type']}/{reply['jobId']}/{reply['stepId']}/{reply['attempt_no']}"
+        async with self._alone[lane]:
+            await self._senders[lane].send_messages(
+                ServiceBusMessage(text, content_type="application/json", message_id=message_id)
+            )
 
-
-async def _serve(receiver: Any, sender: Sender, seen: Answering) -> None:
-    async with receiver:
-        while True:
-            messages = await receiver.receive_messages(max_message_count=20, max_wait_time=5)
-            await asyncio.gather(*(_attempt(receiver, sender, message, seen) for message in messages))
-
-
-async def _attempt(receiver: Any, sender: Sender, message: Any, seen: Answering) -> None:
-    body = b"".join(message.body)
-    directive = json.loads(body)
-    seen.directives += 1
-    seen.directive_bytes += len(body)
-    seen.first_directive_at.setdefault(directive["jobId"], time.perf_counter())
-    ack, result = replies(directive)
-    await sender.send(ack)
-    await asyncio.sleep(WORK_S)
-    await sender.send(result)
-    await receiver.complete_message(message)
+    async def obey(self) -> None:
+        """Until stdin ends."""
+        lines = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+        while line := (await lines.readline()).decode():
+            command, *words = line.split()
+            if command == "finish":
+                await self._send(*self._held.pop(words[0]))
+            else:
+                print(json.dumps({"directives": self._directives, "reply_bytes": self._reply_bytes}), flush=True)
+                self._directives, self._reply_bytes = [], []
 
 
 def replies(directive: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,3 +131,20 @@ def replies(directive: dict[str, Any]) -> list[dict[str, Any]]:
     }
     result_ref = {"uri": directive["workspace_ref"]["uri"] + "result.json"}
     return [{**attempt, "type": "ACK"}, {**attempt, "type": "RESULT", "status": "SUCCEEDED", "result_ref": result_ref}]
+
+
+async def _main(connection: str, steps: Sequence[str]) -> None:
+    client = ServiceBusClient.from_connection_string(connection, socket_timeout=_SOCKET_TIMEOUT_S)
+    async with client, asyncio.TaskGroup() as group:
+        answering = _Answering(client)
+        for lane in LANES:
+            for step in steps:
+                receiver = client.get_subscription_receiver(f"global-bus-p{lane}", step.lstrip("!"))
+                group.create_task(answering.serve(receiver, lane, holds=step.startswith("!")))
+        print("ready", flush=True)
+        await answering.obey()
+        raise SystemExit
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(sys.argv[1], sys.argv[2].split(",")))

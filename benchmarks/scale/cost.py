@@ -9,17 +9,22 @@ from benchmarks.scale import prices
 from benchmarks.scale.job import (
     CALL_CPU_S,
     CLEARING_CALLS,
-    HOST_CPU_S,
     LOOK_CALLS,
     ROW_BYTES,
     TELEMETRY_BYTES_A_STEP,
+    Group,
     Job,
 )
 from benchmarks.scale.prices import Limit
 
 MILLION = 1_000_000
-#: an instance is paid for while any function runs on it; of that time, this share is our CPU
+#: a million jobs a month
+MONTHLY_PER_S = MILLION / prices.MONTH_S
+#: an instance takes so much of its core at most
 CPU_SHARE = 0.6
+#: an instance is paid for while any function runs on it, each time for at least so long
+#: (https://learn.microsoft.com/azure/azure-functions/flex-consumption-plan)
+BILLED_S = 1.0
 INSTANCE_GB = 2
 #: Flex Consumption: instances of 2 GB that a subscription has in a region before it asks for more
 FLEX_INSTANCES = 250
@@ -39,23 +44,37 @@ SWEEPERS = 16
 STANDARD, PREMIUM = "Standard", "Premium"
 
 
-def instance_s(job: Job) -> float:
-    """Seconds that a job keeps an instance busy."""
-    return HOST_CPU_S[job.steps] / CPU_SHARE
+def instances(group: Group, per_s: float) -> float:
+    """Instances of a group that are paid for on average, at so many jobs a second.
+
+    Each function of the group scales by itself. Few jobs are single executions, each paid for `BILLED_S` or its wall
+    time where no other runs (arrivals of a Poisson process); many jobs are as many instances as their CPU needs.
+    """
+    each = per_s * group.executions / group.functions
+    awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s))
+    return group.functions * max(awake, per_s * group.cpu_s / group.functions / CPU_SHARE)
 
 
-def per_million(job: Job) -> dict[str, float]:
-    """What grows with the jobs; fixed charges are `fixed_a_month`."""
+def time_usd(group: Group, per_s: float) -> float:
+    """Of a million jobs, at so many a second."""
+    return MILLION / per_s * instances(group, per_s) * INSTANCE_GB * prices.FLEX_GB_S.usd
+
+
+def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
+    """What grows with the jobs, at so many a second; fixed charges are `fixed_a_month`."""
     queue_calls = 3 * (job.durable_messages + job.activities)  # put, get, delete; an activity is a message too
     history_calls = 3 * job.episodes  # read, append, instance
     return {
-        "Functions: time": MILLION * instance_s(job) * INSTANCE_GB * prices.FLEX_GB_S.usd,
+        "Functions: time": sum(time_usd(group, per_s) for group in job.groups),
         "Functions: executions": job.executions * prices.FLEX_EXECUTIONS.usd,
         "Service Bus Standard: operations": job.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd,
         "Tables: every entity of a transaction counted": (
             (job.entities_written + job.table_reads) * prices.TABLE_OPERATIONS.usd
         ),
         "Tables: data, a month": MILLION * job.rows_kept * ROW_BYTES / 1e9 * prices.TABLE_GB.usd,
+        "Blobs: results and records of attempts": (
+            job.blob_writes * prices.BLOB_WRITES.usd + job.blob_reads * prices.BLOB_READS.usd
+        ),
         "Durable on Azure Storage: queues": queue_calls * prices.QUEUE_OPERATIONS.usd,
         "Durable on Azure Storage: tables": history_calls * prices.TABLE_OPERATIONS.usd,
         "Logs and traces, one in ten kept": (
@@ -120,7 +139,7 @@ def needs(job: Job) -> list[Need]:
         Need("sweeper (`LUCIUS_SWEEPERS`)", swept_per_s(), SWEEPERS, "#the-sweeper"),
         Need(
             "Functions instance of 2 GB",
-            1 / instance_s(job),
+            CPU_SHARE / job.cpu_s,
             FLEX_INSTANCES,
             "https://learn.microsoft.com/azure/azure-functions/flex-consumption-plan",
         ),

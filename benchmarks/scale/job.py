@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measured import RECORDED
 
 #: a message is sent, received and completed
 _CALLS_A_MESSAGE = 3
 #: Standard counts a credit for the send and one for the receive
 _CREDITS_A_MESSAGE = 2
 
-#: measured by `make bench`: bodies of the shipped protocols; the rest of an AMQP message is an estimate
-DIRECTIVE_BYTES, REPLY_BYTES, MESSAGE_OVERHEAD_BYTES = 710, 370, 400
-#: measured by `make bench` on two cores (Xeon, 2026-11-22, commit 6d4a7f2): the whole host process, engine included
-HOST_CPU_S = {1: 0.022, 2: 0.038, 3: 0.053}
+#: what `make bench` counted and docs/performance.md shows
+COUNTED: dict[str, Any] = json.loads((RECORDED / "jobs.json").read_text())["counts"]["figures"]
+#: by the number of steps: counts and CPU a job
+ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
+
+#: bodies of the shipped protocols, as counted; the rest of an AMQP message is an estimate
+DIRECTIVE_BYTES = round(ROWS[3]["per_job"]["directive bytes"] / ROWS[3]["per_job"]["directives"])
+REPLY_BYTES = round(ROWS[3]["per_job"]["reply bytes"] / ROWS[3]["per_job"]["replies"])
+MESSAGE_OVERHEAD_BYTES = 400
+#: CPU seconds of a 3-step job under Microsoft's own host and in its Python worker, measured once on two cores at commit
+#: d4d12f4 (2026-11-21), where the emulated host with the same app took 0.43
+MICROSOFT_HOST_S, MICROSOFT_WORKER_S, EMULATED_HOST_S = 0.25, 0.42, 0.43
+#: counted by tests/lucius_service/test_cost.py, of a service on the kit: a result and the attempt's record are written,
+#: the record and the input read; the copy of the job's result at `output_ref` is read and written
+BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
+#: a RESULT, and what the copy adds to it, without metrics
+RESULT_BYTES, COPY_BYTES = 673, 268
 #: CPU of a call of a store or of the durable client in a Python process: two cores, 2026-11-22, see docs/scale.md
 CALL_CPU_S = 0.0025
 #: of the sweeper: for a look the job, its orchestration's state, its next look; for the clearing of an ended job the
@@ -20,6 +37,22 @@ CALL_CPU_S = 0.0025
 LOOK_CALLS, CLEARING_CALLS = 3, 4
 #: estimates: a row with its keys; what a job leaves in logs and traces when each of its spans is kept
 ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
+
+
+#: of one execution in each scale group
+_WALL_S = {name: one["wall_ms_per_job"] / one["executions_per_job"] / 1000 for name, one in COUNTED["groups"].items()}
+
+
+@dataclass(frozen=True)
+class Group:
+    """`functions` that scale apart from one another, and what a job has in all of them together."""
+
+    name: str
+    functions: int
+    executions: int
+    #: seconds of one execution
+    wall_s: float
+    cpu_s: float
 
 
 @dataclass(frozen=True)
@@ -44,8 +77,18 @@ class Job:
     @property
     def bus_bytes(self) -> int:
         """In and out."""
-        bodies = self.steps * (DIRECTIVE_BYTES + 2 * REPLY_BYTES)
+        bodies = self.steps * (DIRECTIVE_BYTES + REPLY_BYTES + RESULT_BYTES) + COPY_BYTES
         return 2 * (bodies + self.messages * MESSAGE_OVERHEAD_BYTES)
+
+    @property
+    def blob_writes(self) -> int:
+        """Of its services, without artifacts."""
+        return BLOB_WRITES_A_STEP * self.steps + BLOB_WRITES_A_COPY
+
+    @property
+    def blob_reads(self) -> int:
+        """Of its services: records of attempts, inputs, the result that is copied."""
+        return BLOB_READS_A_STEP * self.steps + BLOB_READS_A_COPY
 
     @property
     def table_writes(self) -> int:
@@ -54,8 +97,8 @@ class Job:
 
     @property
     def table_reads(self) -> int:
-        """The claim; the job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
-        return 1 + 2 * self.steps
+        """The job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
+        return 2 * self.steps
 
     @property
     def entities_written(self) -> int:
@@ -64,8 +107,8 @@ class Job:
 
     @property
     def entities_read(self) -> int:
-        """A read of a job is JOB and its steps; the claim is one."""
-        return 1 + (self.table_reads - 1) * (1 + self.steps)
+        """A read of a job is JOB and its steps."""
+        return self.table_reads * (1 + self.steps)
 
     @property
     def index_entities(self) -> int:
@@ -93,6 +136,23 @@ class Job:
     def executions(self) -> int:
         """Of functions: the POST, a reply function a reply, episodes and activities."""
         return 1 + 2 * self.steps + self.episodes + self.activities
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of Microsoft's host and worker, by the steps in proportion to those of the emulated host."""
+        used = {steps: row["cpu_ms_per_job"]["host"] for steps, row in ROWS.items()}
+        return (MICROSOFT_HOST_S + MICROSOFT_WORKER_S) * float(used[self.steps] / used[3])
+
+    @property
+    def groups(self) -> list[Group]:
+        """The scale groups on Flex Consumption; wall times are a laptop's, and CPU falls on them as their time does."""
+        executions = {"http": 1, "durable": self.episodes + self.activities, "lanes": 2 * self.steps}
+        walls = {name: _WALL_S[name] * count for name, count in executions.items()}
+        whole = sum(walls.values())
+        return [
+            Group(name, 16 if name == "lanes" else 1, count, _WALL_S[name], self.cpu_s * walls[name] / whole)
+            for name, count in executions.items()
+        ]
 
     @property
     def scheduler_actions(self) -> int:

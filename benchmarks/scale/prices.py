@@ -29,6 +29,8 @@ BUS_PREMIUM_H = Price(0.928, "hour of a Premium messaging unit", _PAGE + "servic
 TABLE_OPERATIONS = Price(0.036, "million table operations", _PAGE + "storage/tables")
 TABLE_GB = Price(0.045, "GB and month of table data, LRS", _PAGE + "storage/tables")
 QUEUE_OPERATIONS = Price(0.40, "million queue operations", _PAGE + "storage/queues")
+BLOB_WRITES = Price(5.00, "million blob writes, hot, LRS", _PAGE + "storage/blobs")
+BLOB_READS = Price(0.40, "million blob reads, hot, LRS", _PAGE + "storage/blobs")
 LOGS_GB = Price(2.30, "GB of logs and traces taken in", _PAGE + "monitor")
 
 PRICES = {name: value for name, value in globals().items() if isinstance(value, Price)}

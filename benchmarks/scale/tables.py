@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks.scale.cost import MILLION, STANDARD, fixed_a_month, needs, per_million, swept_per_s, watched
-from benchmarks.scale.job import Job
+from benchmarks.scale.cost import (
+    MILLION,
+    MONTHLY_PER_S,
+    STANDARD,
+    fixed_a_month,
+    needs,
+    per_million,
+    swept_per_s,
+    time_usd,
+    watched,
+)
+from benchmarks.scale.job import EMULATED_HOST_S, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
 from benchmarks.scale.lanes import busiest, drain
 from benchmarks.scale.prices import MONTH_S, PRICES
 
@@ -21,6 +31,8 @@ def counts() -> str:
         "Service Bus messages": "messages",
         "Service Bus operations (send, receive, complete)": "bus_operations",
         "Service Bus bytes, in and out": "bus_bytes",
+        "blob writes (results, records of attempts)": "blob_writes",
+        "blob reads (records, inputs)": "blob_reads",
         "table writes (requests)": "table_writes",
         "table reads (requests)": "table_reads",
         "table entities written": "entities_written",
@@ -42,6 +54,35 @@ def cost() -> str:
     return _table(["USD a million jobs of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
 
 
+def flex() -> str:
+    rates = (MONTHLY_PER_S, 3, 10, 50)
+    names = {"http": "HTTP", "durable": "Durable", "lanes": "replies, sixteen lanes"}
+    body = [
+        [
+            names[group.name],
+            f"{group.executions}",
+            f"{group.wall_s * 1000:.0f}",
+            *(f"{time_usd(group, rate):.2f}" for rate in rates),
+        ]
+        for group in Job(3).groups
+    ]
+    sums = [sum(time_usd(group, rate) for group in Job(3).groups) for rate in rates]
+    body.append(["**sum**", "", "", *(f"**{usd:.2f}**" for usd in sums)])
+    head = ["USD a million 3-step jobs for time", "executions a job", "wall ms of one"]
+    return _table([*head, *(f"at {rate:.2g} jobs/s" for rate in rates)], body)
+
+
+def microsoft() -> str:
+    ours = ROWS[3]["cpu_ms_per_job"]["host"] / 1000
+    rows = [
+        ("Microsoft's host, commit d4d12f4", MICROSOFT_HOST_S),
+        ("Microsoft's Python worker with the app, the same run", MICROSOFT_WORKER_S),
+        ("the emulated host with the app, beside them", EMULATED_HOST_S),
+        ("the emulated host with the app, now", ours),
+    ]
+    return _table(["CPU seconds of a 3-step job", ""], [[name, f"{seconds:.3g}"] for name, seconds in rows])
+
+
 def fixed() -> str:
     return _table(["USD a month", ""], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
 
@@ -58,7 +99,7 @@ def limits() -> str:
 def rates() -> str:
     columns = {rate: {need.thing: need.count(rate) for need in needs(Job(3))} for rate in RATES}
     body = [[need.thing, *(f"{columns[rate][need.thing]:,}" for rate in RATES)] for need in needs(Job(3))]
-    monthly = [sum(per_million(Job(3)).values()) * rate * MONTH_S / MILLION for rate in RATES]
+    monthly = [sum(per_million(Job(3), rate).values()) * rate * MONTH_S / MILLION for rate in RATES]
     body.append([f"USD a month at that rate, {STANDARD} prices", *(f"{usd:,.0f}" for usd in monthly)])
     return _table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
 
@@ -97,6 +138,8 @@ def prices() -> str:
 TABLES = {
     "counts": counts,
     "cost": cost,
+    "flex": flex,
+    "microsoft": microsoft,
     "fixed": fixed,
     "limits": limits,
     "rates": rates,
@@ -112,6 +155,7 @@ def _table(head: list[str], body: list[list[str]]) -> str:
     return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in body)])
 
 
-def _round(number: float) -> int:
+def _round(number: float) -> float:
     """Two digits: the inputs are no better."""
-    return int(float(f"{number:.2g}"))
+    rounded = float(f"{number:.2g}")
+    return int(rounded) if rounded == int(rounded) else rounded

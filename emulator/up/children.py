@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from emulator import topology
 from emulator.up.child import ChildSpec
 from emulator.up.environment import AUDIENCE
 from emulator.up.errors import UpError
@@ -16,12 +17,11 @@ from emulator.up.ports import Ports
 
 #: The checkout: the function app, the samples, Azurite under `node_modules`.
 ROOT = Path(__file__).resolve().parents[2]
-_TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
 
 
 def service_names() -> list[str]:
     """The services of the topology that `platform_service` has a package for."""
-    services = json.loads(_TOPOLOGY.read_text(encoding="utf-8"))["services"]
+    services = json.loads(topology.TOPOLOGY.read_text(encoding="utf-8"))["services"]
     return [each["name"] for each in services if (ROOT / "platform_service" / each["name"]).is_dir()]
 
 
@@ -49,7 +49,9 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
 
 
 def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    config = ROOT / "infra" / "bus" / "Config.json"
+    # of the topology as it is: a service that was just added needs no generated file to be tried
+    config = data / "bus.json"
+    config.write_text(topology.render(), encoding="utf-8")
     options = ("--config", str(config), "--port", str(ports.bus), "--admin-port", str(ports.admin))
     return _python("bus", 2, ("emulator", "bus", *options, "--data", str(data)), environment)
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--auth", action="store_true", help="take requests with tokens only, and issue them")
     port("--issuer-port", DEFAULTS.issuer, f"that issuer ({DEFAULTS.issuer})")
     port("--traces-port", DEFAULTS.traces, f"that page, and OTLP ({DEFAULTS.traces})")
-    parser.add_argument("--without-services", action="store_true", help="no OCR, EMBEDDING and SIS")
+    parser.add_argument("--without-services", action="store_true", help="no platform services")
 
 
 def run(args: argparse.Namespace) -> int:

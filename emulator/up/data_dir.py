@@ -54,6 +54,7 @@ class DataDir:
     - `up.lock`: held (flock) by `up` and its children, so that no other stack writes to the same files; its
       text is the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
+    - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
     - `logs/NAME.log`, and `NAME.log.1` of the run before.
     """
 

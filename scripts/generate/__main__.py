@@ -19,6 +19,7 @@ from scripts.generate import (
     comparisons,
     job_life,
     operator_tables,
+    performance,
     protocol_schema,
     template_checks,
     transitions,
@@ -32,6 +33,7 @@ PARTS = {
     **api_tables.PARTS,
     **comparisons.PARTS,
     **template_checks.PARTS,
+    **performance.PARTS,
 }
 
 

@@ -11,7 +11,8 @@ from dataclasses import fields, replace
 from datetime import date, datetime
 
 from shared.adapters.memory_desks import MemoryDesks
-from shared.adapters.tables.keys import due_row, ended_row, list_row
+from shared.adapters.memory_lists import MemoryLists
+from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Event, Job, Record
@@ -29,7 +30,6 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Guard,
-    ListRow,
     Looks,
     SweepPosition,
 )
@@ -84,17 +84,17 @@ class MemoryLedger:
         return stored
 
 
-class MemoryIndex:
+class MemoryIndex(MemoryLists):
     """See `shared.ports.index.Index`."""
 
     def __init__(self) -> None:
+        super().__init__()
         #: in the same partition, and part of its transactions
         self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
         #: DEP rows: who waits for the end of a job
         self._dependants: dict[tuple[str, str], set[str]] = {}
-        self._listed: dict[str, dict[str, ListRow]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
@@ -142,18 +142,7 @@ class MemoryIndex:
         )
         for each in job.dependencies or ():
             self._dependants.setdefault((job.tenant, each), set()).add(job.job_id)
-        row = list_row(job.created_at, job.job_id)
-        self._listed.setdefault(job.tenant, {})[row] = ListRow(
-            job_id=job.job_id,
-            tenant_id=job.tenant_id,
-            request_type=job.request_type,
-            status=job.status.value,
-            current_step_id=job.current_step_id,
-            labels=dict(job.labels),
-            seq=job.event_seq,
-            created_at=job.created_at,
-            cursor=row,
-        )
+        self._list(job)
 
     def _wake(self, tenant: str, now: datetime) -> None:
         known = self._tenants.get(tenant)
@@ -179,7 +168,7 @@ class MemoryIndex:
             await self.reschedule_clearing(each.row, each.clear_at, purged=True)
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
-        self._list_again(job)
+        self._list_end(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
@@ -245,7 +234,7 @@ class MemoryIndex:
 
     def _apply(self, write: DeskWrite) -> None:
         """The rows that a desk moves beside its own."""
-        for waiting, line in (*((each, None) for each in write.let_in), *write.moved):
+        for waiting, line in (*((each, None) for each in write.let_in), *write.relined):
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
@@ -285,14 +274,6 @@ class MemoryIndex:
         found = self._claims.get((tenant, claim))
         if found is not None and found.etag == held.etag:
             del self._claims[tenant, claim]
-
-    async def delete_listing(self, job: Job) -> None:
-        self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
-
-    def _list_again(self, job: Job) -> None:
-        listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
-        step_id = job.current_step_id
-        listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
 
     async def write_guard(self, guard: Guard) -> None:
         self._guard = guard
@@ -351,26 +332,8 @@ class MemoryIndex:
             self.desks.leave_line(found)
         if self._active.pop((active.tenant, active.job_id), None) is not None:
             self._claims.pop((active.tenant, active.claim), None)
-            self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
+            self._unlist(active.tenant, active.created_at, active.job_id)
             self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
-
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        rows = sorted(self._listed.get(tenant, {}).items())
-        return [
-            listed
-            for row, listed in rows
-            if row > (after or "")
-            and (since is None or listed.created_at >= since)
-            and (until is None or listed.created_at < until)
-        ][:limit]
 
     async def tenants(self) -> list[str]:
         return list(self._tenants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from datetime import timedelta
 from typing import Any
 
@@ -50,16 +51,19 @@ class ServiceBusPublisher:
     def connect(
         cls, *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
     ) -> ServiceBusPublisher:
-        retries: dict[str, Any] = {
+        options: dict[str, Any] = {
             "retry_total": _SDK_RETRIES,
             "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,
             "try_timeout": _TRY_TIMEOUT_S,
         }
         if connection is not None:
-            return cls(ServiceBusClient.from_connection_string(connection, **retries))
+            if "usedevelopmentemulator=true" in connection.lower():
+                # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+                options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            return cls(ServiceBusClient.from_connection_string(connection, **options))
         if namespace is None or credential is None:
             raise ValueError("needs a connection string, or a namespace and a credential")
-        return cls(ServiceBusClient(namespace, credential, **retries))
+        return cls(ServiceBusClient(namespace, credential, **options))
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         message = ServiceBusMessage(

@@ -16,6 +16,7 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, Rule
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import (
     NO_LOOKS,
@@ -196,6 +197,15 @@ class TenantIndex:
     ) -> list[ListRow]:
         return await self._of(tenant).list_jobs(tenant, after=after, limit=limit, since=since, until=until)
 
+    async def dead_letters(
+        self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
+    ) -> list[DeadRow]:
+        return await self._of(tenant).dead_letters(tenant, after=after, limit=limit, since=since)
+
+    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+        self._reach.check_move(job.tenant)
+        return await self._index.end_dead_letter(job, state)
+
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
 
@@ -247,6 +257,15 @@ class TenantIndex:
         raise _sweeper_only()
 
     async def delete_listing(self, job: Job) -> None:
+        raise _sweeper_only()
+
+    async def restore_dead_letter(self, job: Job) -> bool:
+        raise _sweeper_only()
+
+    async def read_comparison(self, share: int) -> Comparison:
+        raise _sweeper_only()
+
+    async def write_comparison(self, share: int, comparison: Comparison) -> None:
         raise _sweeper_only()
 
     def _of(self, tenant: str) -> Index:

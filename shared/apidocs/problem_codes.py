@@ -70,7 +70,7 @@ class ProblemCode(StrEnum):
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
     OVERLOADED = (
         "OVERLOADED",
-        "More submissions are in hand than one process takes; send the same request again after `Retry-After`.",
+        "More submissions or redrives are in hand than a process takes; send the request again after `Retry-After`.",
     )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."

@@ -15,16 +15,41 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
 MAX_KEY = 512
 #: integers past this are read as doubles by JSON parsers of other languages (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
+#: writes, in C, what RFC 8785 writes of `_is_plain` values whose text `_UNORDERED` does not match
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+#: the RFC sorts keys by UTF-16 units: past these, Python's order of code points is another
+_UNORDERED = re.compile("[\ud800-\U0010ffff]")
 
 
 def jcs(value: Any) -> bytes:
-    """The canonical JSON of RFC 8785, which histories are hashed by; an integer past 2^53 counts as a double."""
+    """The canonical JSON of RFC 8785, which histories are hashed by; an integer past 2^53 counts as a double.
+
+    Raises ValueError for what JSON has not.
+    """
+    if _is_plain(value):
+        text = _ENCODER.encode(value)
+        if text.isascii() or _UNORDERED.search(text) is None:
+            return text.encode()
     return rfc8785.dumps(_with_doubles(value))
 
 
 def jcs_digest(value: Any) -> str:
     """SHA-256 of `jcs`, in hex."""
     return hashlib.sha256(jcs(value)).hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """No float and no integer past 2^53, which the RFC writes in a way of its own, and text for keys."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-_EXACT <= value <= _EXACT)
+    if kind is dict:
+        return all(type(key) is str for key in value) and all(map(_is_plain, value.values()))
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, value))
+    return isinstance(value, str)
 
 
 def _with_doubles(value: Any) -> Any:

@@ -114,10 +114,10 @@ def plan_job(
     correlation_id: str,
     workspace_uri: str,
     salt: str,
-    born: JobStatus = JobStatus.QUEUED,
+    initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
-    """JOB, its STEPs (PENDING) and the first EVENT; `born` is what its gates said: QUEUED or THROTTLED, and
+    """JOB, its STEPs (PENDING) and the first EVENT; `initial_status` is what its gates said: QUEUED or THROTTLED, and
     WAITING_FOR_JOBS where it has `dependencies`, ids of jobs.
     """
     identity = digests(envelope)
@@ -154,7 +154,7 @@ def plan_job(
         request_type=envelope.request_type,
         schema_version=envelope.schema_version,
         mode=lane_decision.resolved_mode,
-        status=born,
+        status=initial_status,
         instance_id=job_id,
         idempotency_key=envelope.idempotency_key,
         idempotency_hash=identity.claim,
@@ -175,7 +175,9 @@ def plan_job(
         dependencies=list(dependencies) or None,
         on_dependency_failure=envelope.on_dependency_failure,
         expires_at=envelope.expires_at,
-        **total_time(born, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)),
+        **total_time(
+            initial_status, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)
+        ),
         current_step_id=definition.steps[0].step_id,
         created_at=created_at,
         updated_at=created_at,
@@ -187,9 +189,9 @@ def plan_job(
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
 
 
-def total_time(born: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
+def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
     """The columns of a new job that hold its total time: it counts from the admission on."""
-    if born is JobStatus.QUEUED:
+    if initial_status is JobStatus.QUEUED:
         return {"deadline_at": created_at + allowed if allowed is not None else None}
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 

@@ -16,11 +16,11 @@ from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus
 from shared.errors import Contended, DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.operations.context import Context
-from shared.operations.creation import MAX_CLAIM_RACES, Created, born_of, is_expired, reserve, write_rows
+from shared.operations.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.dependencies import find_dependencies
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import tell
+from shared.operations.transition import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -66,8 +66,10 @@ async def _create(
 async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
     identity = digests(request.envelope)
     tenant = normalise(request.envelope.tenant_id)
-    for _ in range(MAX_CLAIM_RACES):
-        claim = await context.index.read_claim(tenant, identity.claim)
+    for tries in range(MAX_CLAIM_RACES):
+        # most requests are new: the claim is written first, and read where that fails
+        looks = tries or request.envelope.dependencies  # those are looked for, and a duplicate's may be gone
+        claim = await context.index.read_claim(tenant, identity.claim) if looks else None
         live = claim is not None and not is_expired(context, claim)
         if claim is not None and live:
             if claim.body_hash != identity.body:
@@ -78,10 +80,10 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
         if (reserved := await reserve(context, record, replacing=claim)) is None:
             continue
-        if reserved.born is not record.job.status:
-            record, event = plan_rows(context, request, job_id, now, reserved.born, dependencies)
+        if reserved.initial_status is not record.job.status:
+            record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
-        await tell(context, orchestrations, tenant, reserved.told)
+        await notify(context, orchestrations, tenant, reserved.entered)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 
@@ -124,9 +126,9 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Val
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
         tenant = normalise(request.envelope.tenant_id)
-        born = await born_of(context, tenant, claim.job_id)
+        initial_status = await initial_status_of(context, tenant, claim.job_id)
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
-        record, event = plan_rows(context, request, claim.job_id, claim.created_at, born, dependencies)
+        record, event = plan_rows(context, request, claim.job_id, claim.created_at, initial_status, dependencies)
         stored = await write_rows(context, record, event)
     return await follow(context, orchestrations, stored)
 
@@ -136,7 +138,7 @@ def plan_rows(
     request: ValidRequest,
     job_id: str,
     created_at: datetime,
-    born: JobStatus = JobStatus.QUEUED,
+    initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
     return plan_job(
@@ -148,7 +150,7 @@ def plan_rows(
         created_at=created_at,
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
-        born=born,
+        initial_status=initial_status,
         dependencies=dependencies,
         salt=context.new_salt(),
     )

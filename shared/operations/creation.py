@@ -6,6 +6,7 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from shared import telemetry
 from shared.core.gates.places import Decision
@@ -15,14 +16,16 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.desks import Told
+from shared.operations.desks import Entered
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
 
-#: Race claim: one that is taken between our look and our write is looked at again so often
+#: Race claim: one that was taken before our write is looked at so often
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
+#: the creator of a younger claim may still be writing its job's rows, and better does so alone
+_JUST_TAKEN = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class Reserved:
 
     decision: Decision | None = None
     #: whom the same transaction let in before it
-    told: Told = field(default_factory=Told)
+    entered: Entered = field(default_factory=Entered)
 
     @property
-    def born(self) -> JobStatus:
+    def initial_status(self) -> JobStatus:
         """The status with which the job's rows are written."""
-        return self.decision.place.born if self.decision is not None else JobStatus.QUEUED
+        return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
 
 
 def is_expired(context: Context, claim: Claim) -> bool:
@@ -82,20 +85,20 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
         taken = await context.index.read_claim(*claim)
         reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
+        if reserved is None and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     finally:
         context.admission.writing.discard(claim)
         if reserved is None:
             # whatever ended it, a cancellation too: the place that was counted is free again
             take_back()
-    if reserved is None:
-        await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
     return reserved
 
 
-async def born_of(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
     """The status with which a job's rows are written by whoever finishes its creation. Raises LedgerUnavailable."""
     active = await context.index.read_active(tenant, job_id)
-    return active.place.born if active is not None and active.place is not None else JobStatus.QUEUED
+    return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 
 
 async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> None:

@@ -20,7 +20,7 @@ _MAX_RACES = 8
 _FIRST_WAIT_S = 0.02
 
 
-async def tell_dependants(context: Context, job: Job) -> bool:
+async def notify_dependants(context: Context, job: Job) -> bool:
     """Counts the end of `job` at those that wait for it, and calls each that may go on; whether none is left.
 
     Raises Contended, LedgerUnavailable.
@@ -35,7 +35,7 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
     """One dependency less of `dependant`, once. Raises Contended, LedgerUnavailable."""
     for race in range(_MAX_RACES):
         active = await context.index.read_active(tenant, dependant)
-        if active is None or active.place is None or active.place.born is not JobStatus.WAITING_FOR_JOBS:
+        if active is None or active.place is None or active.place.initial_status is not JobStatus.WAITING_FOR_JOBS:
             # it has ended, or never came to be
             await context.index.drop_dependant(tenant, job_id, dependant)
             return

@@ -55,7 +55,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Told:
+class Entered:
     """Jobs that a transaction let in; each has to learn it."""
 
     job_ids: tuple[str, ...] = ()
@@ -101,11 +101,11 @@ async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
     if stored is None or counting is not None or (opened is not None and stored.desk.counted_at < opened):
-        return await count_anew(context, tenant, stored)
+        return await recount(context, tenant, stored)
     return stored
 
 
-async def count_anew(context: Context, tenant: str, stored: StoredDesk | None) -> StoredDesk:
+async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> StoredDesk:
     """Counts who is inside and who waits, by the tenant's ACTIVE rows; meanwhile nobody else changes the desk.
 
     Raises Conflict, AlreadyExists, LedgerUnavailable.
@@ -144,31 +144,31 @@ def place_of(row: ActiveRow) -> Place:
     return Place(candidate=candidate)
 
 
-async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Told] | None:
+async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
     """The job's claim and its place, after those in line whose gates have opened by time (R49: else whoever comes by
     takes what opened, and they wait for ever); None: the claim is another's by now, look again.
 
     Raises LimitReached, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Told] | None:
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | None:
         let = await _letting(context, stored.desk, known, MAX_LET_IN)
         decision = _decided(context, let.desk, known, job)
-        born = replace(job, status=decision.place.born)
+        initial_status = replace(job, status=decision.place.initial_status)
         write = _write(context, stored, known, replace(let, desk=decision.desk))
         try:
-            await context.index.reserve(born, replacing=replacing, place=decision.place, desk=write)
+            await context.index.reserve(initial_status, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
             held = await context.index.read_claim(job.tenant, job.idempotency_hash)
             if held is not None and held.job_id == job.job_id:
                 # an earlier try of this very write went through
                 active = await context.index.read_active(job.tenant, job.job_id)
-                return (_as_written(decision, active), Told()) if active is not None else None
+                return (_as_written(decision, active), Entered()) if active is not None else None
             if (held and held.etag) != (replacing and replacing.etag):
                 return None
             raise
         await _call(context, write)
-        return decision, _told(let)
+        return decision, _entered(let)
 
     return await at_desk(context, job.tenant, act)
 
@@ -235,7 +235,7 @@ def _retry_after(opens_at: datetime | None, now: datetime) -> int:
 
 async def end_at_desk(
     context: Context, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()
-) -> Told:
+) -> Entered:
     """The index transaction after the job's end: its place is free, and the next one has it.
 
     Raises Contended, LedgerUnavailable.
@@ -244,7 +244,7 @@ async def end_at_desk(
     # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row
     is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK
 
-    async def act(stored: StoredDesk, known: Directory) -> Told | None:
+    async def act(stored: StoredDesk, known: Directory) -> Entered | None:
         nonlocal is_known
         active = None if is_known else await context.index.read_active(job.tenant, job.job_id)
         if active is None and not is_known:
@@ -256,44 +256,44 @@ async def end_at_desk(
         write = _write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
         await _call(context, write)
-        return _told(let)
+        return _entered(let)
 
-    told = await at_desk(context, job.tenant, act)
-    if told is None:
+    entered = await at_desk(context, job.tenant, act)
+    if entered is None:
         # it was ended so before
         for each in purged:
             await context.index.reschedule_clearing(each.row, each.clear_at, purged=True)
-        return Told()
-    return told
+        return Entered()
+    return entered
 
 
-async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Told:
+async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entered:
     """A job that never came to be gives back what it held. Raises Contended, LedgerUnavailable."""
 
-    async def act(stored: StoredDesk, known: Directory) -> Told:
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
         active = await context.index.read_active(tenant, job_id)
         if active is None:
-            return Told()
+            return Entered()
         desk = give_back(stored.desk, place_of(active))
         let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         write = _write(context, stored, known, let)
         await context.index.withdraw(active, write)
         await _call(context, write)
-        return _told(let)
+        return _entered(let)
 
     return await at_desk(context, tenant, act)
 
 
-async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Told:
+async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Entered:
     """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
 
     Raises Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> Told:
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
-            return Told()
+            return Entered()
         place = place_of(active)
         if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
             # those that wait go first
@@ -310,26 +310,26 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_a
             desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
             let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         else:
-            return Told()
+            return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
         write = _write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
         await _call(context, write)
-        return _told(let)
+        return _entered(let)
 
     return await at_desk(context, tenant, act)
 
 
-async def let_in(context: Context, tenant: str) -> Told:
+async def let_in(context: Context, tenant: str) -> Entered:
     """Those in line whose gates are open go in, at most twenty. Raises Contended, LedgerUnavailable."""
 
-    async def act(stored: StoredDesk, known: Directory) -> Told:
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
         let = await _letting(context, stored.desk, known, MAX_LET_IN)
         write = _write(context, stored, known, let)
         if write.after is not stored.desk:
             await context.index.write_desk(write)
             await _call(context, write)
-        return _told(let)
+        return _entered(let)
 
     return await at_desk(context, tenant, act)
 
@@ -347,7 +347,7 @@ async def check_counts(context: Context, tenant: str, inside: int) -> None:
         return
 
     async def act(stored: StoredDesk, known: Directory) -> StoredDesk:
-        return await count_anew(context, tenant, stored)
+        return await recount(context, tenant, stored)
 
     found = await at_desk(context, tenant, act)
     telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=stored.desk.active, found=found.desk.active)
@@ -365,7 +365,7 @@ async def _letting(context: Context, desk: Desk, known: Directory, room: int, *,
 def _write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
     now = context.clock.now()
     after = called(let.desk, known, now) if not let.more else let.desk
-    return DeskWrite(before=stored, after=after, let_in=let.admitted, moved=let.moved, check_at=now + FIRST_CHECK)
+    return DeskWrite(before=stored, after=after, let_in=let.admitted, relined=let.relined, check_at=now + FIRST_CHECK)
 
 
 async def _call(context: Context, write: DeskWrite) -> None:
@@ -379,5 +379,5 @@ async def _call(context: Context, write: DeskWrite) -> None:
         telemetry.record_fault(fault)
 
 
-def _told(let: LetIn) -> Told:
-    return Told(tuple(waiting.candidate.job_id for waiting in let.admitted), more=let.more)
+def _entered(let: LetIn) -> Entered:
+    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), more=let.more)

@@ -1,4 +1,4 @@
-"""Lists of jobs, newest first: by filter, and those that failed for good.
+"""Lists of jobs by filter, newest first.
 
 A list is read from the index: one query a page, however many jobs there are. Each line names the event that it is as
 of (`seq`). The sweeper brings the lines of living jobs up to date, so none is behind for longer than a sweep. A list of
@@ -10,158 +10,158 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from shared.core.filters import JobFilter
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_for_list
 from shared.ports.index import ListRow
-from shared.responses.job import DeadLetter, JobLine
-from shared.views.job import dead_letter, job_line
+from shared.responses.job import JobLine
+from shared.views.job import job_line
 
 _READS_AT_ONCE = 16
 
-#: rows that one request looks at, however few of them fit its filter; the next page goes on after the last
-MAX_LOOKED_AT = 1000
-#: what a filtered list looks at first: most pages are filled by it
+#: rows of a query at most; the store gives no more in one response
+_MAX_ROWS = 1000
+#: rows that one request reads beyond those that it shows; the next page goes on after the last
+MAX_READ_MORE = 200
+#: what a filtered list reads first, at the least: most pages are filled by it
 _FIRST_LOOK = 100
-
-_Line = TypeVar("_Line", JobLine, DeadLetter)
-
-_LIVING = frozenset(status for status in JobStatus if not status.terminal)
+#: fewer than so many are not worth another query
+_LEAST_LOOK = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobFilter:
-    """The one filter of lists; what is None does not matter."""
-
-    #: None: every tenant's jobs, merged
-    tenant_id: str | None = None
-    statuses: frozenset[JobStatus] | None = None
-    request_type: str | None = None
-    #: created at or after this instant
-    since: datetime | None = None
-    #: created before this instant
-    until: datetime | None = None
-    #: a label and its value
-    label: tuple[str, str] | None = None
+class Row(Protocol):
+    """Of an index: an opaque position, by which rows of several tenants are merged."""
 
     @property
-    def matches_every_row(self) -> bool:
-        """The keys of the rows are filter enough."""
-        return self.statuses is None and self.request_type is None and self.label is None
-
-    @property
-    def needs_ledger(self) -> bool:
-        """A LIST row may not know yet in which of these states a living job is."""
-        return self.statuses is not None and bool(self.statuses & _LIVING)
-
-    def may_match(self, listed: ListRow) -> bool:
-        """As far as the LIST row shows."""
-        status = _status(listed)
-        return status is not None and (
-            (self.statuses is None or status in self.statuses or (self.needs_ledger and status in _LIVING))
-            and (self.request_type is None or listed.request_type == self.request_type)
-            and (self.label is None or listed.labels.get(self.label[0]) == self.label[1])
-        )
+    def cursor(self) -> str: ...
 
 
-def _status(listed: ListRow) -> JobStatus | None:
-    """None: one of a later release, whose jobs only that release can show (R44)."""
-    return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
+R = TypeVar("R", bound=Row)
+T = TypeVar("T")
 
 
-async def list_jobs(
-    context: Context, job_filter: JobFilter, *, after: str | None, limit: int
-) -> tuple[list[JobLine], str | None]:
-    """One page, and the position to go on from. Raises LedgerUnavailable."""
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    lines: list[T]
+    #: the position to go on from; None: the list is at its end
+    after: str | None
+    #: the request read what it may read before the page was full
+    partial: bool = False
+
+
+async def list_jobs(context: Context, job_filter: JobFilter, *, after: str | None, limit: int) -> Page[JobLine]:
+    """One page. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> JobLine | None:
-        status, step_id, seq = _status(listed), listed.current_step_id, listed.seq
+        status, step_id, seq = status_of(listed), listed.current_step_id, listed.seq
         if status is None:
             return None
         if job_filter.needs_ledger and not status.terminal:
             if (stored := await read_for_list(context.ledger, listed.job_id)) is not None:
                 job = stored.record.job
                 status, step_id, seq = job.status, job.current_step_id, job.event_seq
-            if status not in (job_filter.statuses or ()):
+            if not job_filter.has_status(status):
                 return None
         return job_line(listed, status=status, current_step_id=step_id, seq=seq)
 
-    return await _walk(context, job_filter, render, after=after, limit=limit)
+    return await walk_list(context, job_filter, render, after=after, limit=limit)
 
 
-async def list_dead_letters(
-    context: Context, *, tenant_id: str | None, after: str | None, limit: int
-) -> tuple[list[DeadLetter], str | None]:
-    """Jobs that are FAILED_FINAL, with why, where and what became of them. Raises LedgerUnavailable."""
-
-    async def render(listed: ListRow) -> DeadLetter | None:
-        stored = await read_for_list(context.ledger, listed.job_id)
-        return dead_letter(stored.record) if stored is not None else None
-
-    job_filter = JobFilter(tenant_id=tenant_id, statuses=frozenset({JobStatus.FAILED_FINAL}))
-    return await _walk(context, job_filter, render, after=after, limit=limit)
-
-
-async def _walk(
+async def walk_list(
     context: Context,
     job_filter: JobFilter,
-    render: Callable[[ListRow], Awaitable[_Line | None]],
+    render: Callable[[ListRow], Awaitable[T | None]],
     *,
     after: str | None,
     limit: int,
-) -> tuple[list[_Line], str | None]:
-    """Looks at rows until the page is full, the list is at its end, or the bound is reached."""
-    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
-    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
-    kept: list[_Line] = []
-    looked_at = 0
-    batch = limit if job_filter.matches_every_row else max(limit, _FIRST_LOOK)
+) -> Page[T]:
+    """One page of what `render` makes of the LIST rows that the filter lets through; None is left out.
 
-    async def line(listed: ListRow) -> _Line | None:
-        if not job_filter.may_match(listed):
-            return None
-        async with semaphore:
-            return await render(listed)
+    Raises LedgerUnavailable.
+    """
 
-    while True:
-        batch = min(batch, MAX_LOOKED_AT - looked_at)
-        rows, more = await _rows(context, job_filter, tenants, after, batch, semaphore)
-        for listed, shown in zip(rows, await asyncio.gather(*map(line, rows)), strict=True):
-            after = listed.cursor
-            if shown is not None:
-                kept.append(shown)
-            if len(kept) == limit:
-                return kept, after if more or listed is not rows[-1] else None
-        looked_at += len(rows)
-        if not more:
-            return kept, None
-        if looked_at >= MAX_LOOKED_AT:
-            return kept, after
-        batch *= 4
+    async def of_tenant(tenant: str, after: str | None, count: int) -> list[ListRow]:
+        return await context.index.list_jobs(
+            tenant, after=after, limit=count, since=job_filter.since, until=job_filter.until
+        )
+
+    def may_match(listed: ListRow) -> bool:
+        status = status_of(listed)
+        return status is not None and job_filter.may_match(status, listed.request_type, listed.labels)
+
+    return await fill(
+        context,
+        job_filter,
+        of_tenant,
+        may_match,
+        render,
+        after=after,
+        limit=limit,
+        every_row=job_filter.matches_every_row,
+    )
 
 
-async def _rows(
+def status_of(listed: ListRow) -> JobStatus | None:
+    """None: one of a later release, whose jobs only that release can show (R44)."""
+    return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
+
+
+async def fill(
     context: Context,
     job_filter: JobFilter,
-    tenants: list[str],
+    of_tenant: Callable[[str, str | None, int], Awaitable[list[R]]],
+    may_match: Callable[[R], bool],
+    render: Callable[[R], Awaitable[T | None]],
+    *,
     after: str | None,
     limit: int,
-    semaphore: asyncio.Semaphore,
-) -> tuple[list[ListRow], bool]:
-    """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
-    # one more shows whether there is more; the store gives at most so many in one response
-    ask = min(limit + 1, MAX_LOOKED_AT)
+    every_row: bool,
+) -> Page[T]:
+    """Reads rows past `after`, those of all the filter's tenants merged, until a page is full or the list at its end,
+    or MAX_READ_MORE more are read than are shown.
 
-    async def of_tenant(tenant: str) -> list[ListRow]:
+    `every_row`: nearly each row is shown, so that no more than `limit` are read first. Raises what the ports raise.
+    """
+    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
+    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
+    kept: list[T] = []
+    read = 0
+    batch = limit if every_row else min(max(limit, _FIRST_LOOK), MAX_READ_MORE - 1)
+
+    async def rows_of(tenant: str, count: int) -> list[R]:
         async with semaphore:
-            return await context.index.list_jobs(
-                tenant, after=after, limit=ask, since=job_filter.since, until=job_filter.until
-            )
+            return await of_tenant(tenant, after, count)
 
-    found = [listed for rows in await asyncio.gather(*map(of_tenant, tenants)) for listed in rows]
-    found.sort(key=lambda listed: listed.cursor)
-    return found[:limit], len(found) >= ask
+    async def rendered(row: R) -> T | None:
+        async with semaphore:
+            return await render(row)
+
+    while True:
+        # one more shows whether there is more
+        ask = min(batch + 1, _MAX_ROWS)
+        found = [row for rows in await asyncio.gather(*(rows_of(each, ask) for each in tenants)) for row in rows]
+        found.sort(key=lambda row: row.cursor)
+        rows, more, place = found[:batch], len(found) >= ask, 0
+        read += min(len(found), ask)
+        while place < len(rows):
+            # no more are rendered than the page has room for
+            turn: list[R] = []
+            while place < len(rows) and len(turn) < limit - len(kept):
+                row = rows[place]
+                after, place = row.cursor, place + 1
+                if may_match(row):
+                    turn.append(row)
+            kept += [line for line in await asyncio.gather(*map(rendered, turn)) if line is not None]
+            if len(kept) == limit:
+                return Page(kept, after if more or place < len(rows) else None)
+        if not more:
+            return Page(kept, None)
+        batch = min(MAX_READ_MORE + len(kept) - read - 1, max(limit - len(kept), _FIRST_LOOK))
+        if batch < _LEAST_LOOK:
+            return Page(kept, after, partial=True)

@@ -11,7 +11,7 @@ from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
 from shared.operations.dependencies import mark
-from shared.operations.transition import admit, end, tell, transition
+from shared.operations.transition import admit, end, notify, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -37,7 +37,7 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
         match owed(job, place):
             case Owed.NOTHING:
                 return stored
-            case Owed.TELL:
+            case Owed.NOTIFY:
                 if (started := await admit(context, orchestrations, job.job_id)) is not None:
                     return started
             case Owed.MARK:
@@ -51,8 +51,8 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
                 return stored
             case step:
                 due_at = job.expires_at or ASLEEP
-                told = await desks.move_job(context, job.tenant, job.job_id, step, due_at)
-                await tell(context, orchestrations, job.tenant, told)
+                entered = await desks.move_job(context, job.tenant, job.job_id, step, due_at)
+                await notify(context, orchestrations, job.tenant, entered)
         again = await context.ledger.read(job.job_id)
         if again is None:
             return stored

@@ -22,7 +22,7 @@ from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.transition import tell
+from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
@@ -207,7 +207,7 @@ async def _change(
     if gate.tenant == EVERY:
         await _call_desks(context)
     else:
-        await tell(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
+        await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
     desk, known = await read_desk(context, gate.tenant)
     return replace(changed, desk=desk, directory=known)
 
@@ -229,9 +229,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         _check_room(stored.desk, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
             # only sources with a gate are counted
-            stored = await desks.count_anew(
-                context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag)
-            )
+            stored = await desks.recount(context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag))
         after, entry = changes.changed(before, after, known, type_, actor=by.actor, reason=by.reason, at=now)
         changed = Changed(before, after, changes.with_change(stored.desk, after, known, now), known)
         tried.append((changed, entry.hash))

@@ -26,7 +26,7 @@ RIPE_AFTER = timedelta(seconds=10)
 #: histories that one end clears: more than it leaves, so that few are ever kept
 MAX_CLEARED = 2
 #: rows that one transaction moves beside its own, of a hundred operations
-MAX_MOVED = 10
+MAX_RESCHEDULED = 10
 #: of one tenant in one process
 _MAX_KEPT = 100
 #: of one job's clearing: whoever ends a job waits for it
@@ -53,9 +53,9 @@ class RecentEnds:
     def take_purged(self, tenant: str) -> list[Clearing]:
         """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
         purged = self._purged.pop(tenant, [])
-        if len(purged) > MAX_MOVED:
-            self._purged[tenant] = purged[MAX_MOVED:]
-        return purged[:MAX_MOVED]
+        if len(purged) > MAX_RESCHEDULED:
+            self._purged[tenant] = purged[MAX_RESCHEDULED:]
+        return purged[:MAX_RESCHEDULED]
 
     async def clear_and_note(
         self, orchestrations: Orchestrations, record: Record, *, claim_ends: datetime, now: datetime

@@ -17,8 +17,8 @@ from shared.operations.context import Context
 from shared.operations.creation import (
     MAX_CLAIM_RACES,
     Created,
-    born_of,
     check_not_withdrawn,
+    initial_status_of,
     is_expired,
     reserve,
     write_rows,
@@ -26,7 +26,7 @@ from shared.operations.creation import (
 from shared.operations.dependencies import again_awaited
 from shared.operations.places import follow
 from shared.operations.references import wrong_references
-from shared.operations.transition import mark_redriven, tell
+from shared.operations.transition import end_letter, mark_redriven, notify
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -40,28 +40,37 @@ async def redrive_job(
     withdraws what is not asked for again. Race redrives: two at once are one new job.
 
     A job that never began for others waits for them again, or for the jobs that took those up; with
-    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where
-    today's policy does not allow its references any more.
+    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and
+    RequestInvalid where today's policy does not allow its references any more.
     """
     old = await context.ledger.read(job_id)
     if old is None:
         raise JobNotFound(job_id)
     _refuse(old.record)
+    async with context.submissions.turn(old.record.job.tenant):
+        return await _redrive(context, orchestrations, old, origin, ignore_dependencies)
+
+
+async def _redrive(
+    context: Context, orchestrations: Orchestrations, old: Stored, origin: Origin, ignore_dependencies: bool
+) -> Created:
     if old.record.job.redriven_by is not None:
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
+            await end_letter(context, old.record.job)
             return Created(await follow(context, orchestrations, known), replayed=True)
-    tenant, claim_key = old.record.job.tenant, claim_of(job_id)
+    job_id, tenant = old.record.job.job_id, old.record.job.tenant
+    claim_key = claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):
             stored = await context.ledger.read(claim.job_id)
             if stored is None:
-                born = await born_of(context, tenant, claim.job_id)
-                waits = born is JobStatus.WAITING_FOR_JOBS
+                initial = await initial_status_of(context, tenant, claim.job_id)
+                waits = initial is JobStatus.WAITING_FOR_JOBS
                 dependencies = await again_awaited(context, old.record.job) if waits else []
-                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, born, dependencies)
+                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, initial, dependencies)
                 stored = await write_rows(context, *planned)
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
         if wrong := wrong_references(context, tenant, _references(old.record)):
@@ -71,12 +80,12 @@ async def redrive_job(
         record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
         _refuse_expired(context, record)
         if (reserved := await reserve(context, record, replacing=claim)) is not None:
-            if reserved.born is not record.job.status:
-                record, event = await _planned(context, old, new_id, now, origin, reserved.born, dependencies)
+            if reserved.initial_status is not record.job.status:
+                record, event = await _planned(context, old, new_id, now, origin, reserved.initial_status, dependencies)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             linked = await _linked(context, orchestrations, old, stored, origin)
-            await tell(context, orchestrations, tenant, reserved.told)
+            await notify(context, orchestrations, tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
 
@@ -117,7 +126,7 @@ async def _planned(
     job_id: str,
     created_at: datetime,
     origin: Origin,
-    born: JobStatus = JobStatus.QUEUED,
+    initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
     [first] = await context.ledger.events(old.record.job.job_id, limit=1)
@@ -126,7 +135,7 @@ async def _planned(
         job_id=job_id,
         created_at=created_at,
         allowed=allowed_time(first),
-        born=born,
+        initial_status=initial_status,
         dependencies=dependencies,
         origin=origin,
         salt=context.new_salt(),
@@ -136,7 +145,7 @@ async def _planned(
 async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """The old job names the new one, then the new one starts."""
+    """The old job names the new one and is no dead letter any more, then the new one starts."""
     check_not_withdrawn(stored)
     await mark_redriven(context, old, stored.record.job.job_id, origin)
     return await follow(context, orchestrations, stored)

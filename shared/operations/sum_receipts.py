@@ -1,16 +1,16 @@
-"""What a tenant's jobs spent and cost, over a time range."""
+"""What jobs spent and cost, by filter."""
 
 from __future__ import annotations
 
-import asyncio
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.core.filters import JobFilter
 from shared.core.job import Job
 from shared.core.routing import normalise
 from shared.errors import DataLost, JobNotFound, UnknownStatus
 from shared.operations.context import Context
+from shared.operations.list_jobs import Page, walk_list
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
 from shared.responses.history import Receipt
@@ -18,7 +18,6 @@ from shared.views.receipt import add_up, grouped, receipt
 
 #: jobs of one page: each is read whole, with its events
 MAX_JOBS = 100
-_READS_AT_ONCE = 8
 
 
 class Grouping(StrEnum):
@@ -30,40 +29,28 @@ class Grouping(StrEnum):
 
 
 async def sum_receipts(
-    context: Context,
-    tenant_id: str,
-    *,
-    since: datetime | None,
-    until: datetime | None,
-    after: str | None,
-    limit: int,
-    by: Grouping | None = None,
-) -> tuple[dict[str, Any], str | None]:
-    """Sums over at most `limit` (MAX_JOBS) jobs created in the range, newest first, and the position to go on from.
+    context: Context, job_filter: JobFilter, *, after: str | None, limit: int, by: Grouping | None = None
+) -> tuple[dict[str, Any], Page[tuple[Job, Receipt]]]:
+    """Sums over at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first, and the page they are from.
 
-    `by`: also sums of the jobs of each type, source (as it is compared) or priority. A page costs one query of the list
+    `by`: also sums of the jobs of each type, source (as it is compared) or priority. A page costs the queries of a list
     and, for each of its jobs, one of its rows and one per 1000 of its events; who wants more adds the pages. Raises
     LedgerUnavailable.
     """
-    limit = min(limit, MAX_JOBS)
-    tenant = normalise(tenant_id)
-    listed = await context.index.list_jobs(tenant, after=after, limit=limit, since=since, until=until)
-    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     now = context.clock.now()
 
-    async def one(job: ListRow) -> tuple[Job, Receipt] | None:
-        async with semaphore:
-            try:
-                record, events = await read_history(context, job.job_id)
-                return record.job, receipt(record, events, now)
-            except (JobNotFound, DataLost, UnknownStatus):
-                return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
+    async def one(listed: ListRow) -> tuple[Job, Receipt] | None:
+        try:
+            record, events = await read_history(context, listed.job_id)
+        except (JobNotFound, DataLost, UnknownStatus):
+            return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
+        return (record.job, receipt(record, events, now)) if job_filter.has_status(record.job.status) else None
 
-    found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]
-    sums = {"tenant_id": tenant, **add_up([each for _, each in found])}
+    page = await walk_list(context, job_filter, one, after=after, limit=min(limit, MAX_JOBS))
+    sums = {"tenant_id": normalise(job_filter.tenant_id or ""), **add_up([each for _, each in page.lines])}
     if by is not None:
-        sums["groups"] = grouped((_key(job, by), each) for job, each in found)
-    return sums, listed[-1].cursor if len(listed) == limit else None
+        sums["groups"] = grouped((_key(job, by), each) for job, each in page.lines)
+    return sums, page
 
 
 def _key(job: Job, by: Grouping) -> str:

@@ -13,7 +13,7 @@ from shared.core.decide import apply
 from shared.core.gates.desk import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
-from shared.core.job import Event, Record
+from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
@@ -30,15 +30,16 @@ from shared.errors import (
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once
-from shared.operations.dependants import call, tell_dependants
-from shared.operations.desks import Told
+from shared.operations.dependants import call, notify_dependants
+from shared.operations.desks import Entered
+from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
 #: tries, with jitter between; after the last one the caller's own retry takes over
 MAX_CONFLICTS = 8
 #: jobs that were let in and are told at the same time; and how often the next twenty follow
-_TOLD_AT_ONCE, _MAX_ROUNDS = 8, 5
+_NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
 _FIRST_WAIT_S = 0.02
 
 
@@ -137,16 +138,16 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations |
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
     job = stored.record.job
-    if job.awaited and not await tell_dependants(context, job):
+    if job.awaited and not await notify_dependants(context, job):
         # its place is free at once; a call, or the sweeper, tells the others and closes it
-        told = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP)
+        entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP)
         if orchestrations is not None:
-            await tell(context, orchestrations, job.tenant, told)
+            await notify(context, orchestrations, job.tenant, entered)
         await call(context, job.tenant, job.job_id)
         return
-    told = await close(context, stored)
+    entered = await close(context, stored)
     if orchestrations is not None:
-        await tell(context, orchestrations, job.tenant, told)
+        await notify(context, orchestrations, job.tenant, entered)
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
@@ -162,23 +163,23 @@ async def _reread(context: Context, job_id: str) -> Stored:
     return stored
 
 
-async def close(context: Context, stored: Stored) -> Told:
+async def close(context: Context, stored: Stored) -> Entered:
     """The index transaction after a job's end, and whom its desk let in with it. Raises LedgerUnavailable."""
     job = stored.record.job
     purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
     if await desks.is_counted(context, job):
         return await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
     await context.index.close(job, claim_expires_at=expires_at, purged=purged)
-    return Told()
+    return Entered()
 
 
-async def tell(context: Context, orchestrations: Orchestrations, tenant: str, told: Told) -> None:
+async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:
     """Those that a desk let in learn it and start; a fault is logged, and the sweeper tells them later (R49).
 
     Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`; the rest by a call to the desk.
     Raises nothing of LUCIUS's.
     """
-    turns = asyncio.Semaphore(_TOLD_AT_ONCE)
+    turns = asyncio.Semaphore(_NOTIFIED_AT_ONCE)
 
     async def one(job_id: str) -> None:
         async with turns:
@@ -190,12 +191,12 @@ async def tell(context: Context, orchestrations: Orchestrations, tenant: str, to
 
     try:
         for _ in range(_MAX_ROUNDS):
-            await asyncio.gather(*map(one, told.job_ids))
-            if not told.more:
+            await asyncio.gather(*map(one, entered.job_ids))
+            if not entered.more:
                 return
-            told = await desks.let_in(context, tenant)
+            entered = await desks.let_in(context, tenant)
         await context.desk_calls.call(tenant)
-        await asyncio.gather(*map(one, told.job_ids))
+        await asyncio.gather(*map(one, entered.job_ids))
     except LuciusError as fault:
         telemetry.record_fault(fault)
 
@@ -225,6 +226,13 @@ async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Orig
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
+    await end_letter(context, old.record.job)
+
+
+async def end_letter(context: Context, job: Job) -> None:
+    """A redriven job is no dead letter any more; one that was cancelled never was. Raises LedgerUnavailable."""
+    if job.status is JobStatus.FAILED_FINAL:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:

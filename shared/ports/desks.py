@@ -29,7 +29,7 @@ class DeskWrite:
     #: WAIT out, ACTIVE inside, its DUE row at `check_at`
     let_in: tuple[Waiting, ...] = ()
     #: WAIT rows that go to another line, with its number
-    moved: tuple[tuple[Waiting, int], ...] = ()
+    relined: tuple[tuple[Waiting, int], ...] = ()
     #: when the sweeper looks at those that were let in
     check_at: datetime = ASLEEP
     log: tuple[LogEntry, ...] = ()

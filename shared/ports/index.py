@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shared.core.gates.places import Place
 from shared.core.job import Job
+from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
@@ -133,12 +134,14 @@ class ListRow:
     labels: dict[str, str]
     seq: int
     created_at: datetime
+    #: a `LetterState` of a job that failed for good; None also where a release without dead letters ended it
+    dead_letter: str | None = None
     #: opaque position of this row, for the next page
     cursor: str = ""
 
 
-class Index(Protocol):
-    """A tenant's claims, active jobs and list, in one partition."""
+class Index(DeadLetters, Protocol):
+    """A tenant's claims, active jobs, list and dead letters, in one partition."""
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         """Raises LedgerUnavailable."""
@@ -154,7 +157,8 @@ class Index(Protocol):
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in.
+        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in; of a job that
+        failed for good DEAD in.
 
         `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
@@ -270,7 +274,7 @@ class Index(Protocol):
         """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST goes; again is harmless. Raises LedgerUnavailable."""
+        """LIST and DEAD go; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(
         self,

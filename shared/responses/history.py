@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.responses.response import Cursor, Instant, JobId, JobStatusName, LeaseDigest, Response
+from shared.responses.response import Cursor, Instant, JobId, JobStatusName, LeaseDigest, Partial, Response
 
 
 class Event(Response):
@@ -142,6 +142,11 @@ class Operations(Response):
     """Taken from the bus, or called back."""
     table_writes: Operation
     """Transactions committed, each one request."""
+    table_reads: Operation
+    """That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process
+    they are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."""
+    episodes: Operation
+    """Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."""
     beyond: dict[str, int]
     """Events that a job without faults has not, by type: why a count is past its bound."""
 
@@ -197,6 +202,7 @@ class ReceiptSums(Response):
     groups: dict[str, ReceiptGroup] | None = None
     """With `by`: the same sums for each type, source or priority; "" for jobs without a source."""
     next: Cursor
+    partial: Partial
 
 
 class AuditBundle(Response):

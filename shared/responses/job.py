@@ -17,6 +17,7 @@ from shared.responses.response import (
     JobId,
     JobStatusName,
     LeaseDigest,
+    Partial,
     Problem,
     Response,
     StepStatusName,
@@ -213,10 +214,11 @@ class JobLine(Response):
 
 
 class JobPage(Response):
-    """Jobs, newest first. A page may be short, or empty, and still have a `next`."""
+    """Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`."""
 
     jobs: list[JobLine]
     next: Cursor
+    partial: Partial
 
 
 class DeadLetterLinks(JobLinks):
@@ -227,7 +229,7 @@ class DeadLetterLinks(JobLinks):
 
 
 class DeadLetter(Response):
-    """A job that failed for good: where, why, and what became of it."""
+    """A job that failed for good: where and why."""
 
     jobId: JobId
     tenant_id: str
@@ -241,6 +243,7 @@ class DeadLetter(Response):
     attempts_total: int
     redrive_of: str | None
     redriven_by: str | None
+    """Null: a job that was taken up again is no dead letter."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None
@@ -248,10 +251,11 @@ class DeadLetter(Response):
 
 
 class DeadLetterPage(Response):
-    """Jobs that are FAILED_FINAL, newest first."""
+    """Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first."""
 
     deadletters: list[DeadLetter]
     next: Cursor
+    partial: Partial
 
 
 class CallbackOutcome(Response):

@@ -67,6 +67,13 @@ Cursor = Annotated[
 ]
 
 
+#: `partial` of a page of a list that takes a filter
+Partial = Annotated[
+    bool,
+    Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+]
+
+
 class FieldError(Response):
     """One thing that is wrong with a request."""
 

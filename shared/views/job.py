@@ -64,7 +64,7 @@ def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, se
 
 
 def dead_letter(record: Record) -> DeadLetter:
-    """A job that failed for good: where, why, and which job took its place."""
+    """A job that failed for good: where and why."""
     job = record.job
     failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
     return DeadLetter.of(

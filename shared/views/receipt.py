@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from shared.core.as_of import as_created, fold
@@ -31,6 +31,23 @@ BACKLOG = "backlog_s"
 
 #: the last three are gates: nothing had failed, and the job was held back
 PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, PAUSED, BACKLOG)
+
+#: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
+#: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
+_READS = {EventType.JOB_CREATED: 0, EventType.PUBLISH_FAILED: 0, EventType.REPLY_IGNORED: 2}
+#: how often an orchestration runs for the event, with the timer that led to it or follows it
+_EPISODES = {
+    EventType.ATTEMPT_RECORDED: 1,
+    EventType.LEASE_RENEWED: 1,
+    EventType.PUBLISH_FAILED: 1,
+    EventType.ACK: 1,
+    EventType.RESULT: 1,
+    EventType.ACK_TIMEOUT: 2,
+    EventType.LEASE_EXPIRED: 2,
+    EventType.TIME_EXCEEDED: 2,
+}
+#: a process decides again on what it committed within this time (`shared.operations.recent_jobs`)
+_RECENT = timedelta(seconds=60)
 
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 #: the events of a job without faults, by how many of them a step has
@@ -76,12 +93,14 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
     )
 
 
-def operations(record: Record, events: Iterable[Event]) -> Operations:
-    """How many directives, replies and table writes the job cost, each with the bound of a job without faults.
+def operations(record: Record, events: Sequence[Event]) -> Operations:
+    """How many directives, replies, requests to the tables and episodes the job cost, each with the bound of a job
+    without faults.
 
     Counted is what left a row: committed transactions (not the sweeper's own `check_at`), replies with an EVENT row (a
     heartbeat that moved no lease leaves none), directives that the bus took at the first call (the bus drops a second
-    one with the same message id). `beyond` has the events that a job without faults does not have.
+    one with the same message id). Reads and episodes leave none: those that the events needed are counted. `beyond` has
+    the events that a job without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)
@@ -90,6 +109,10 @@ def operations(record: Record, events: Iterable[Event]) -> Operations:
     directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
     writes = (2 if record.job.status.terminal else 1) + seen.total() + only_counted
+    reads = 2 * only_counted + sum(map(_reads, (None, *events), events))
+    # each step of a group has an orchestration, whose end the job's hears
+    grouped = 2 * sum(len(record.group_of(step)) > 1 and not step.carried for step in record.steps)
+    episodes = 1 + grouped + sum(_EPISODES.get(EventType(type_), 0) * count for type_, count in seen.items())
     beyond = {
         type_: over
         for type_, count in sorted(seen.items())
@@ -99,8 +122,17 @@ def operations(record: Record, events: Iterable[Event]) -> Operations:
         directives=Operation(count=directives, bound=steps),
         replies=Operation(count=replies, bound=2 * steps),
         table_writes=Operation(count=writes, bound=3 + 3 * steps),
+        table_reads=Operation(count=reads, bound=2 * steps),
+        episodes=Operation(count=episodes, bound=1 + grouped + 3 * steps),
         beyond=beyond,
     )
+
+
+def _reads(before: Event | None, event: Event) -> int:
+    """How many the event needed after `before`: none where a reply follows one that the same process took just now."""
+    if before is not None and {before.type, event.type} <= REPLY_EVENTS and event.at - before.at < _RECENT:
+        return 0
+    return _READS.get(EventType(event.type), 1)
 
 
 def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
@@ -124,6 +156,8 @@ def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
             directives=operation("directives"),
             replies=operation("replies"),
             table_writes=operation("table_writes"),
+            table_reads=operation("table_reads"),
+            episodes=operation("episodes"),
             beyond=dict(sorted(beyond.items())),
         ),
     }

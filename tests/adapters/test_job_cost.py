@@ -1,4 +1,4 @@
-"""What a job costs in requests to the tables, counted where they leave: everything in one process, and Flex's shape.
+"""What a job costs in requests, messages, events and bytes, counted where they leave: in one process, in Flex's shape.
 
 On Flex Consumption HTTP, Durable, and each lane's replies are processes apart, which share nothing but the tables.
 """
@@ -20,13 +20,16 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.direct import DirectAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.core.directive import encode_directive
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.read_history import read_history
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import InstanceState
+from shared.views.receipt import operations
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World, world
 
@@ -34,6 +37,10 @@ __all__ = ["world"]  # a fixture of the operations' tests
 
 STEPS = {"OCR": ("ocr",), "OCR_EMBEDDING": ("ocr", "embedding"), "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis")}
 PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
+
+#: bodies of directives, and of requests to the tables by a job and by each step: two percent or more above what is sent
+DIRECTIVE_BYTES = 600
+JOB_TABLE_BYTES, STEP_TABLE_BYTES = 8_500, 18_200
 
 
 @dataclass
@@ -45,6 +52,8 @@ class App:
     durable: World
     lane: World
     requests: Counter[str]
+    #: bodies of requests to the tables, in bytes
+    sent: Counter[str]
 
     async def job(self, request_type: str, number: int) -> None:
         """One job from its POST to its end, without faults; the clock then goes on past the time of its histories."""
@@ -82,11 +91,12 @@ class App:
 async def app(
     request: pytest.FixtureRequest, azurite: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[App]:
-    requests: Counter[str] = Counter()
+    requests, sent = Counter[str](), Counter[str]()
     real = DirectAccount.send
 
     async def send(self: DirectAccount, method: str, *args: Any, **fields: Any) -> Any:
         requests["reads" if method == "GET" else "writes"] += 1
+        sent["table bytes"] += len(fields.get("body") or b"")
         return await real(self, method, *args, **fields)
 
     monkeypatch.setattr(DirectAccount, "send", send)
@@ -112,23 +122,31 @@ async def app(
         http = await process()
         apart = request.param == "apart"
         durable, lane = (await process(), await process()) if apart else (http, http)
-        yield App(world, http, durable, lane, requests)
+        yield App(world, http, durable, lane, requests, sent)
 
 
-async def test_requests_of_a_job(app: App) -> None:
-    """Writes: two at POST, one at the end, three a step; the end has the earlier one's clearing in it.
+async def test_cost_of_a_job(app: App) -> None:
+    """Writes: two at POST, one at the end, three a step; the end has the earlier one's clearing in it. A directive a
+    step, an event a reply.
 
-    Reads: the claim; apart, one at each record and one at each ACK.
+    Reads: none in one process; apart, one at each record and one at each ACK.
     """
     await app.job("OCR", 0)  # the tables are made sure of, and the tenant is woken
     for number in (1, 2):
         await app.job("OCR", number)
     for number, (request_type, steps) in enumerate(STEPS.items(), 3):
-        app.requests.clear()
+        for counted in (app.requests, app.sent, app.world.publisher.sent, app.world.orchestrations.raised):
+            counted.clear()
         await app.job(request_type, number)
         n = len(steps)
-        reads = 1 if app.lane is app.http else 1 + 2 * n
-        assert app.requests == {"writes": 3 + 3 * n, "reads": reads}
+        reads = 0 if app.lane is app.http else 2 * n
+        assert app.requests == {"writes": 3 + 3 * n} | ({"reads": reads} if reads else {})
+        assert (len(app.world.publisher.sent), len(app.world.orchestrations.raised)) == (n, 2 * n)
+        directives = sum(len(encode_directive(each)) for each in app.world.publisher.sent)
+        assert directives <= DIRECTIVE_BYTES * n
+        assert app.sent["table bytes"] <= JOB_TABLE_BYTES + STEP_TABLE_BYTES * n
+        receipt = operations(*await read_history(app.lane.context, list(app.world.orchestrations.started)[-1]))
+        assert (receipt.table_writes.count, receipt.table_reads.count) == (3 + 3 * n, 2 * n)
     stored = await app.lane.context.ledger.read(list(app.world.orchestrations.started)[-1])
     assert stored is not None
     assert stored.record.job.status is JobStatus.SUCCEEDED

@@ -11,9 +11,10 @@ from shared.access.caller import Caller
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tenant_scope import TenantLedger
+from shared.core.filters import JobFilter
 from shared.core.states import JobStatus
 from shared.errors import UnknownStatus
-from shared.operations.list_jobs import JobFilter, list_jobs
+from shared.operations.list_jobs import list_jobs
 from shared.operations.replies.receive import ReplyMessage
 from shared.operations.sum_receipts import sum_receipts
 from tests.adapters.conftest import Storage
@@ -47,11 +48,10 @@ async def test_lists_and_sums_leave_it_out(storage: Storage) -> None:
     """With and without a filter, and in the receipts."""
     world, _, ours, _ = await one_later_of_two(storage)
     for statuses in (None, frozenset({JobStatus.QUEUED})):
-        lines, _ = await list_jobs(
-            world.context, JobFilter(tenant_id="tenant_a", statuses=statuses), after=None, limit=10
-        )
-        assert [line.jobId for line in lines] == [ours]
-    sums, _ = await sum_receipts(world.context, tenant_id="tenant_a", since=None, until=None, after=None, limit=10)
+        whose = JobFilter(tenant_id="tenant_a", statuses=statuses)
+        page = await list_jobs(world.context, whose, after=None, limit=10)
+        assert [line.jobId for line in page.lines] == [ours]
+    sums, _ = await sum_receipts(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
     assert sums["jobs"] == 1
 
 

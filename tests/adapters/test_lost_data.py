@@ -12,9 +12,10 @@ from shared.access.caller import ANYONE, Caller
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tenant_scope import TenantLedger, TenantRejected
+from shared.core.filters import JobFilter
 from shared.core.states import JobStatus
 from shared.errors import DataLost
-from shared.operations.list_jobs import JobFilter, list_jobs
+from shared.operations.list_jobs import list_jobs
 from shared.operations.replies.apply import apply_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.sweeper.report import SweepAction
@@ -80,7 +81,7 @@ async def test_lists_and_sweeps_go_on_without_it(
     world, lost, whole = await one_lost_of_two(storage, texts)
     caplog.set_level(logging.CRITICAL)
     living = JobFilter(tenant_id="tenant_a", statuses=frozenset(JobStatus))
-    listed, _ = await list_jobs(world.context, living, after=None, limit=10)
+    listed = (await list_jobs(world.context, living, after=None, limit=10)).lines
     assert {line.jobId for line in listed} == {lost, whole}
     assert await relisted(world) == 1
     world.clock.advance(3600)

@@ -19,6 +19,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
+from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
 from shared.ports.ledger import Stored
@@ -74,11 +75,14 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.close_at_desk(OTHER, None, DESK, claim_expires_at=START),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
+        lambda index: index.dead_letters("tenant_b", after=None, limit=10),
+        lambda index: index.end_dead_letter(OTHER, LetterState.DISMISSED),
     ],
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "is_dependant", "drop_dependant"),
         *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
+        *("dead_letters", "end_dead_letter"),
     ],
 )
 async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
@@ -141,6 +145,9 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
+    "restore_dead_letter": lambda index: index.restore_dead_letter(OWN),
+    "read_comparison": lambda index: index.read_comparison(0),
+    "write_comparison": lambda index: index.write_comparison(0, Comparison()),
 }
 
 
@@ -155,7 +162,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active", "read_guard"}
     served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
-    served |= {"list_jobs", "tenants", "reschedule_clearing"}
+    served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -55,6 +56,9 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/v1/jobs?status=GONE", {}, 400, "STATUS_INVALID"),
     ("GET", "/v1/jobs?label=x", {}, 400, "LABEL_INVALID"),
     ("GET", "/v1/receipts?by=colour", {}, 400, "BY_INVALID"),
+    ("GET", "/v1/deadletters?status=GONE", {}, 400, "STATUS_INVALID"),
+    ("GET", f"/v1/deadletters?cursor={base64.urlsafe_b64encode(b'LIST:1').decode()}", {}, 400, "CURSOR_INVALID"),
+    ("GET", "/v1/receipts?label=x", {}, 400, "LABEL_INVALID"),
     ("GET", "/v1/rejected?date=soon", {}, 400, "DATE_INVALID"),
     ("GET", "/v1/rejected/rej_1", {}, 404, "REJECTED_NOT_FOUND"),
     ("GET", "/v1/protocols/fax", {}, 404, "PROTOCOL_NOT_FOUND"),

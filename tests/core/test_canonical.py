@@ -1,9 +1,14 @@
 import json
+from typing import Any
 
 import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shared.core.canonical import canonical_json, jcs
+from shared.core.canonical import _with_doubles, canonical_json, jcs
 from shared.core.plan import digests
+from shared.core.states import JobStatus
 from shared.core.strict_json import parse_json
 from tests.jobs import envelope
 
@@ -62,3 +67,37 @@ def test_histories_are_hashed_over_rfc_8785() -> None:
     )
     assert jcs({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'.encode()
     assert jcs([2**53 + 1, -(2**60), 2**53 - 1]) == b"[9007199254740992,-1152921504606847000,9007199254740991]"
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(2**53 - 3, 2**53 + 3)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.text('",:[]{}-.e0159\\\n\x7f')
+    | st.sampled_from(["1.5", ",1.5", '":1.5', "\ue000", "\U00010000", JobStatus.QUEUED])
+)
+_KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.sampled_from(["\ue000", "\U00010000", "a"])
+_JSON = st.recursive(_SCALARS, lambda part: st.lists(part, max_size=4) | st.dictionaries(_KEYS, part, max_size=4))
+
+
+@given(_JSON)
+def test_what_is_written_in_c_is_rfc_8785(value: Any) -> None:
+    """The shorter way writes what the longer one writes, which the RFC's example tests."""
+    assert jcs(value) == rfc8785.dumps(_with_doubles(value))
+
+
+def test_every_character_is_written_alike() -> None:
+    """In a string, and as a key, one character at a time."""
+    for number in (*range(0xD800), *range(0xE000, 0x11000)):
+        value = {chr(number): chr(number)}
+        assert jcs(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, float("nan"), [float("inf")], object()])
+def test_what_json_has_not_is_refused(value: Any) -> None:
+    """Lone surrogates, what is no finite number, and what is no JSON at all."""
+    with pytest.raises((rfc8785.CanonicalizationError, UnicodeEncodeError)):
+        jcs(value)

@@ -89,7 +89,7 @@ class Book:
             letting.load(line, self.rows(line)[: letting.room + 2])
         let = letting.result
         self.desk = let.desk
-        for waiting, target in let.moved:
+        for waiting, target in let.relined:
             self.places[waiting.candidate.job_id] = replace(self.places[waiting.candidate.job_id], line=target)
         for waiting in let.admitted:
             job_id = waiting.candidate.job_id
@@ -320,7 +320,7 @@ def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None
     assert book.inside == ["scanner-1"]
 
 
-def test_who_has_moved_is_looked_at_again() -> None:
+def test_who_changed_lines_is_looked_at_again() -> None:
     """The transaction that moves a job to a line whose gates are open says that there is more to do."""
     book = limited(3)
     for number in range(3):
@@ -329,7 +329,7 @@ def test_who_has_moved_is_looked_at_again() -> None:
     book.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
     book.desk = give_back(book.desk, book.places.pop("in-0"))
     let = book.lets_in()
-    assert ([len(let.moved), len(let.admitted)], let.more) == ([1, 0], True)
+    assert ([len(let.relined), len(let.admitted)], let.more) == ([1, 0], True)
     assert [len(book.lets_in().admitted), book.lets_in().more] == [1, False]
 
 
@@ -354,7 +354,7 @@ def test_more_kinds_than_lines_are_refused_and_break_nothing() -> None:
     book.posts("again", job_type="T0")
     book.sets(GateState(gate=TENANT, rule=Rule(max_active=MAX_LINES + 5), rule_seq=2))
     let = book.lets_in()
-    assert (len(let.admitted) + len(let.moved), let.more) == (20, True)
+    assert (len(let.admitted) + len(let.relined), let.more) == (20, True)
     while book.lets_in().more:
         pass
     assert (book.desk.waiting, book.desk.staged, book.desk.active) == (0, 0, MAX_LINES + 1)

@@ -7,8 +7,10 @@ from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition
 from shared.core.directive import directive_of, encode_directive
+from shared.core.history import Origin
 from shared.core.job import Record
 from shared.core.occurrences import Control, ControlKind
+from shared.core.redrive import plan_redrive
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind, verdict_for
 from shared.operations.creation import orchestration_input
@@ -104,6 +106,32 @@ def test_the_output_of_a_last_group_is_that_of_its_first_step(first: str) -> Non
         place = f"https://account.blob.core.windows.net/results/{step_id}.json"
         story.after(1).replied("RESULT", step_id, output_ref=place)
     assert story.record.job.final_output == {"uri": "https://account.blob.core.windows.net/results/embedding.json"}
+
+
+def test_a_redrive_leaves_the_result_of_a_last_group_where_it_was_written() -> None:
+    """The step that succeeded is carried, so `final_output` names the blob under the old job's id."""
+    story = grouped(1, 2)
+    story.recorded("ocr")
+    story.replied("RESULT", "ocr")
+    written = "https://account.blob.core.windows.net/results/job_1/embedding/vectors.json"
+    for step_id in ("embedding", "sis"):
+        story.recorded(step_id)
+    story.after(1).replied("RESULT", "embedding", output_ref=written)
+    story.replied("RESULT", "sis", status="FAILED_FINAL", error={"code": "BROKEN", "message": "m"})
+    new, _ = plan_redrive(
+        story.record,
+        job_id="job_2",
+        created_at=story.now,
+        allowed=None,
+        gated=False,
+        origin=Origin(cause_id="c", actor="a", source="s"),
+        salt="",
+    )
+    taken_up = Story(new)
+    taken_up.recorded("sis")
+    taken_up.after(1).replied("RESULT", "sis")
+    assert taken_up.record.job.status is JobStatus.SUCCEEDED
+    assert taken_up.record.job.final_output == {"uri": written}
 
 
 def test_a_final_failure_takes_the_siblings_in_flight_with_it() -> None:

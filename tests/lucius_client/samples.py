@@ -76,7 +76,7 @@ def quota_change() -> dict[str, Any]:
 
 def sums(next_: str | None) -> dict[str, Any]:
     """A page of receipts without jobs."""
-    return body(ReceiptSums(tenant_id="a", since=None, until=None, **add_up([]), next=next_))
+    return body(ReceiptSums(tenant_id="a", since=None, until=None, **add_up([]), next=next_, partial=False))
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.servicebus_emulator.process import Bus, start_bus
 LANES = 2
 #: short, so that the messages of a killed service come back soon; a service at work has to renew its lock
 DIRECTIVE_LOCK = "PT3S"
-SERVICES = ("probe", "isolated", "killed", "shout", "node", *children.service_names())
+SERVICES = ("probe", "isolated", "killed", "wrong", "shout", "node", *children.service_names())
 
 
 def bus_configuration() -> dict[str, Any]:

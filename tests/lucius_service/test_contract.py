@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from lucius_client.cli.main import app
 from lucius_service.contract import checks
-from lucius_service.contract.bench import Options
+from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Options, Reply
 from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
+from servicebus_emulator.durations import parse_duration
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.service_process import ROOT
+from tests.lucius_service.service_process import ROOT, launch
 from tests.servicebus_emulator.process import Bus
 
 MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
@@ -43,6 +44,7 @@ def options(quiet_bus: Bus, account: BlobAccount) -> dict[str, Any]:
         "cadence_s": 0.6,
         "ack_s": 20,
         "result_s": 40,
+        "again_s": 40,
         "settle_s": 0.7,
     }
 
@@ -98,6 +100,33 @@ async def test_a_service_on_the_kit_is_right(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("fault", ALL)
+async def test_a_wrong_service_on_the_kit_is_caught(
+    fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount
+) -> None:
+    """A kit that breaks a rule is caught by the check of that rule alone."""
+    words = (sys.executable, "-m", "tests.lucius_service.wrong_service", fault)
+    started = command(settings(quiet_bus, account), *words)
+    report = await verify(Options("WRONG", **options, **slow(options, 1.6), command=started), "wrong 1")
+    assert list(failed(report)) == [fault], failed(report)
+
+
+@pytest.mark.parametrize("fault", ["identity", "final_result"])
+async def test_a_wrong_service_is_caught_in_little_time(
+    fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, tmp_path: Path
+) -> None:
+    """The same for two of them, without slow work and restarts."""
+    words = ("-m", "tests.lucius_service.wrong_service", fault)
+    service = launch(words, tmp_path / "wrong.log", settings(quiet_bus, account))
+    try:
+        service.wait_ready("wrong")
+        report = await verify(Options("WRONG", **options), "wrong 1")
+    finally:
+        service.close()
+    assert list(failed(report)) == [fault], failed(report)
+
+
+@pytest.mark.long
 @pytest.mark.usefixtures("node_modules")
 @pytest.mark.parametrize("fault", ["", *ALL])
 async def test_services_in_node(fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount) -> None:
@@ -136,6 +165,39 @@ def test_the_contract_has_the_version_of_its_document() -> None:
     """docs/asyncapi.json describes the messages."""
     document = json.loads((ROOT / "docs" / "asyncapi.json").read_text())
     assert document["info"]["version"] == CONTRACT_VERSION
+
+
+class Deaf(Bench):
+    """LUCIUS, to a service that acknowledges and is not heard of again."""
+
+    def __init__(self, again_s: float) -> None:
+        super().__init__(Options("PROBE", "bus", "blob", {}, again_s=again_s))
+        self.waited: list[float] = []
+
+    def directive(self, **_: Any) -> Json:
+        return {"jobId": "j"}
+
+    async def send(self, directive: Json | bytes, message_id: str = "") -> None: ...
+
+    async def reply(
+        self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
+    ) -> Reply | None:
+        self.waited.append(within_s)
+        return Reply({}, 0.0) if kind == "ACK" else None
+
+
+async def test_a_message_comes_again_when_its_lock_ends() -> None:
+    """`killed` waits longer than any lock, unless it is told otherwise; then a failure says what it may be worth."""
+    for again_s, hinted in ((Options("X", "", "", {}).again_s, False), (120.0, True)):
+        bench = Deaf(again_s)
+        with pytest.raises(checks.Wrong) as wrong:
+            await checks.killed(bench)
+        assert bench.waited == [0, again_s]
+        assert ("--wait" in str(wrong.value)) is hinted
+    topology = json.loads((ROOT / "infra" / "bicep" / "topology.json").read_text())
+    lock_ms = parse_duration(topology["directives"]["lockDuration"])
+    assert lock_ms is not None
+    assert lock_ms / 1000 <= LONGEST_LOCK_S < Options("X", "", "", {}).again_s
 
 
 def run(*words: str) -> tuple[int, str, str]:

@@ -19,8 +19,9 @@ from tests.lucius_service.blob_account import BlobAccount
 from tests.servicebus_emulator.process import Bus
 
 
-def load(*words: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["service", "load", "--step-type", "PROBE", *words])
+def load(*words: str, step_type: str | None = "PROBE") -> tuple[int, str, str]:
+    chosen = ["--step-type", step_type] if step_type else []
+    done = CliRunner().invoke(app, ["service", "load", *chosen, *words])
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -48,18 +48,18 @@ def module(path: Path) -> Any:
 def test_a_service_in_a_checkout(checkout: Path) -> None:
     """Code, test, schema, protocol and Dockerfile lie where the checkout has its own, and one topology line."""
     before = (checkout / TOPOLOGY).read_text()
-    code, out, _ = new("word_count", "--step-type", "WORDS", "--dir", checkout)
+    code, out, _ = new("new_words", "--step-type", "NEW_WORDS", "--dir", checkout)
     assert code == 0
     written = out.splitlines()[:7]
     assert [path for path in written if not (checkout / path).is_file()] == []
     topology = json.loads((checkout / TOPOLOGY).read_text())
-    assert topology["services"][-1] == {"name": "word_count", "stepType": "WORDS"}
-    line = (checkout / TOPOLOGY).read_text().splitlines()
-    assert [each for each in line if each not in before.splitlines()] == [
-        '    { "name": "sis", "stepType": "SIS" },',
-        '    { "name": "word_count", "stepType": "WORDS" }',
+    assert topology["services"][-1] == {"name": "new_words", "stepType": "NEW_WORDS"}
+    *_, last = [line for line in before.splitlines() if "stepType" in line]
+    assert [each for each in (checkout / TOPOLOGY).read_text().splitlines() if each not in before.splitlines()] == [
+        f"{last},",
+        '    { "name": "new_words", "stepType": "NEW_WORDS" }',
     ]
-    protocol = json.loads((checkout / "protocols" / "word_count.json").read_text())
+    protocol = json.loads((checkout / "protocols" / "new_words.json").read_text())
     assert (checkout / "protocols" / protocol["steps"][0]["payload_schema"]).is_file()
     lint = CliRunner().invoke(
         app, ["protocol", "lint", str(checkout / "protocols"), "--topology", str(checkout / TOPOLOGY)]
@@ -123,7 +123,10 @@ def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_new_service_does_a_job(tmp_path: Path) -> None:
-    """In a copy of the checkout: `new`, `make generate`, `make up`, and a job of the new protocol is SUCCEEDED."""
+    """In a copy of the checkout: `new`, `make up`, and a job of the new protocol is SUCCEEDED and prints its result.
+
+    It lies under the `output_ref` that `lucius submit` asks for.
+    """
     checkout = tmp_path / "checkout"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -147,7 +150,6 @@ def test_a_new_service_does_a_job(tmp_path: Path) -> None:
 
     lucius = ("-c", "from lucius_client.cli.main import main; main()")
     python(*lucius, "service", "new", "words", "--step-type", "WORDS")
-    python("-m", "scripts.generate")
     ports = [word for name in ("api", "bus", "azurite") for word in (f"--{name}-port", "0")]
     up = [sys.executable, "-m", "emulator", "up", *ports, "--data", str(tmp_path / "data")]
     with (tmp_path / "up.log").open("w") as log:
@@ -158,8 +160,13 @@ def test_a_new_service_does_a_job(tmp_path: Path) -> None:
         assert ready[:1] == ["ready"], (tmp_path / "up.log").read_text()
         blob = next(word.removeprefix("blob=") for word in ready if word.startswith("blob="))
         environment["LUCIUS_BLOB_CONNECTION"] = addresses(blob)
-        submitted = ("submit", "README.md", "--protocol", "WORDS", "--watch", "-o", "json", "--api", ready[1])
-        assert "SUCCEEDED" in python(*lucius, *submitted)
+        api = ("--api", ready[1])
+        assert '{"words": {' in python(*lucius, "submit", "README.md", "--protocol", "WORDS", "--wait", *api)
+        (job_id,) = python(*lucius, "jobs", "-o", "ids", *api).split()
+        job = json.loads(python(*lucius, "job", "show", job_id, "-o", "json", *api))
+        assert job["status"] == "SUCCEEDED"
+        assert job["final_output"]["uri"].startswith(f"{job['output_ref']['uri']}/{job_id}/")
+        assert '{"words": {' in python(*lucius, "job", "result", job_id, *api)
     finally:
         stack.terminate()
         stack.wait(60)

@@ -68,7 +68,7 @@ def stretch(at: int, attempt_no: int) -> float:
 def new_job(
     rules: tuple[Rules, ...],
     total: float | None = None,
-    born: JobStatus = JobStatus.QUEUED,
+    initial_status: JobStatus = JobStatus.QUEUED,
     expires: float | None = None,
 ) -> tuple[Record, Event]:
     """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
@@ -93,8 +93,8 @@ def new_job(
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        born=born,
-        dependencies=["job_0"] if born is JobStatus.WAITING_FOR_JOBS else (),
+        initial_status=initial_status,
+        dependencies=["job_0"] if initial_status is JobStatus.WAITING_FOR_JOBS else (),
         salt="",
     )
 
@@ -132,16 +132,16 @@ class Pair:
         rules: tuple[Rules, ...],
         total: float | None = None,
         *,
-        born: JobStatus = JobStatus.QUEUED,
+        initial_status: JobStatus = JobStatus.QUEUED,
         expires: float | None = None,
     ) -> Pair:
-        record, event = new_job(rules, total, born, expires)
+        record, event = new_job(rules, total, initial_status, expires)
         model = Model(
             rules,
             stretch,
             total=total,
-            staged=born is not JobStatus.QUEUED,
-            dependent=born is JobStatus.WAITING_FOR_JOBS,
+            staged=initial_status is not JobStatus.QUEUED,
+            dependent=initial_status is JobStatus.WAITING_FOR_JOBS,
             expires=expires,
         )
         return cls(record, model, event, folded=rows_of(record))

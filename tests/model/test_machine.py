@@ -52,7 +52,7 @@ _rules = st.builds(
 _total = st.none() | st.none() | _seconds
 #: of three steps: one after another, all side by side, or two of them
 _GROUPS = ((None, None, None), (0, 0, 0), (None, 0, 0), (0, 0, None))
-_born = st.sampled_from([JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS])
+_initial = st.sampled_from([JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS])
 _expires = st.sampled_from([None, None, 0.0, 100.0])
 _which = st.integers(0, 2)
 _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
@@ -65,7 +65,7 @@ class JobMachine(RuleBasedStateMachine):
         rules=st.lists(_rules, min_size=1, max_size=3),
         groups=st.sampled_from(_GROUPS),
         total=_total,
-        born=_born,
+        initial_status=_initial,
         expires=_expires,
     )
     def posted(
@@ -73,12 +73,12 @@ class JobMachine(RuleBasedStateMachine):
         rules: list[Rules],
         groups: tuple[int | None, ...],
         total: float | None,
-        born: JobStatus,
+        initial_status: JobStatus,
         expires: float | None,
     ) -> None:
         if len(rules) == len(groups):
             rules = [replace(rule, group=group) for rule, group in zip(rules, groups, strict=True)]
-        self.pair = Pair.of(tuple(rules), total, born=born, expires=expires)
+        self.pair = Pair.of(tuple(rules), total, initial_status=initial_status, expires=expires)
 
     def _step(self, which: int) -> str:
         steps = self.pair.record.steps

@@ -109,7 +109,7 @@ class Walk:
 @cache
 def walk(shape: Shape) -> Walk:
     # what begins at once is what all that it waits for lets go at the same instant
-    first = Pair.of(shape.rules, shape.total, born=JobStatus.WAITING_FOR_JOBS, expires=0)
+    first = Pair.of(shape.rules, shape.total, initial_status=JobStatus.WAITING_FOR_JOBS, expires=0)
     seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])
     edges: list[Edge] = []

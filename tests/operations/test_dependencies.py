@@ -123,7 +123,7 @@ async def test_the_sweeper_alone_moves_them(world: World) -> None:
     assert (await job(world, waits)).status is JobStatus.QUEUED
 
 
-async def test_more_dependants_than_one_call_tells(world: World) -> None:
+async def test_more_dependants_than_one_call_notifies(world: World) -> None:
     """The first ones are told with the end, a call tells the rest, and only then the job is closed."""
     first = await made(world, 0)
     waiting = [await made(world, number, dependencies=[first]) for number in range(1, AT_ONCE + 6)]

@@ -19,7 +19,7 @@ from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.operations import create_job, desks
-from shared.operations.creation import born_of
+from shared.operations.creation import initial_status_of
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import ASLEEP
@@ -241,10 +241,10 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finishes a creation does not read with which status its rows are written."""
 
     async def queued(*args: Any) -> JobStatus:
-        await born_of(*args)
+        await initial_status_of(*args)
         return JobStatus.QUEUED
 
-    monkeypatch.setattr(create_job, "born_of", queued)
+    monkeypatch.setattr(create_job, "initial_status_of", queued)
 
 
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one goes in by a transaction after the end's."""
     end = desks.end_at_desk
 
-    async def ended(context: Any, job: Job, **fields: Any) -> desks.Told:
+    async def ended(context: Any, job: Job, **fields: Any) -> desks.Entered:
         letting = desks._letting
 
         async def nobody(context: Any, desk: Any, known: Any, room: int, **fields: Any) -> Any:

@@ -235,7 +235,7 @@ async def test_what_ended_in_line_is_redriven_through_the_gates(staging: World) 
     assert staging.orchestrations.started == [first, new.job_id]
 
 
-async def test_those_let_in_before_a_redrive_are_told(world: World) -> None:
+async def test_those_let_in_before_a_redrive_are_notified(world: World) -> None:
     """A redrive is a creation: whom time has let in before it learns it as well."""
     [old] = await posted(world, 1)
     await cancelled(world, old)
@@ -375,7 +375,7 @@ async def test_a_lost_answer_takes_one_place(staging: World) -> None:
 
 
 async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
-    """Whoever ended the first died before it told the next: a minute later it is told, with one start."""
+    """Whoever ended the first died before it notified the next: a minute later it is notified, with one start."""
     first, second = await posted(staging, 1, 2)
     read = staging.ledger.read
 
@@ -443,7 +443,7 @@ async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind
     assert (await staging.index.read_active("tenant_a", second) is None) is (kind is ControlKind.CANCEL)
 
 
-async def test_a_job_paused_beside_its_admission_gives_its_place_to_the_next(staging: World) -> None:
+async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging: World) -> None:
     """It was let in and had been paused: the sweeper's look sets it aside."""
     first, second, third = await posted(staging, 1, 2, 3)
     with pytest.raises(LedgerUnavailable):

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from shared.core.filters import JobFilter
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import list_jobs as lists
-from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
-from shared.operations.settle_step import settle_step
+from shared.operations.list_jobs import list_jobs
 from shared.operations.sweeper import listing as relisting
 from shared.operations.sweeper.listing import survey
 from shared.operations.sweeper.sweep import sweep
@@ -36,8 +36,10 @@ async def pages(world: World, job_filter: JobFilter, limit: int) -> list[list[st
     after: str | None = None
     found = []
     while True:
-        page, after = await list_jobs(world.context, job_filter, after=after, limit=limit)
-        found.append([line.jobId for line in page])
+        page = await list_jobs(world.context, job_filter, after=after, limit=limit)
+        found.append([line.jobId for line in page.lines])
+        assert not page.partial or page.after is not None
+        after = page.after
         if after is None:
             return found
 
@@ -52,13 +54,45 @@ async def test_pages_are_full_whatever_the_filter(world: World) -> None:
 
 
 async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However rare the wanted jobs, one request looks at a bounded number of rows and loses none."""
-    monkeypatch.setattr(lists, "MAX_LOOKED_AT", 6)
+    """However rare the wanted jobs, one request reads few rows more than it shows, says so, and loses none."""
+    monkeypatch.setattr(lists, "MAX_READ_MORE", 8)
+    monkeypatch.setattr(lists, "_LEAST_LOOK", 2)
+    read: list[int] = []
+    listed = world.index.list_jobs
+
+    async def counted(*args: Any, **fields: Any) -> Any:
+        rows = await listed(*args, **fields)
+        read[-1] += len(rows)
+        return rows
+
+    monkeypatch.setattr(world.index, "list_jobs", counted)
     [old] = await several(world, 1, labels={"team": "red"})
     await several(world, 20)
-    found = await pages(world, JobFilter(label=("team", "red")), 10)
-    assert [job_id for page in found for job_id in page] == [old]
-    assert len(found) == 4
+    some = await several(world, 3, labels={"team": "red"})
+    found, after = [], None
+    while True:
+        read.append(0)
+        page = await list_jobs(
+            world.context, JobFilter(tenant_id="tenant_a", label=("team", "red")), after=after, limit=10
+        )
+        found.append([line.jobId for line in page.lines])
+        assert read[-1] <= len(page.lines) + 8
+        assert page.partial == (page.after is not None)
+        if (after := page.after) is None:
+            break
+    assert found[0] == some[::-1]
+    assert [job_id for page in found for job_id in page] == [*some[::-1], old]
+    assert [] in found
+
+
+async def test_a_page_of_exactly_the_last_jobs_is_the_last(world: World) -> None:
+    """No empty page follows a full one that had them all, with a filter and without."""
+    ids = await several(world, 4, labels={"team": "red"})
+    for label in (None, ("team", "red")):
+        assert await pages(world, JobFilter(tenant_id="tenant_a", label=label), 2) == [
+            [ids[3], ids[2]],
+            [ids[1], ids[0]],
+        ]
 
 
 async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: World) -> None:
@@ -68,7 +102,7 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
     await service_sends(world, job_id, "ACK", 1)
 
     async def line() -> tuple[Any, ...]:
-        [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
+        [found] = (await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)).lines
         return found.status, found.current_step_id, found.seq
 
     job = (await world.job(job_id)).job
@@ -92,7 +126,7 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
         with pytest.raises(LedgerUnavailable):
             await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
-    [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
+    [found] = (await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)).lines
     assert found.status == "FAILED_FINAL"
 
 
@@ -148,25 +182,3 @@ async def test_all_tenants_are_merged_newest_first(world: World) -> None:
         ids += await several(world, 1, tenant_id=f"tenant_{number % 3}")
     ids.reverse()
     assert await pages(world, JobFilter(), 4) == [ids[:4], ids[4:]]
-
-
-async def test_dead_letters_say_where_and_why(world: World) -> None:
-    """Jobs that are FAILED_FINAL with their code, the failed step and its attempts; no others."""
-    first, alive, second = await several(world, 3)
-    await failed(world, first)
-    await dispatch(world, second)
-    await service_sends(world, second, "RESULT", 1)
-    await dispatch(world, second, "embedding")
-    for _ in range(3):
-        step = (await world.job(second)).steps[1]
-        world.clock.advance(30)
-        where = {"job_id": second, "instance_id": second, "step_id": "embedding"}
-        await settle_step(world.context, world.orchestrations, **where, attempt_no=step.attempt_no)
-        world.clock.advance(2000)
-        await dispatch(world, second, "embedding")
-    page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)
-    assert after is None
-    lines = [(line.jobId, line.error_code, line.failed_step_id, line.attempts_total) for line in page]
-    assert lines == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
-    assert page[0].last_error_code == "ACK_TIMEOUT"
-    assert alive not in {line.jobId for line in page}

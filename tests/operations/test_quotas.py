@@ -129,7 +129,7 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
     assert await statuses(world, [waits]) == [JobStatus.QUEUED]
 
 
-async def test_a_throttle_starts_as_many_as_its_rate_says(world: World) -> None:
+async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> None:
     """Beside the rule's, the smaller counts; the position and the rate say when a job may go in."""
     limit = world.clock.now() + timedelta(hours=2)
     await quotas.throttle(world.context, world.orchestrations, TENANT, OPERATOR, max_per_hour=60, until=limit)
@@ -352,7 +352,7 @@ async def test_two_changes_at_once_of_one_etag(world: World) -> None:
     assert sorted(type(answer).__name__ for answer in answers) == ["Changed", "RuleChanged"]
 
 
-async def test_a_preview_says_what_a_rule_would_do_and_does_nothing(world: World) -> None:
+async def test_a_preview_of_a_rule_counts_and_does_nothing(world: World) -> None:
     """How many would go in, how many would go on waiting; also of the first rule of a tenant."""
     jobs = [await created(world, number) for number in range(3)]
     first = await quotas.preview_rule(world.context, TENANT, {"max_active": 2}, rule_seq=None)
@@ -388,7 +388,7 @@ async def test_a_gate_is_found_by_its_names_or_its_id(world: World) -> None:
             await find_gate(context, **names)
 
 
-async def test_a_waiting_job_says_what_it_waits_for(world: World) -> None:
+async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     """Its gate, position and time in the answer to the POST and in its explanation; its wait on its receipt."""
     await ruled(world, max_active=1, max_per_hour=60, burst=9)
     first = await created(world, 1)
@@ -418,7 +418,7 @@ async def test_a_waiting_job_says_what_it_waits_for(world: World) -> None:
     assert receipt(await world.job(first), (await history(world, first))[1], world.clock.now()).total.gated_s == 0
 
 
-async def test_a_job_behind_a_rate_says_when(world: World) -> None:
+async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
     """By its position and what its gate earns; one that is held for a time, at its end at the earliest."""
     await ruled(world, max_per_hour=60, burst=1)
     await created(world, 1)

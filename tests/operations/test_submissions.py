@@ -13,6 +13,7 @@ from shared.operations.create_job import create_job
 from shared.operations.submissions import AT_ONCE, MAX_WAITING, Submissions
 from tests.jobs import envelope
 from tests.operations.conftest import World
+from tests.operations.support import failed_at_embedding, redrive
 
 
 class Queue:
@@ -115,3 +116,19 @@ async def test_a_duplicate_is_refused_too(world: World) -> None:
     await queue.end(len(tasks))
     again = await create_job(busy, world.orchestrations, envelope(), correlation_id=None)
     assert (again.replayed, again.stored.record.job.job_id) == (True, first.stored.record.job.job_id)
+
+
+async def test_a_redrive_takes_its_turn(world: World) -> None:
+    """What is past the bound is refused, and nothing is written; later it is one new job."""
+    old = await failed_at_embedding(world)
+    queue = Queue()
+    tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)
+    await settled()
+    busy = replace(world, context=replace(world.context, submissions=queue.submissions))
+    with pytest.raises(Overloaded):
+        await redrive(busy, old)
+    assert (await world.job(old)).job.redriven_by is None
+    await queue.end(len(tasks))
+    redriven = await redrive(busy, old)
+    assert not redriven.replayed
+    assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})

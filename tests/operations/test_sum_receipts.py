@@ -1,7 +1,10 @@
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from shared.core.filters import JobFilter
+from shared.core.states import JobStatus
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import Grouping, sum_receipts
 from shared.responses.history import Operation, Operations
@@ -46,6 +49,8 @@ async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
         "directives": {"count": 3, "bound": 3},
         "replies": {"count": 6, "bound": 6},
         "table_writes": {"count": 12, "bound": 12},
+        "table_reads": {"count": 6, "bound": 6},
+        "episodes": {"count": 10, "bound": 10},
         "beyond": {},
     }
     assert (writes, len(world.publisher.sent)) == (12, 3)
@@ -66,7 +71,21 @@ async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
     assert costs.replies == Operation(count=25, bound=2)
     # the claim, the rows, the attempt, the fault, the renewal, and each late reply
     assert costs.table_writes == Operation(count=30, bound=6)
+    # the attempt, the renewal, and two for each late reply
+    assert costs.table_reads == Operation(count=52, bound=2)
+    # the start, the attempt, the fault and its timer, the renewal
+    assert costs.episodes == Operation(count=4, bound=4)
     assert costs.beyond == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
+
+
+async def test_a_late_result_needs_a_read(world: World) -> None:
+    """A process keeps what it committed for a minute."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 1)
+    world.clock.advance(61)
+    await service_sends(world, job_id, "RESULT", 2)
+    assert (await cost(world, job_id)).table_reads == Operation(count=3, bound=2)
 
 
 async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
@@ -92,22 +111,27 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
     receipts = [receipt(*await read_history(world.context, job_id), now) for job_id in ids]
     pages, after = [], None
     while True:
-        page, after = await sum_receipts(world.context, " Tenant_A ", since=None, until=None, after=after, limit=2)
+        page, found = await sum_receipts(world.context, JobFilter(tenant_id=" Tenant_A "), after=after, limit=2)
         pages.append(page)
-        if after is None:
+        if (after := found.after) is None:
             break
-    assert [page["jobs"] for page in pages] == [2, 2, 0]
+    assert [page["jobs"] for page in pages] == [2, 2]
     assert {page["tenant_id"] for page in pages} == {"tenant_a"}
     for part in PARTS:
         expected = sum(getattr(each.total, part) for each in receipts)
         assert sum(getattr(page["total"], part) for page in pages) == pytest.approx(expected)
     expected = sum(each.operations.table_writes.count for each in receipts)
     assert sum(page["operations"].table_writes.count for page in pages) == expected
-    young, _ = await sum_receipts(
-        world.context, "tenant_a", since=now - timedelta(seconds=60), until=None, after=None, limit=100
-    )
-    old, _ = await sum_receipts(world.context, "tenant_a", since=None, until=START, after=None, limit=100)
-    assert (young["jobs"], young["by_status"], old["jobs"]) == (1, {"QUEUED": 1}, 0)
+    young = await sums(world, since=now - timedelta(seconds=60))
+    assert (young["jobs"], young["by_status"]) == (1, {"QUEUED": 1})
+    assert (await sums(world, until=START))["jobs"] == 0
+    failed = await sums(world, statuses=frozenset({JobStatus.FAILED_FINAL}), label=("team", "red"))
+    assert (failed["jobs"], failed["by_status"]) == (1, {"FAILED_FINAL": 1})
+
+
+async def sums(world: World, **job_filter: Any) -> dict[str, Any]:
+    found, _ = await sum_receipts(world.context, JobFilter(tenant_id="tenant_a", **job_filter), after=None, limit=100)
+    return found
 
 
 async def test_sums_by_what_jobs_have_in_common(world: World) -> None:
@@ -117,7 +141,8 @@ async def test_sums_by_what_jobs_have_in_common(world: World) -> None:
     await submitted(world, request_type="OCR", payload={}, source="scanner", doc_id="2")
 
     async def jobs(by: Grouping | None) -> dict[str, int] | None:
-        sums, _ = await sum_receipts(world.context, "tenant_a", since=None, until=None, after=None, limit=10, by=by)
+        job_filter = JobFilter(tenant_id="tenant_a")
+        sums, _ = await sum_receipts(world.context, job_filter, after=None, limit=10, by=by)
         groups = sums.get("groups")
         assert groups is None or sum(group.elapsed_s for group in groups.values()) == sums["elapsed_s"]
         return {key: group.jobs for key, group in groups.items()} if groups is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -177,7 +178,13 @@ def test_the_client(tmp_path: Path) -> None:
 def test_the_command_line(tmp_path: Path) -> None:
     """With the extra `cli` there is the command `lucius`."""
     lucius = install(tmp_path, "lucius-client", "[cli]") / "lucius"
-    assert "Submit documents to LUCIUS" in run(lucius, "--help", cwd=tmp_path)
+    shown = run(lucius, "--help", cwd=tmp_path)
+    assert "Submit documents to LUCIUS" in shown
+    # the groups of other packages come with them
+    for group in ("service", "faults", "up"):
+        assert not re.search(rf"^\W*{group} ", shown, re.MULTILINE)
+        done = subprocess.run([lucius, group], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+        assert (done.returncode, f"No such command '{group}'" in done.stderr) == (2, True)
     with api(PAGE) as url:
         assert run(lucius, "jobs", "--api", url, "-o", "ids", cwd=tmp_path) == "job_1\n"
 

@@ -102,12 +102,17 @@ def test_the_three_services_over_the_bus(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_hostile_pdf_costs_one_attempt(
-    tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
+    workers: int, tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
 ) -> None:
-    """Its child is killed at the limit, the RESULT names it, and the document behind it is read."""
+    """Its child is killed at the limit, the RESULT names it, and the document behind it is read.
+
+    With another worker, that document is not delayed.
+    """
     # longer than the good document takes on a busy machine
-    settings = {**environment, "LUCIUS_ATTEMPT_MAX_SECONDS": "20"}
+    limits = {"LUCIUS_ATTEMPT_MAX_SECONDS": str(20 * workers), "LUCIUS_SERVICE_WORKERS": str(workers)}
+    settings = {**environment, **limits}
     service = launch(("-m", "platform_service", "ocr"), tmp_path / "ocr.log", settings)
     try:
         service.wait_ready("ocr")
@@ -116,6 +121,9 @@ def test_a_hostile_pdf_costs_one_attempt(
             uri = account.upload(f"{uuid4()}/{name}", data)
             sent.append(invoker.directive("OCR", None, input_ref={"uri": uri}))
             invoker.send(sent[-1], "OCR")
+        if workers > 1:
+            invoker.result(sent[1]["jobId"])
+            assert invoker.replies(sent[0]["jobId"], "RESULT") == []
         hostile, good = (invoker.result(directive["jobId"]) for directive in sent)
         assert (hostile["status"], hostile["error"]["code"]) == ("FAILED_FINAL", "LIMIT_EXCEEDED")
         assert good["status"] == "SUCCEEDED", good

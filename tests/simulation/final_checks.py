@@ -72,6 +72,11 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
     [row] = [row for row in world.index._listed[job.tenant].values() if row.job_id == job_id]
     if row.status != job.status:
         world.add_violation(f"{job_id} is {job.status} and listed as {row.status}")
+    dead = [row for row in world.index._dead.get(job.tenant, {}).values() if row.job_id == job_id]
+    if bool(dead) != (job.status is JobStatus.FAILED_FINAL and job.redriven_by is None):
+        world.add_violation(
+            f"{job_id} is {job.status}, redriven by {job.redriven_by}, and has {len(dead)} dead letters"
+        )
     claim = await world.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job_id or claim.expires_at is None:
         world.add_violation(f"{job_id} ended and its claim lives on: {claim}")
@@ -97,7 +102,7 @@ def _audit_archive(world: World) -> None:
         world.report.jobs["ARCHIVED"] += 1
     index = world.index
     left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
-    left += [row for rows in index._listed.values() for row in rows]
+    left += [row for lists in (index._listed, index._dead) for rows in lists.values() for row in rows]
     if left:
         world.add_violation(f"archived, and there is left of it: {left}")
     for job_ids in world.callers.promised.values():

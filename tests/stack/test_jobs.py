@@ -16,6 +16,7 @@ from azure.data.tables import TableServiceClient
 
 from lucius_client.cli.documents import Documents
 from lucius_client.cli.results import sis_answers
+from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
@@ -103,6 +104,25 @@ def test_a_document_that_is_none_fails_for_good(stack: RunningStack, tmp_path: P
     assert job["status"] == "FAILED_FINAL"
     assert job["steps"][0]["attempt_no"] == 1
     assert job["error_code"]
+
+
+def test_whole_jobs_are_driven_over_the_api(stack: RunningStack, tmp_path: Path) -> None:
+    """`lucius service load --api` posts requests and measures jobs from their due time to their end."""
+    store = documents(stack)
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 neither is this")
+    for name, file in (("good", SAMPLES / "bw40-manual.pdf"), ("broken", tmp_path / "broken.pdf")):
+        request = {
+            **{"schema_version": "1.0", "tenant_id": "stack-tests", "request_type": "OCR", "payload": {}},
+            "input_ref": {"uri": store.upload(file)},
+            "output_ref": {"uri": f"{stack.blob}/results"},
+        }
+        (tmp_path / f"{name}.json").write_text(json.dumps(request))
+    mix = ("--mix", f"{tmp_path}/good.json", "--mix", f"{tmp_path}/broken.json", "--seed", "3")
+    driven = run_main("service", "load", "--api", stack.api, *mix, "--rate", "5", "--count", "4", "-o", "json")
+    shown = json.loads(driven.stdout)
+    assert (driven.returncode, shown["sent"], shown["lost"]) == (0, 4, 0), driven
+    assert shown["outcomes"] == {"SUCCEEDED": 2, "FAILED_FINAL PDF_BROKEN": 2}
+    assert 0 < shown["accepted_s"]["50"] <= shown["job_s"]["100"]
 
 
 @pytest.mark.parametrize("name", ["host", "bus", "sis"])

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from emulator.up import children
 from emulator.up.ports import find_free
 from tests import running_stack
 from tests.running_stack import ROOT, STOP_TIMEOUT_S, RunningStack
 from tests.waiting import is_gone, wait_until
 
-SERVICES = {"ocr", "embedding", "sis"}
+SERVICES = set(children.service_names())
 CHILDREN = {"azurite", "bus", "host"} | SERVICES
 
 

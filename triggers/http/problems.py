@@ -99,6 +99,9 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         errors=(("request_type", "is not known"),),
         members={"known": error.known},
     ),
+    errors.FilterInvalid: lambda error: Problem(
+        status=400, code=ProblemCode(error.code), errors=((error.word, str(error)),)
+    ),
     errors.LedgerRefused: _fixed(
         400, ProblemCode.NOT_STORABLE, detail="the ledger cannot hold a value of this request"
     ),

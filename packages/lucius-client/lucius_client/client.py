@@ -138,9 +138,23 @@ class Client:
         """The events of a job, in order."""
         return self._iterate(series.events(job_id, limit, self._retries))
 
-    def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> Iterator[DeadLetter]:
-        """Jobs that ended FAILED_FINAL, newest first."""
-        return self._iterate(series.dead_letters(tenant_id, limit, self._retries))
+    def dead_letters(
+        self,
+        *,
+        tenant_id: str | None = None,
+        request_type: str | None = None,
+        label: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[DeadLetter]:
+        """Jobs that ended FAILED_FINAL and that nobody has redriven or dismissed; the last that failed first.
+
+        The filter is that of `jobs`: `label` is `key:value`; `since` and `until` (exclusive) bound the time of
+        creation. Raises ValueError for a time without time zone.
+        """
+        filters = series.job_filters(tenant_id, None, request_type, label, since, until)
+        return self._iterate(series.dead_letters(filters, limit, self._retries))
 
     def protocols(self) -> Iterator[Protocol]:
         """The protocols that a job can request."""

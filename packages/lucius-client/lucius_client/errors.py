@@ -143,6 +143,10 @@ class Unavailable(Refused):
     """503: a service that LUCIUS depends on does not respond."""
 
 
+class Overloaded(Unavailable):
+    """OVERLOADED: more submissions are in hand than the API takes at once; `retry_after_s` gives the time to wait."""
+
+
 class ServerFault(Refused):
     """Any 5xx other than 503."""
 
@@ -153,6 +157,7 @@ _BY_CODE: Mapping[str, type[Refused]] = {
     "PROTOCOL_UNKNOWN": ProtocolUnknown,
     "IDEMPOTENCY_CONFLICT": KeyConflict,
     "LIMIT_REACHED": LimitReached,
+    "OVERLOADED": Overloaded,
 }
 _BY_STATUS: Mapping[int, type[Refused]] = {
     400: BadRequest,

@@ -329,6 +329,18 @@ class Operations(Message):
     directives: Annotated[Operation, Field(description="Sent to the bus.")]
     replies: Annotated[Operation, Field(description="Taken from the bus, or called back.")]
     table_writes: Annotated[Operation, Field(description="Transactions committed, each one request.")]
+    table_reads: Annotated[
+        Operation,
+        Field(
+            description="That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process\nthey are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."
+        ),
+    ]
+    episodes: Annotated[
+        Operation,
+        Field(
+            description="Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."
+        ),
+    ]
     beyond: Annotated[
         dict[str, int],
         Field(description="Events that a job without faults has not, by type: why a count is past its bound."),
@@ -688,7 +700,7 @@ class Accepted(Message):
 
 class DeadLetter(Message):
     """
-    A job that failed for good: where, why, and what became of it.
+    A job that failed for good: where and why.
     """
 
     jobId: str
@@ -717,7 +729,7 @@ class DeadLetter(Message):
     last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
     attempts_total: int
     redrive_of: str | None
-    redriven_by: str | None
+    redriven_by: Annotated[str | None, Field(description="Null: a job that was taken up again is no dead letter.")]
     labels: dict[str, str]
     created_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -726,11 +738,15 @@ class DeadLetter(Message):
 
 class DeadLetterPage(Message):
     """
-    Jobs that are FAILED_FINAL, newest first.
+    Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first.
     """
 
     deadletters: list[DeadLetter]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class JobLine(Message):
@@ -767,11 +783,15 @@ class JobLine(Message):
 
 class JobPage(Message):
     """
-    Jobs, newest first. A page may be short, or empty, and still have a `next`.
+    Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`.
     """
 
     jobs: list[JobLine]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class LineOutcome(Message):
@@ -952,6 +972,10 @@ class ReceiptSums(Message):
         Field(description='With `by`: the same sums for each type, source or priority; "" for jobs without a source.'),
     ] = None
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
 
 
 class Reconciled(Message):

@@ -104,7 +104,7 @@ def job_filters(
     since: datetime | None,
     until: datetime | None,
 ) -> dict[str, Any]:
-    """Query parameters of `GET /v1/jobs`; None: no such filter."""
+    """The filter of lists of jobs as query parameters; None: no such word in it."""
     statuses = status if isinstance(status, str) or status is None else ",".join(status)
     return {
         "tenant_id": tenant_id,
@@ -124,8 +124,8 @@ def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
     return Lines(Event, calls.events_path(job_id), "events", {}, limit=limit, retries=retries)
 
 
-def dead_letters(tenant_id: str | None, limit: int | None, retries: Retries) -> Lines[DeadLetter]:
-    return Lines(DeadLetter, "/v1/deadletters", "deadletters", {"tenant_id": tenant_id}, limit=limit, retries=retries)
+def dead_letters(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[DeadLetter]:
+    return Lines(DeadLetter, "/v1/deadletters", "deadletters", filters, limit=limit, retries=retries)
 
 
 def protocols(retries: Retries) -> Lines[Protocol]:

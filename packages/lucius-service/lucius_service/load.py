@@ -1,4 +1,4 @@
-"""Drives a service with directives at a steady rate, and measures how long its replies take.
+"""Drives a service with directives at a steady rate, and measures how long its replies take; `load_jobs` drives jobs.
 
 A directive is sent when its time has come, whether or not the ones before are done: a service that falls behind shows
 it in its latencies, which count from the time at which the directive was due.
@@ -10,9 +10,10 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lucius_service.contract.bench import Bench, Options
 
@@ -20,14 +21,27 @@ from lucius_service.contract.bench import Bench, Options
 PERCENTILES = (50, 90, 95, 99, 100)
 
 
+class Kind(NamedTuple):
+    """Names of what is measured."""
+
+    #: the first answer, and the end
+    first: str
+    last: str
+    #: what is counted a second
+    unit: str
+
+
+DIRECTIVES = Kind("ack", "result", "RESULT")
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is sent."""
 
-    #: directives a second
+    #: directives or jobs a second
     rate: float
     count: int
-    #: fields of directives, each with its share
+    #: fields of directives or whole requests, each with its share
     mix: list[tuple[dict[str, Any], float]]
     #: chooses from the mix
     seed: int = 0
@@ -38,57 +52,70 @@ class Measured:
     """What came back."""
 
     sent: int
-    #: from the time at which each directive was due, in seconds
-    ack_s: list[float] = field(default_factory=list)
-    result_s: list[float] = field(default_factory=list)
-    #: RESULTs by status and error code
+    kind: Kind = DIRECTIVES
+    #: from the time at which each was due, in seconds
+    first_s: list[float] = field(default_factory=list)
+    last_s: list[float] = field(default_factory=list)
+    #: by status and error code
     outcomes: dict[str, int] = field(default_factory=dict)
-    #: from the first directive to the last RESULT
+    #: from the first that was due to the last end
     took_s: float = 0.0
 
     @property
     def lost(self) -> int:
-        """Directives without a RESULT."""
-        return self.sent - len(self.result_s)
+        """Directives without a RESULT, jobs that were refused or have not ended."""
+        return self.sent - len(self.last_s)
+
+    def count(self, *outcome: str | None) -> None:
+        """One more of these words; None: there is no such word."""
+        name = " ".join(filter(None, outcome))
+        self.outcomes[name] = self.outcomes.get(name, 0) + 1
 
     def describe(self) -> dict[str, Any]:
-        """Counts, RESULTs a second, and percentiles in seconds, as JSON."""
+        """Counts, ends a second, and percentiles in seconds, as JSON."""
         return {
             "sent": self.sent,
             "lost": self.lost,
             "outcomes": dict(sorted(self.outcomes.items())),
-            "results_per_s": round(len(self.result_s) / self.took_s, 3) if self.took_s else 0.0,
-            "ack_s": percentiles(self.ack_s),
-            "result_s": percentiles(self.result_s),
+            f"{self.kind.last}s_per_s": round(len(self.last_s) / self.took_s, 3) if self.took_s else 0.0,
+            f"{self.kind.first}_s": percentiles(self.first_s),
+            f"{self.kind.last}_s": percentiles(self.last_s),
         }
 
     def table(self) -> str:
         """For people."""
-        shown = self.describe()
-        outcomes = ", ".join(f"{count} {name}" for name, count in shown["outcomes"].items()) or "no RESULT"
-        lines = [f"{self.sent} sent: {outcomes}, {self.lost} lost; {shown['results_per_s']:g} RESULTs a second"]
-        for name in ("ack_s", "result_s"):
+        shown, kind = self.describe(), self.kind
+        outcomes = ", ".join(f"{count} {name}" for name, count in shown["outcomes"].items()) or f"no {kind.unit}"
+        rate = f"{shown[f'{kind.last}s_per_s']:g} {kind.unit}s a second"
+        lines = [f"{self.sent} sent: {outcomes}, {self.lost} lost; {rate}"]
+        for name in (f"{kind.first}_s", f"{kind.last}_s"):
             values = "  ".join(f"p{share} {seconds:.3f}" for share, seconds in shown[name].items())
-            lines.append(f"{name:<9} {values}")
+            lines.append(f"{name:<10} {values}")
         return "\n".join(lines)
 
 
 async def drive(options: Options, plan: Plan) -> Measured:
     """Sends all directives of the plan and waits for their RESULTs. Raises NotRun."""
-    generator = random.Random(plan.seed)
-    samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
     async with Bench(options) as bench:
         began = time.monotonic()
         due: dict[str, float] = {}
-        for number in range(plan.count):
-            at = began + number / plan.rate
-            await asyncio.sleep(max(0.0, at - time.monotonic()))
-            (sample,) = generator.choices(samples, shares)
+        async for at, sample in when_due(plan, began):
             directive = bench.directive(input_ref=sample["input_ref"], payload=sample.get("payload"))
             due[directive["jobId"]] = at
             await bench.send(directive)
         await bench.until(lambda: _ended(bench, due), options.result_s)
         return _measure(bench, due, began)
+
+
+async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[str, Any]]]:
+    """Each that is to be sent, with the time at which it was due, by `time.monotonic`, once that time has come."""
+    generator = random.Random(plan.seed)
+    samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
+    for number in range(plan.count):
+        at = began + number / plan.rate
+        await asyncio.sleep(max(0.0, at - time.monotonic()))
+        (sample,) = generator.choices(samples, shares)
+        yield at, sample
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
@@ -111,13 +138,11 @@ def _measure(bench: Bench, due: dict[str, float], began: float) -> Measured:
             continue
         seen.add((job, kind))
         if kind == "ACK":
-            measured.ack_s.append(reply.at - due[job])
+            measured.first_s.append(reply.at - due[job])
         else:
-            measured.result_s.append(reply.at - due[job])
+            measured.last_s.append(reply.at - due[job])
             measured.took_s = max(measured.took_s, reply.at - began)
-            error = reply.body.get("error") or {}
-            outcome = " ".join(filter(None, (str(reply.body.get("status")), error.get("code"))))
-            measured.outcomes[outcome] = measured.outcomes.get(outcome, 0) + 1
+            measured.count(str(reply.body.get("status")), (reply.body.get("error") or {}).get("code"))
     return measured
 
 

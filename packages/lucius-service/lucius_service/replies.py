@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -132,7 +133,9 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplySender:
-    """Publishes to `{prefix}{lane}`. Opens one sender a lane on first use, since each has its own connection."""
+    """Publishes to `{prefix}{lane}`. Each lane has a sender, with a connection of its own, which takes the SDK half a
+    second to open.
+    """
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:
         self._client = client
@@ -143,18 +146,28 @@ class BusReplySender:
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
         lane = directive.lane
-        topic = f"{self._prefix}{lane}"
         async with self._mutexes.setdefault(lane, asyncio.Lock()):
-            with tracing.publish_span(reply, topic) as (traced, span):
-                return Sent(await self._send(lane, topic, traced, span))
+            with tracing.publish_span(reply, f"{self._prefix}{lane}") as (traced, span):
+                return Sent(await self._send(lane, traced, span))
 
-    async def _send(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
+    async def prepare(self, lanes: Iterable[int]) -> None:
+        """Opens the senders of `lanes`, one after the other, before their first replies; one that fails is left."""
+        for lane in lanes:
+            async with self._mutexes.setdefault(lane, asyncio.Lock()):
+                try:
+                    await self._sender(lane).__aenter__()
+                except Exception as error:  # the first reply tries again, and says so
+                    log.debug("sender of lane %d not opened: %s", lane, _one_line(error))
+                    await self._drop(lane)
+
+    def _sender(self, lane: int) -> ServiceBusSender:
+        if lane not in self._senders:
+            self._senders[lane] = self._client.get_topic_sender(f"{self._prefix}{lane}")
+        return self._senders[lane]
+
+    async def _send(self, lane: int, reply: dict[str, Any], span: Span) -> bool:
         try:
-            sender = self._senders.get(lane)
-            if sender is None:
-                sender = self._client.get_topic_sender(topic)
-                self._senders[lane] = sender
-            await sender.send_messages(_message(reply))
+            await self._sender(lane).send_messages(_message(reply))
         except Exception as error:
             # any exception, since the SDK lets errors of its inner layers through; the next try uses a new sender
             log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
@@ -164,8 +177,8 @@ class BusReplySender:
         return True
 
     async def close(self) -> None:
-        for lane in list(self._senders):
-            await self._drop(lane)
+        # each takes up to a second
+        await asyncio.gather(*(self._drop(lane) for lane in list(self._senders)))
 
     async def _drop(self, lane: int) -> None:
         sender = self._senders.pop(lane, None)

@@ -11,11 +11,11 @@ import json
 import logging
 import os
 import signal
+import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from lucius_service.attempts import Attempts, Limits
@@ -29,11 +29,11 @@ from lucius_service.step import Step, declared
 from lucius_service.work import ThreadWorker, Worker
 from lucius_service.workspace_io import Workspace
 
+if TYPE_CHECKING:
+    from azure.identity.aio import DefaultAzureCredential
+
 log = logging.getLogger(__name__)
 
-#: The SDK wakes an idle receiver at this interval. Its default of 0.2 s is 80 wake-ups a second over 16 lanes. A longer
-#: interval costs no latency, since a message that arrives ends the wait at once.
-SOCKET_TIMEOUT_S = 1.0
 #: for closing links after the messages are settled
 CLOSE_TIMEOUT_S = 5.0
 #: for a health probe to send its request
@@ -61,9 +61,10 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     worker: Worker = ChildWorker(settings.workers) if works.isolation == "process" else ThreadWorker(step, workspace)
     await worker.start()
 
-    sender: ReplySender = BusReplySender(client, settings.reply_prefix)
+    bus = BusReplySender(client, settings.reply_prefix)
+    sender: ReplySender = bus
     if settings.replies == "http":
-        sender = HttpReplySender(aiohttp.ClientSession(), sender)
+        sender = HttpReplySender(aiohttp.ClientSession(), bus)
     limits = Limits(
         queue_size=settings.queue_size,
         workers=settings.workers,
@@ -88,7 +89,15 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     health = await serve_health(settings.health_port, checks) if settings.health_port else None
     attempts.start()
     loops = [asyncio.create_task(lane.serve(stopping)) for lane in lanes]
-    ready = asyncio.create_task(_announce(lanes, on_ready))
+
+    async def announce() -> None:
+        for lane in lanes:
+            await lane.open.wait()
+        on_ready()
+        if settings.replies == "bus":
+            await bus.prepare(settings.listen)
+
+    ready = asyncio.create_task(announce())
     stop = asyncio.create_task(stopping.wait())
     try:
         # a loop ends by itself only through a bug; then the process ends too, and its supervisor restarts it
@@ -123,16 +132,16 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
     """The bus client, and its managed identity where there is no connection string. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
-        return ServiceBusClient.from_connection_string(connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), None
+        # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+        local = "usedevelopmentemulator=true" in connection.lower()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else None
+        return ServiceBusClient.from_connection_string(connection, retry_total=1, ssl_context=tls), None
+    # part of each start, which nobody with connection strings needs
+    from azure.identity.aio import DefaultAzureCredential
+
     credential = DefaultAzureCredential()
     namespace = settings.servicebus_namespace
-    return ServiceBusClient(namespace, credential, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), credential
-
-
-async def _announce(lanes: list[LaneConsumer], on_ready: Callable[[], None]) -> None:
-    for lane in lanes:
-        await lane.open.wait()
-    on_ready()
+    return ServiceBusClient(namespace, credential, retry_total=1), credential
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:

@@ -16,7 +16,6 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
 )
-from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry
 
 from lucius_service.errors import (
@@ -64,6 +63,9 @@ class Workspace:
         if connection:
             self._service = BlobServiceClient.from_connection_string(connection, **options)
         else:
+            # part of each start, which nobody with connection strings needs
+            from azure.identity import DefaultAzureCredential
+
             self._service = BlobServiceClient(endpoint, credential=DefaultAzureCredential(), **options)
         self._root = urlsplit(self._service.url)
         self._max_input_bytes = max_input_bytes

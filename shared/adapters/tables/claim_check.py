@@ -35,7 +35,13 @@ class TextStore(Protocol):
 
 async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
     """The entity with every long string replaced by a reference."""
-    long = [name for name, value in entity.items() if isinstance(value, str) and _units(value) > max_units]
+    # a character is one or two units
+    half = max_units // 2
+    long = [
+        name
+        for name, value in entity.items()
+        if isinstance(value, str) and len(value) > half and _units(value) > max_units
+    ]
     if not long:
         return entity
     small = dict(entity)
@@ -50,8 +56,11 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
     """The rows of one transaction, which together keep its bound as well."""
     small = [await offload(entity, store) for entity in entities]
-    size = sum(len(value.encode()) for entity in small for value in entity.values() if isinstance(value, str))
-    if size <= MAX_TRANSACTION_BYTES:
+    texts = [value for entity in small for value in entity.values() if isinstance(value, str)]
+    # a character is one to four bytes
+    if 4 * sum(map(len, texts)) <= MAX_TRANSACTION_BYTES:
+        return small
+    if sum(len(text.encode()) for text in texts) <= MAX_TRANSACTION_BYTES:
         return small
     return list(await asyncio.gather(*(offload(entity, store, max_units=MAX_UNITS_IF_LARGE) for entity in small)))
 

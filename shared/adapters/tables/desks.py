@@ -162,12 +162,12 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             ("delete", {"PartitionKey": partition, "RowKey": due_row(waiting.due_at, job_id)}),
             ("create", due),
         ]
-    for waiting, line in write.moved:
-        moved = {"PartitionKey": partition, "RowKey": active_row(waiting.candidate.job_id), "line": line}
+    for waiting, line in write.relined:
+        in_line = {"PartitionKey": partition, "RowKey": active_row(waiting.candidate.job_id), "line": line}
         operations += [
             ("delete", _wait_key(partition, waiting)),
             ("create", wait_entity(partition, waiting, line)),
-            ("update", moved, {"mode": UpdateMode.MERGE}),
+            ("update", in_line, {"mode": UpdateMode.MERGE}),
         ]
     operations += [("create", _log_entity(partition, entry)) for entry in write.log]
     return operations
@@ -220,8 +220,12 @@ def _candidate_of(entity: Mapping[str, Any]) -> Candidate:
 
 def place_columns(place: Place) -> dict[str, Any]:
     """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
-    columns = {"state": place.state.value, "born": place.born.value, **_candidate_columns(place.candidate)}
-    if place.born is JobStatus.WAITING_FOR_JOBS:
+    columns = {
+        "state": place.state.value,
+        "initial_status": place.initial_status.value,
+        **_candidate_columns(place.candidate),
+    }
+    if place.initial_status is JobStatus.WAITING_FOR_JOBS:
         columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
     if place.failed_dependency is not None:
         columns["failed_dependency"] = place.failed_dependency
@@ -235,7 +239,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
     state = PlaceState(entity["state"])
     return Place(
         state=state,
-        born=JobStatus(entity["born"]),
+        initial_status=JobStatus(entity["initial_status"]),
         line=entity["line"] if state is PlaceState.WAITING else None,
         dependencies_left=entity.get("dependencies_left", 0),
         failed_dependency=entity.get("failed_dependency"),

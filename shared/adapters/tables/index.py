@@ -39,7 +39,13 @@ from shared.adapters.tables.keys import (
     list_row,
     share_row,
 )
-from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
+from shared.adapters.tables.listing import (
+    TablesLists,
+    changing_columns,
+    dead_inserts,
+    letter_column,
+    list_columns,
+)
 from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
@@ -56,7 +62,6 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Guard,
-    ListRow,
     Looks,
     SweepPosition,
 )
@@ -81,7 +86,7 @@ _MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
 
-class TablesIndex:
+class TablesIndex(TablesLists):
     """See `shared.ports.index.Index`."""
 
     def __init__(
@@ -94,8 +99,7 @@ class TablesIndex:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """`jitter` gives a number from 0 to 1."""
-        self._account = account
-        self._table = table
+        super().__init__(account, table)
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep
         self._jitter = jitter
@@ -364,57 +368,26 @@ class TablesIndex:
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
         await self._delete(tenant, claim_row(claim), etag=held.etag, match_condition=MatchConditions.IfNotModified)
 
-    async def delete_listing(self, job: Job) -> None:
-        await self._delete(job.tenant, list_row(job.created_at, job.job_id))
-
-    async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
-        table = await self._account.table(self._table)
-        with contextlib.suppress(Conflict):
-            await table.delete_entity(encode_key(tenant), row, **condition)
-
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        table = await self._account.table(self._table)
-        query, parameters = list_query(encode_key(tenant), after, since, until)
-        return [listed_of(entity) for entity in await _first(table, query, parameters, limit)]
-
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
 
-    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
-        """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await _first(await self._account.table(self._table), query, parameters, limit)
-
-
-async def _first(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
-    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
-    found: list[Any] = []
-    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-        found.append(entity)
-        if len(found) == limit:
-            break
-    return found
-
 
 def _ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """LIST and CLAIM of a job that ended, and its ENDED row."""
+    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row."""
     partition = encode_key(job.tenant)
-    listed = {"PartitionKey": partition, "RowKey": list_row(job.created_at, job.job_id), **changing_columns(job)}
+    listed = {
+        "PartitionKey": partition,
+        "RowKey": list_row(job.created_at, job.job_id),
+        **changing_columns(job),
+        **letter_column(job),
+    }
     claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
     clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
     return [
         ("update", listed, {"mode": UpdateMode.MERGE}),
         ("update", claim, {"mode": UpdateMode.MERGE}),
         ("create", _ended(partition, job.job_id, clear_at, purged=False)),
+        *dead_inserts(partition, job),
     ]
 
 

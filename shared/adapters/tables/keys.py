@@ -19,8 +19,10 @@ GUARD_ROW = "GUARD"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
+#: how far its comparison of lists with dead letters is
+COMPARISON_ROW = "DEADSCAN"
 
-#: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: LIST and DEAD rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
 
 
@@ -85,6 +87,10 @@ def ended_before(instant: datetime) -> str:
 
 def list_row(created_at: datetime, job_id: str) -> str:
     return f"LIST:{_FAR_FUTURE_MS - _millis(created_at):013d}:{job_id}"
+
+
+def dead_row(ended_at: datetime, job_id: str) -> str:
+    return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
 
 
 def _millis(instant: datetime) -> int:

@@ -1,4 +1,4 @@
-"""A tenant's LIST rows: written as columns, found by their keys alone.
+"""A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
 
 A filter on a column would make the store read any number of rows to fill one page. So the query names a range of
 keys, and `shared.operations.list_jobs` filters the rows that come back.
@@ -6,27 +6,149 @@ keys, and `shared.operations.list_jobs` filters the rows that come back.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.adapters.tables.keys import list_row
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.keys import COMPARISON_ROW, GUARD_PARTITION, dead_row, list_row, share_row
+from shared.adapters.tables.table import Entity, Operation, Table
+from shared.core.canonical import encode_key
 from shared.core.job import Job
+from shared.core.states import JobStatus
+from shared.errors import Conflict, Contended
+from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)
+#: Race letter: a redrive, a dismissal and a sweep change the row once each
+_MAX_RACES = 5
+
+
+class TablesLists:
+    """The part of `shared.ports.index.Index` that lists."""
+
+    def __init__(self, account: TablesAccount, table: str) -> None:
+        self._account = account
+        self._table = table
+
+    async def list_jobs(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[ListRow]:
+        table = await self._account.table(self._table)
+        query, parameters = _list_query(encode_key(tenant), after, since, until)
+        return [_listed_of(entity) for entity in await first_rows(table, query, parameters, limit)]
+
+    async def delete_listing(self, job: Job) -> None:
+        await self._delete(job.tenant, list_row(job.created_at, job.job_id))
+        if letter_at_end(job) is not None:
+            await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
+
+    async def dead_letters(
+        self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
+    ) -> list[DeadRow]:
+        # no job ended before it was created
+        end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
+        return [_dead_of(entity) for entity in await self._range(tenant, after or "DEAD:", end, limit)]
+
+    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+        table, partition = await self._account.table(self._table), encode_key(job.tenant)
+        for _ in range(_MAX_RACES):
+            listed = await read_row(table, partition, list_row(job.created_at, job.job_id))
+            if listed is None or listed["status"] != JobStatus.FAILED_FINAL:
+                return None
+            known = listed.get("dead_letter")
+            if known is not None and known != LetterState.LISTED:
+                return LetterState(known)
+            with contextlib.suppress(Conflict):
+                await transact(table, [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])])
+                return state
+        raise Contended("the job's LIST row was changed by others at every try")
+
+    async def restore_dead_letter(self, job: Job) -> bool:
+        table, partition = await self._account.table(self._table), encode_key(job.tenant)
+        listed, owed = await read_row(table, partition, list_row(job.created_at, job.job_id)), letter_at_end(job)
+        if listed is None or listed["status"] != JobStatus.FAILED_FINAL or owed is None:
+            return False
+        known = listed.get("dead_letter")
+        if known not in (None, LetterState.LISTED) or known == owed:
+            return False
+        operations = [_describes(listed, owed), *dead_inserts(partition, job)]
+        if known == LetterState.LISTED:
+            operations.append(_delete_dead(partition, job))
+        try:
+            await transact(table, operations)
+        except Conflict:
+            return False  # Race letter
+        return True
+
+    async def read_comparison(self, share: int) -> Comparison:
+        row = share_row(COMPARISON_ROW, share)
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, row)
+        if entity is None:
+            return Comparison()
+        stopped_at = (entity["tenant"], entity["listed"]) if entity["tenant"] else None
+        return Comparison(stopped_at, entity.get("next_at"), timedelta(seconds=entity["wait_s"]))
+
+    async def write_comparison(self, share: int, comparison: Comparison) -> None:
+        tenant, listed = comparison.stopped_at or ("", "")
+        row = {
+            "PartitionKey": GUARD_PARTITION,
+            "RowKey": share_row(COMPARISON_ROW, share),
+            "tenant": tenant,
+            "listed": listed,
+            "next_at": comparison.next_at,
+            "wait_s": int(comparison.wait.total_seconds()),
+        }
+        table = await self._account.table(self._table)
+        present = {name: value for name, value in row.items() if value is not None}
+        await table.upsert_entity(present, mode=UpdateMode.REPLACE)
+
+    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
+        """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await first_rows(await self._account.table(self._table), query, parameters, limit)
+
+    async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
+        table = await self._account.table(self._table)
+        with contextlib.suppress(Conflict):
+            await table.delete_entity(encode_key(tenant), row, **condition)
+
+
+async def first_rows(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
+    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
+    found: list[Any] = []
+    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+        found.append(entity)
+        if len(found) == limit:
+            break
+    return found
 
 
 def list_columns(job: Job) -> dict[str, Any]:
     """All but the keys."""
+    return {**_lasting_columns(job), "mode": job.mode, **changing_columns(job)}
+
+
+def _lasting_columns(job: Job) -> dict[str, Any]:
+    """Those by which lists are filtered, of LIST and DEAD alike."""
     return {
         "job_id": job.job_id,
         "tenant_id": job.tenant_id,
         "request_type": job.request_type,
         "labels": json.dumps(dict(job.labels), ensure_ascii=False),
-        "mode": job.mode,
         "created_at": job.created_at,
-        **changing_columns(job),
     }
 
 
@@ -35,7 +157,42 @@ def changing_columns(job: Job) -> dict[str, Any]:
     return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
 
 
-def listed_of(entity: Any) -> ListRow:
+def letter_column(job: Job) -> dict[str, Any]:
+    """What a job's end adds to its LIST row: whether its DEAD row comes with it."""
+    state = letter_at_end(job)
+    return {"dead_letter": state.value} if state is not None else {}
+
+
+def dead_inserts(partition: str, job: Job) -> list[Operation]:
+    """The DEAD row, where the job's end leaves one."""
+    if letter_at_end(job) is not LetterState.LISTED:
+        return []
+    row = {
+        "PartitionKey": partition,
+        "RowKey": dead_row(ended_at(job), job.job_id),
+        **_lasting_columns(job),
+        "error_code": job.error_code or "",
+        "ended_at": ended_at(job),
+    }
+    return [("upsert", row, {"mode": UpdateMode.REPLACE})]
+
+
+def _delete_dead(partition: str, job: Job) -> Operation:
+    return ("delete", {"PartitionKey": partition, "RowKey": dead_row(ended_at(job), job.job_id)})
+
+
+def _describes(listed: Entity, state: LetterState) -> Operation:
+    """LIST's column, unless the row has changed since it was read."""
+    row = {"PartitionKey": listed["PartitionKey"], "RowKey": listed["RowKey"], "dead_letter": state.value}
+    unmoved = {
+        "mode": UpdateMode.MERGE,
+        "etag": listed.metadata["etag"],
+        "match_condition": MatchConditions.IfNotModified,
+    }
+    return ("update", row, unmoved)
+
+
+def _listed_of(entity: Any) -> ListRow:
     return ListRow(
         job_id=entity["job_id"],
         tenant_id=entity["tenant_id"],
@@ -45,11 +202,25 @@ def listed_of(entity: Any) -> ListRow:
         labels=json.loads(entity["labels"]),
         seq=entity["seq"],
         created_at=entity["created_at"],
+        dead_letter=entity.get("dead_letter"),
         cursor=entity["RowKey"],
     )
 
 
-def list_query(
+def _dead_of(entity: Any) -> DeadRow:
+    return DeadRow(
+        job_id=entity["job_id"],
+        tenant_id=entity["tenant_id"],
+        request_type=entity["request_type"],
+        labels=json.loads(entity["labels"]),
+        error_code=entity["error_code"] or None,
+        created_at=entity["created_at"],
+        ended_at=entity["ended_at"],
+        cursor=entity["RowKey"],
+    )
+
+
+def _list_query(
     partition: str, after: str | None, since: datetime | None, until: datetime | None
 ) -> tuple[str, dict[str, Any]]:
     """OData text and its parameters. The instants bound the key range, so that a late page reads late rows only."""

@@ -91,13 +91,16 @@ def _status(kind: type[_Status], name: str) -> _Status:
         raise UnknownStatus(name) from None
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
 def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:
     entity: Entity = {}
     for name, value in values.items():
         if value is None:
             continue
         if name in json_columns:
-            entity[name] = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+            entity[name] = _ENCODER.encode(value)
         elif isinstance(value, StrEnum):
             entity[name] = value.value
         elif isinstance(value, datetime):

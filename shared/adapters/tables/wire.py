@@ -53,6 +53,9 @@ def _key(value: str) -> str:
     return quote(value.replace("'", "''"), safe="")
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def json_of(entity: Mapping[str, Any]) -> str:
     """The row in ASCII. Raises TypeError, ValueError, OverflowError for a value that no column holds."""
     properties: dict[str, Any] = {}
@@ -63,7 +66,7 @@ def json_of(entity: Mapping[str, Any]) -> str:
             properties[name], edm = _edm(value)
             if edm is not None:
                 properties[name + _TYPE] = edm
-    return json.dumps(properties, separators=(",", ":"))
+    return _ENCODER.encode(properties)
 
 
 def _edm(value: Any) -> tuple[Any, str | None]:
@@ -90,7 +93,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _instant(value: datetime) -> str:
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def filter_of(query_filter: str, parameters: Mapping[str, Any] | None) -> str:

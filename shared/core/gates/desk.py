@@ -228,18 +228,18 @@ class TooManyLines(Exception):
 
 def line_of(desk: Desk, directory: Directory, candidate: Candidate) -> tuple[int, Line]:
     """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
-    wanted = Line(
+    requested = Line(
         job_type=candidate.job_type,
         mode=candidate.mode,
         source=candidate.source if desk.has_source(candidate.source) else None,
         emergency=is_emergency(desk, directory, candidate.priority),
     )
     for number, line in desk.lines.items():
-        if replace(line, count=0, head=0) == wanted:
+        if replace(line, count=0, head=0) == requested:
             return number, line
     if len(desk.lines) >= MAX_LINES:
         raise TooManyLines
-    return next(number for number in range(MAX_LINES) if number not in desk.lines), wanted
+    return next(number for number in range(MAX_LINES) if number not in desk.lines), requested
 
 
 def stand(desk: Desk, number: int, line: Line, at: int) -> Desk:
@@ -287,7 +287,7 @@ class LetIn:
     desk: Desk
     admitted: tuple[Waiting, ...] = ()
     #: to lines of their own, since their source has a gate by now; with the number of the new line
-    moved: tuple[tuple[Waiting, int], ...] = ()
+    relined: tuple[tuple[Waiting, int], ...] = ()
     #: others could go in, if there were room in the transaction
     more: bool = False
 
@@ -306,7 +306,7 @@ class Letting:
         #: rows of a line that were read and have not gone in
         self._heads: dict[int, list[Waiting]] = {}
         self._admitted: list[Waiting] = []
-        self._moved: list[tuple[Waiting, int]] = []
+        self._relined: list[tuple[Waiting, int]] = []
         #: lines of which all who were read are gone, and those that cannot go on in this transaction
         self._read_out: set[int] = set()
 
@@ -332,8 +332,8 @@ class Letting:
     @property
     def result(self) -> LetIn:
         # who has moved to another line was not looked at there
-        self._read_out -= {target for _, target in self._moved}
-        return LetIn(self._desk, tuple(self._admitted), tuple(self._moved), more=self._first() is not None)
+        self._read_out -= {target for _, target in self._relined}
+        return LetIn(self._desk, tuple(self._admitted), tuple(self._relined), more=self._first() is not None)
 
     def _first(self) -> int | None:
         """The line whose turn it is: emergencies before all, then the lowest rank."""
@@ -357,7 +357,7 @@ class Letting:
             self._heads[number].pop(0)
             self.room -= 1
             self._desk = stand(self._desk, target, target_line, head.candidate.rank)
-            self._moved.append((head, target))
+            self._relined.append((head, target))
             # what was read of that line, if anything, is not its order any more
             self._heads.pop(target, None)
             self._read_out.add(target)

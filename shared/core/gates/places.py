@@ -49,7 +49,7 @@ class Place:
 
     state: PlaceState = PlaceState.ADMITTED
     #: the status with which its rows are written, whoever writes them
-    born: JobStatus = JobStatus.QUEUED
+    initial_status: JobStatus = JobStatus.QUEUED
     #: of one that waits
     line: int | None = None
     candidate: Candidate
@@ -72,7 +72,7 @@ class Owed(StrEnum):
     #: into the line, or inside
     LINE_UP = "LINE_UP"
     #: it is inside: the job learns it and starts
-    TELL = "TELL"
+    NOTIFY = "NOTIFY"
     #: it was paused before it began: its line or its place is another's
     STEP_OUT = "STEP_OUT"
     #: the jobs that it depends on have to know, or have ended already
@@ -94,7 +94,7 @@ def owed(job: Job, place: Place) -> Owed:
         return _owed_to_dependent(job, place)
     if job.status is JobStatus.THROTTLED:
         if state is PlaceState.ADMITTED:
-            return Owed.TELL
+            return Owed.NOTIFY
         return Owed.NOTHING if state is PlaceState.WAITING else Owed.LINE_UP
     if job.status is JobStatus.PAUSED and job.is_staged and state is not PlaceState.OFF:
         return Owed.STEP_OUT
@@ -154,27 +154,27 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
     Raises Rejects and LineFull: nothing is to be written.
     """
     emergency = is_emergency(desk, directory, candidate.priority)
-    said = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
-    stopped_by = next((word for word in said if word.shut is not None), None)
+    verdicts = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    stopped_by = next((word for word in verdicts if word.shut is not None), None)
     try:
         _, line = line_of(desk, directory, candidate)
     except TooManyLines:
-        raise LineFull(len(desk.lines), stopped_by or said[0]) from None
+        raise LineFull(len(desk.lines), stopped_by or verdicts[0]) from None
     if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
         # whatever the tenant's rule is, it is not what stops the job
-        stopped_by = Word(said[0].gate, Shut.LINE)
+        stopped_by = Word(verdicts[0].gate, Shut.LINE)
     if stopped_by is None:
-        place = Place(state=PlaceState.ADMITTED, born=JobStatus.QUEUED, candidate=candidate)
-        return Decision(enter(desk, directory, candidate, now), place, said)
-    shut = [word for word in said if word.shut is not None] or [stopped_by]
+        place = Place(state=PlaceState.ADMITTED, initial_status=JobStatus.QUEUED, candidate=candidate)
+        return Decision(enter(desk, directory, candidate, now), place, verdicts)
+    shut = [word for word in verdicts if word.shut is not None] or [stopped_by]
     if not may_stage:
         raise Rejects(stopped_by)
     if (refusing := next((word for word in shut if word.rule is not None and word.rule.rejects), None)) is not None:
         raise Rejects(refusing)
     if desk.staged >= (limit := max_staged(desk, directory)):
         raise LineFull(limit, stopped_by)
-    place = Place(state=PlaceState.ARRIVING, born=JobStatus.THROTTLED, candidate=candidate)
-    return Decision(replace(desk, staged=desk.staged + 1), place, said, stopped_by, line.count + 1)
+    place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
+    return Decision(replace(desk, staged=desk.staged + 1), place, verdicts, stopped_by, line.count + 1)
 
 
 def set_apart(
@@ -182,30 +182,30 @@ def set_apart(
 ) -> Decision:
     """A new job that depends on others: it holds nothing, and counts as staged. Raises Rejects and LineFull."""
     emergency = is_emergency(desk, directory, candidate.priority)
-    said = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    verdicts = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
     if not may_stage:
-        raise Rejects(said[0])
+        raise Rejects(verdicts[0])
     if desk.staged >= (limit := max_staged(desk, directory)):
-        raise LineFull(limit, said[0])
+        raise LineFull(limit, verdicts[0])
     place = Place(
         state=PlaceState.OFF,
-        born=JobStatus.WAITING_FOR_JOBS,
+        initial_status=JobStatus.WAITING_FOR_JOBS,
         candidate=candidate,
         dependencies_left=dependencies,
     )
-    return Decision(replace(desk, staged=desk.staged + 1), place, said)
+    return Decision(replace(desk, staged=desk.staged + 1), place, verdicts)
 
 
 def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
     """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
     candidate = place.candidate
     emergency = is_emergency(desk, directory, candidate.priority)
-    said = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    verdicts = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
     try:
         number, line = line_of(desk, directory, candidate)
     except TooManyLines:
-        raise LineFull(len(desk.lines), said[0]) from None
-    may_pass = not line.count and all(word.shut is None for word in said)
+        raise LineFull(len(desk.lines), verdicts[0]) from None
+    may_pass = not line.count and all(word.shut is None for word in verdicts)
     if may_pass and not others_first(desk, directory, candidate, now):
         inside = enter(desk, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))

@@ -34,7 +34,7 @@ from shared.operations.creation import orchestration_input
 from shared.operations.places import follow
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.report import SweepAction, SweepReport
-from shared.operations.transition import mark_unnamed, tell, transition
+from shared.operations.transition import mark_unnamed, notify, transition
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored
@@ -164,8 +164,8 @@ async def _withdraw(
             return  # the creator came first after all
     row = await context.index.read_active(active.tenant, active.job_id)
     if (row is not None and row.place is not None) or (await desks.directory(context)).concerns(active.tenant):
-        told = await desks.withdraw_at_desk(context, active.tenant, active.job_id)
-        await tell(context, orchestrations, active.tenant, told)
+        entered = await desks.withdraw_at_desk(context, active.tenant, active.job_id)
+        await notify(context, orchestrations, active.tenant, entered)
     else:
         await context.index.withdraw(active)
 

@@ -15,6 +15,7 @@ from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
+from shared.core.states import JobStatus
 from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
@@ -84,6 +85,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         await context.index.finish_clearing(ended)
         return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
+    if job.status is JobStatus.FAILED_FINAL:
+        # its end, or its redrive, may be by a release that knows no dead letters
+        await context.index.restore_dead_letter(job)
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     if not ended.purged:
         left = [each for each in instances(record) if not await orchestrations.purge(each)]

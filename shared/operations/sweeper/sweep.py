@@ -18,6 +18,7 @@ from shared.operations.admission import write_guard
 from shared.operations.context import Context
 from shared.operations.desks import check_counts, let_in
 from shared.operations.rejected_messages import remove_old
+from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
@@ -25,7 +26,7 @@ from shared.operations.sweeper.repair import repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
-from shared.operations.transition import tell
+from shared.operations.transition import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
@@ -33,6 +34,8 @@ from shared.telemetry import SpanName, tracing
 
 #: looks, clearings and comparisons end this long after the pass took up its tenants; looks get what clearings leave
 LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
+#: of a pass, for the comparison of lists with dead letters
+_COMPARISON_S = 5.0
 
 _EVERYTHING = Share()
 _Piece = TypeVar("_Piece")
@@ -94,6 +97,8 @@ class _Pass:
                 after = replace(after, listed=surveyed.stopped_at)
             if after != before and self._is_of_timer:
                 await context.index.write_position(self._share.number, after)
+            if self._is_of_timer:
+                await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
         report.actions += clearing.actions
@@ -191,13 +196,13 @@ class _Pass:
             await check_counts(self._context, tenant, found.inside[tenant])
             if tenant not in found.waiting:
                 return
-            told = await let_in(self._context, tenant)
-            while told.job_ids or told.more:
-                await tell(self._context, self._orchestrations, tenant, told)
+            entered = await let_in(self._context, tenant)
+            while entered.job_ids or entered.more:
+                await notify(self._context, self._orchestrations, tenant, entered)
                 if self._is_over(PASS_S)():
                     self._report.more = True
                     return
-                told = await let_in(self._context, tenant)
+                entered = await let_in(self._context, tenant)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
@@ -209,6 +214,19 @@ class _Pass:
             return own
         found = await marks.read(self._share.of)
         return sum((mark.counts for share, mark in found.items() if share != self._share.number), own)
+
+    async def _compare_dead_letters(self) -> None:
+        if self._is_over(PASS_S)():
+            return
+        until = self._context.clock.now() + timedelta(seconds=_COMPARISON_S)
+        try:
+            written = await compare_dead_letters(self._context, self._share, lambda: self._context.clock.now() >= until)
+            if written:
+                telemetry.info("DEAD_LETTERS_RESTORED", count=written)
+        except LuciusError as fault:
+            # no job waits for it
+            telemetry.record_fault(fault)
+            telemetry.warn("RELIST_FAILED", reason=str(fault))
 
     async def _remove_old(self) -> None:
         try:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser, Namespace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 import typer
+from click.testing import Result
 from typer.testing import CliRunner
 
+import lucius_checkout
+from emulator.up import command
 from lucius_client.cli import main
+from tests.running_stack import ROOT
 
 
 @pytest.fixture
@@ -46,6 +52,32 @@ def test_a_package_that_cannot_be_loaded_breaks_its_own_command_only(app: typer.
     assert str(error).startswith("this command cannot be loaded: no_such_package:app: ModuleNotFoundError")
 
 
-def test_the_kit_of_services_adds_its_group() -> None:
-    """`lucius service` comes with lucius-service."""
-    assert "service" in {group.name for group in main.app.registered_groups}
+def test_a_checkout_has_the_groups_of_its_packages() -> None:
+    """`lucius service`, `faults` and `up` come with packages that `make setup` installs."""
+    assert {"service", "faults", "up"} <= {group.name for group in main.app.registered_groups}
+
+
+def up(*words: str) -> Result:
+    return CliRunner().invoke(main.app, ["up", *words])
+
+
+def test_up_takes_the_options_of_make_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They have one home; without `--data` it is the checkout's own folder, wherever the command is typed."""
+    taken: list[Namespace] = []
+    monkeypatch.setattr(command, "run", lambda args: taken.append(args) or 7)
+    monkeypatch.chdir(tmp_path)
+    words = ["--traces", "--auth", "--api-port", "0", "--without-services"]
+    assert up(*words).exit_code == 7
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert taken == [parser.parse_args([*words, "--data", str(ROOT / ".lucius")])]
+    assert "--issuer-port N" in up("--help").stdout
+    assert (up("--api-port", "x").exit_code, up("nothing").exit_code, len(taken)) == (2, 2, 1)
+
+
+def test_up_without_its_checkout_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A package that was copied elsewhere has nothing to start: exit code 2."""
+    monkeypatch.setattr(lucius_checkout, "_ROOT", tmp_path)
+    done = up("--help")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "make setup" in done.stderr

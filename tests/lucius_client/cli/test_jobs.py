@@ -51,12 +51,14 @@ def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant
     failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch", "-o", "ids")
     assert failed.returncode == 1
     old = failed.stdout.strip()
-    [dead] = json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--json"))
+    [dead] = json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--type", "OCR", "--since", "1h", "--json"))
+    assert json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--label", "team:red", "--json")) == []
     assert (dead["jobId"], dead["failed_step_id"]) == (old, "ocr")
     assert dead["error_code"] in stdout_of(stack, "deadletters", "--tenant", tenant)
     new = json.loads(stdout_of(stack, "job", "redrive", old, "--reason", "a new engine", "--json"))
     assert new["redrive_of"] == old
     assert json.loads(stdout_of(stack, "job", "redrive", old, "--json"))["jobId"] == new["jobId"]
+    assert old not in stdout_of(stack, "deadletters", "--tenant", tenant)
     assert run_on(stack, "job", "watch", new["jobId"]).returncode == 1
     assert old in stdout_of(stack, "job", "show", new["jobId"])
     differing = run_on(stack, "job", "diff", old, new["jobId"])

@@ -76,6 +76,10 @@ ROWS = (
     Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
     Row(errors.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
     Row(errors.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
+    *(
+        Row(errors.FilterInvalid(word, f"{word} is wrong"), 400, f"{word.upper()}_INVALID", paths=(word,))
+        for word in ("status", "since", "until", "label")
+    ),
     Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
     Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
     Row(errors.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),

@@ -15,9 +15,10 @@ import pytest
 from shared.access.caller import NOBODY, Caller, Scope
 from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.contracts.requests import ControlRequest
+from shared.core.filters import JobFilter
 from shared.errors import Refused, TokenInvalid, TokenMissing
 from shared.operations.context import Context
-from shared.operations.list_jobs import JobFilter, list_jobs
+from shared.operations.list_jobs import list_jobs
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted
@@ -60,7 +61,7 @@ async def list_twice(request: Request) -> func.HttpResponse:
     """Every job that the handler can see, by each of its two contexts."""
     seen = []
     for context in (request.context(), await request.fresh_context()):
-        jobs, _ = await list_jobs(context, JobFilter(), after=None, limit=10)
+        jobs = (await list_jobs(context, JobFilter(), after=None, limit=10)).lines
         seen.append([job.jobId for job in jobs if await context.ledger.read(job.jobId) is not None])
     return respond(request.http, {"seen": seen})
 

@@ -9,7 +9,8 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.jobs import Limit, Tenant
+from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.jobs import Label, Limit, RequestType, Since, Tenant, Until
 from lucius_client.cli.rendering import job_id
 from lucius_client.cli.session import Session, with_session
 
@@ -19,9 +20,24 @@ MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message
 
 
 @with_session
-def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List jobs that failed for good: the step, the error, and the job that redrives it."""
-    items = session.client.dead_letters(tenant_id=tenant, limit=limit)
+def deadletters(
+    session: Session,
+    tenant: Tenant = None,
+    type_: RequestType = None,
+    label: Label = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+) -> None:
+    """List jobs that failed for good and that nobody has redriven: the step and the error; the last failed first."""
+    items = session.client.dead_letters(
+        tenant_id=tenant,
+        request_type=type_,
+        label=label,
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
+        limit=limit,
+    )
     session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
 
 

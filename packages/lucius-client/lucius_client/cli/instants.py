@@ -10,14 +10,14 @@ from lucius_client.cli.exits import UsageError
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def instant_ago(option: str, text: str) -> datetime:
-    """`2026-01-27T10:00:00Z`, or `2h` ago. Raises UsageError."""
-    return _instant(option, text, -1, "ago")
+def instant_ago(option: str, text: str | None) -> datetime | None:
+    """`2026-01-27T10:00:00Z`, or `2h` ago; None: the option was not given. Raises UsageError."""
+    return _instant(option, text, -1, "ago") if text is not None else None
 
 
-def instant_ahead(option: str, text: str) -> datetime:
-    """`2026-01-27T10:00:00Z`, or in `2h`. Raises UsageError."""
-    return _instant(option, text, 1, "from now")
+def instant_ahead(option: str, text: str | None) -> datetime | None:
+    """`2026-01-27T10:00:00Z`, or in `2h`; None: the option was not given. Raises UsageError."""
+    return _instant(option, text, 1, "from now") if text is not None else None
 
 
 def _instant(option: str, text: str, sign: int, words: str) -> datetime:

@@ -20,6 +20,12 @@ from lucius_client.cli.submit import follow_all
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
 Reason = Annotated[str | None, typer.Option(help="A text for the job's history.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
+RequestType = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")]
+Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
 job_app = typer.Typer(
@@ -35,12 +41,10 @@ def jobs(
     status: Annotated[
         str | None, typer.Option(help="One or more, separated by commas: FAILED_FINAL,CANCELLED.")
     ] = None,
-    type_: Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
+    type_: RequestType = None,
+    label: Label = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
 ) -> None:
     """List jobs, newest first."""
@@ -49,8 +53,8 @@ def jobs(
         status=status.upper() if status else None,
         request_type=type_,
         label=label,
-        since=instant_ago("--since", since) if since is not None else None,
-        until=instant_ago("--until", until) if until is not None else None,
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
         limit=limit,
     )
     session.show([job.plain() for job in items], rendering.JOBS, job_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,7 +136,7 @@ def hold(
     session: Session, tenant: Tenant, reason: Reason, type_: Type = None, source: Source = None, until: Until = None
 ) -> None:
     """Let nobody in; jobs that run go on."""
-    end = _end(until)
+    end = instant_ahead("--until", until)
     change = session.client.hold_gate(tenant, reason=reason, job_type=type_, source=source, until=end)
     _changed(session, change.plain())
 
@@ -154,7 +153,12 @@ def throttle(
 ) -> None:
     """Give a gate a rate for a time; the smaller of it and the rule's counts."""
     change = session.client.throttle_gate(
-        tenant, max_per_hour=max_per_hour, reason=reason, job_type=type_, source=source, until=_end(until)
+        tenant,
+        max_per_hour=max_per_hour,
+        reason=reason,
+        job_type=type_,
+        source=source,
+        until=instant_ahead("--until", until),
     )
     _changed(session, change.plain())
 
@@ -222,10 +226,6 @@ def _number(name: str, text: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= 10):
         raise UsageError(f"--{name.replace('_', '-')} {text}: must be a whole number, or none")
     return int(text)
-
-
-def _end(text: str | None) -> datetime | None:
-    return instant_ahead("--until", text) if text is not None else None
 
 
 def _id(quota: Json) -> str:

@@ -48,8 +48,8 @@ def receipts(
     """
     pages = session.client.receipts(
         tenant_id=tenant,
-        since=instant_ago("--since", since) if since is not None else None,
-        until=instant_ago("--until", until) if until is not None else None,
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
         by=by.value if by is not None else None,
     )
     #: by type, source or priority; None: of all

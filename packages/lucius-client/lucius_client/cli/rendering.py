@@ -183,7 +183,6 @@ DEAD_LETTERS: Columns = [
     ("error", field("error_code")),
     ("last error", field("last_error_code")),
     ("attempts", field("attempts_total")),
-    ("redriven by", field("redriven_by")),
     ("ended", field("completed_at")),
 ]
 REJECTED: Columns = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -72,7 +73,12 @@ def verify(
     subscription: _Subscription = "",
     lane: _Lane = 0,
     cadence: Annotated[float, typer.Option("--cadence", metavar="S", help="Longest time between heartbeats.")] = 30.0,
-    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait for a RESULT.")] = 120.0,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait", metavar="S", help="Longest wait for a RESULT. Default: 120; 330 where a lock must end before."
+        ),
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
 ) -> None:
     """Play LUCIUS to a running service in any language. Exit code 1: it breaks a rule; 2: bus or blobs are not there.
@@ -97,8 +103,9 @@ def verify(
         subscription=subscription,
         lane=lane,
         cadence_s=cadence,
-        result_s=wait,
     )
+    if wait is not None:
+        options = replace(options, result_s=wait, again_s=wait)
     try:
         report = asyncio.run(run(options, service or step_type.lower()))
     except NotRun as error:
@@ -109,35 +116,53 @@ def verify(
 
 @app.command("load")
 def load(
-    step_type: _StepType,
     mix: Annotated[
         list[str],
-        typer.Option("--mix", metavar="FILE[=SHARE]", help="A directive (JSON), as of verify; may be repeated."),
+        typer.Option("--mix", metavar="FILE[=SHARE]", help="A directive, as of verify, or a request; may be repeated."),
     ],
-    bus: _Bus,
-    blob: _Blob,
-    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.001, help="Directives a second.")] = 10.0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Directives in all.")] = 100,
+    step_type: Annotated[
+        str, typer.Option("--step-type", metavar="X", help="Send directives to the service of this step type.")
+    ] = "",
+    bus: _Bus = "",
+    blob: _Blob = "",
+    api: Annotated[str, typer.Option("--api", metavar="URL", help="Post whole jobs to this HTTP API.")] = "",
+    token: Annotated[
+        str, typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="A bearer token for the API.")
+    ] = "",
+    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.001, help="Directives or jobs a second.")] = 10.0,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Directives or jobs in all.")] = 100,
     seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Chooses from the mix.")] = 0,
     subscription: _Subscription = "",
     lane: _Lane = 0,
-    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait after the last directive.")] = 120.0,
+    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait after the last one.")] = 120.0,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
 ) -> None:
-    """Send directives at a steady rate and print latencies. Exit code 1: some have no RESULT; 2: as of verify."""
+    """Send directives, or whole jobs by --api, at a steady rate and print latencies.
+
+    Exit code 1: some have no RESULT, or have not ended; 2: as of verify.
+    """
     import asyncio
 
     from lucius_service import load as driving
+    from lucius_service import load_jobs
     from lucius_service.contract.bench import NotRun, Options
 
+    if bool(api) == bool(step_type):
+        refuse("load needs --step-type, for directives, or --api, for whole jobs")
+    if step_type and not (bus and blob):
+        refuse("--step-type needs --bus and --blob")
     try:
         shares = [driving.read_mix(each) for each in mix]
     except ValueError as error:
         refuse(f"--mix: {error}")
     samples = [(read_sample(Path(name)), share) for name, share in shares]
-    options = Options(step_type, bus, blob, samples[0][0], subscription=subscription, lane=lane, result_s=wait)
+    plan = driving.Plan(rate, count, samples, seed)
     try:
-        measured = asyncio.run(driving.drive(options, driving.Plan(rate, count, samples, seed)))
+        if api:
+            measured = asyncio.run(load_jobs.drive(load_jobs.Api(api, token, wait), plan))
+        else:
+            options = Options(step_type, bus, blob, samples[0][0], subscription=subscription, lane=lane, result_s=wait)
+            measured = asyncio.run(driving.drive(options, plan))
     except NotRun as error:
         refuse(str(error))
     typer.echo(driving.as_json(measured) if output == "json" else measured.table())

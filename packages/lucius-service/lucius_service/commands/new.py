@@ -79,8 +79,9 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
     topology.write_text(text[: end.start()] + line + text[end.start() :], "utf-8")
     return Made(
         [*files, TOPOLOGY],
-        f"next: make generate, then make up (a running stack starts again), and\n"
-        f"      .venv/bin/lucius submit FILE --protocol {step_type} --watch",
+        f"next: make up (a running stack starts again), and\n"
+        f"      .venv/bin/lucius submit FILE --protocol {step_type} --wait\n"
+        f"before a commit: make generate",
     )
 
 

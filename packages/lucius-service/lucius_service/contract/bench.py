@@ -29,6 +29,8 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX
 
 #: for the bus and the blob account to answer at first
 CONNECT_TIMEOUT_S = 15.0
+#: the longest lock of a message that Service Bus has: what a killed service held comes again when its lock ends
+LONGEST_LOCK_S = 300.0
 _POLL_S = 0.05
 
 Json = dict[str, Any]
@@ -61,6 +63,8 @@ class Options:
     ack_s: float = 30.0
     #: for a RESULT, also of a service that has just been started
     result_s: float = 120.0
+    #: for the RESULT of a directive that comes again only when its lock has ended
+    again_s: float = LONGEST_LOCK_S + 30.0
     #: longest time between two heartbeats
     cadence_s: float = 30.0
     #: in which nothing more may come

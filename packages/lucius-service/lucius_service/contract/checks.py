@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from lucius_service.contract.bench import Bench, Json, Reply
+from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Reply
 
 Check = Callable[[Bench], Awaitable[None]]
 
@@ -248,8 +248,8 @@ async def killed(bench: Bench) -> None:
         raise Skipped("the slow sample was over before SIGKILL")
     bench.kill()
     bench.start()
-    if await bench.reply(directive, "RESULT") is None:
-        raise Wrong("no RESULT after SIGKILL during the work")
+    if await bench.reply(directive, "RESULT", within_s=bench.options.again_s) is None:
+        raise Wrong(f"no RESULT within {_again(bench)} of SIGKILL during the work")
     await _same_result(bench, directive)
 
 
@@ -276,12 +276,12 @@ async def drained(bench: Bench) -> None:
     code = await bench.stop()
     bench.start()
     # in any case, so that nothing of this run is left on the bus
-    ended = await bench.reply(directive, "RESULT") is not None
+    ended = await bench.reply(directive, "RESULT", within_s=bench.options.again_s) is not None
     if code is None:
         raise Wrong(f"the process did not end within {bench.options.stop_s:g} s of SIGTERM")
     _expect(0, code, "exit code after SIGTERM")
     if not ended:
-        raise Wrong("work that was running at SIGTERM has no RESULT")
+        raise Wrong(f"work that was running at SIGTERM has no RESULT within {_again(bench)}")
 
 
 FAST: tuple[Check, ...] = (
@@ -306,6 +306,13 @@ async def _result(bench: Bench, directive: Json) -> Reply:
     if result.body.get("status") not in _STATUS:
         raise Wrong(f"status of RESULT is {result.body.get('status')!r}, not one of {', '.join(_STATUS)}")
     return result
+
+
+def _again(bench: Bench) -> str:
+    """How long a directive was waited for that comes again, and whether that is enough."""
+    waited_s = bench.options.again_s
+    hint = "" if waited_s > LONGEST_LOCK_S else f" (a lock may last {LONGEST_LOCK_S:g} s: a longer --wait would tell)"
+    return f"{waited_s:g} s{hint}"
 
 
 async def _same_result(bench: Bench, directive: Json) -> None:

@@ -1,0 +1,106 @@
+"""What a job of one to three steps costs: requests, messages, episodes, executions, and CPU by whose code ran."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from benchmarks.jobs.load import STEPS, THREE, loading
+from benchmarks.jobs.stack import Invocation, running, wait_for_log
+from benchmarks.jobs.tables import percentiles
+
+AT_ONCE = 16
+#: functions of the host's profile that are shown
+_STEPS = 12
+_TYPES = ("OCR", "OCR_EMBEDDING", "OCR_EMBEDDING_SIS")
+
+
+async def counts(jobs: int) -> list[dict[str, Any]]:
+    """One row a number of steps: counts and CPU a job at saturation, without recording."""
+    rows = []
+    with running() as stack:
+        async with loading(stack) as load:
+            assert load.services is not None
+            for request_type in _TYPES:
+                wait_for_log()
+                tables, durable, cpu, services = stack.tables(), stack.durable(), stack.cpu_s(), load.services.cpu_s()
+                driver = time.process_time()
+                load.services.report()
+                ran = await load.saturated(request_type, jobs, AT_ONCE)
+                cpu_after, services_after, driver = stack.cpu_s(), load.services.cpu_s(), time.process_time() - driver
+                durable_after = stack.durable()
+                wait_for_log()
+                seen = load.services.report()
+                used = {name: (cpu_after[name] - cpu[name]) * 1000 / jobs for name in cpu}
+                requests = _per_job(stack.tables(), tables, jobs)
+                rows.append(
+                    {
+                        "steps": len(STEPS[request_type]),
+                        "jobs": jobs,
+                        "jobs_per_s": jobs / ran.seconds,
+                        "per_job": {
+                            "table writes": requests.get("table transactions", 0) + requests.get("table writes", 0),
+                            "table reads": requests.get("table reads", 0),
+                            **_per_job(durable_after, durable, jobs),
+                            "directives": len(seen["directives"]) / jobs,
+                            "replies": len(seen["reply_bytes"]) / jobs,
+                            "directive bytes": sum(each[2] for each in seen["directives"]) / jobs,
+                            "reply bytes": sum(seen["reply_bytes"]) / jobs,
+                        },
+                        "cpu_ms_per_job": {
+                            **used,
+                            "services": (services_after - services) * 1000 / jobs,
+                            "driver": driver * 1000 / jobs,
+                        },
+                    }
+                )
+    return rows
+
+
+async def groups(jobs: int) -> dict[str, Any]:
+    """A job of three steps in Flex Consumption's groups, and where the host's CPU goes; the host is recorded.
+
+    One after another, so that no function waits for another job's: wall times are those of an idle machine.
+    """
+    with running(recorded=True) as stack:
+        async with loading(stack) as load:
+            began = time.monotonic()
+            alone = await load.alone(THREE, max(5, jobs // 4))
+            idle = [each for each in stack.invocations(began) if each.group != "sweep" and not _is_read(each)]
+            (parts_before, steps_before), host = stack.cpu_profile(), stack.cpu_s()["host"]
+            await load.saturated(THREE, jobs, AT_ONCE)
+            wait_for_log()
+            (parts, steps), host = stack.cpu_profile(), stack.cpu_s()["host"] - host
+    parts, steps = parts - parts_before, steps - steps_before
+    whole = sum(parts.values()) or 1.0
+    return {
+        "groups": _by_group(idle, len(alone.sent)),
+        "host_cpu_ms_per_job": {name: host * 1000 / jobs * seconds / whole for name, seconds in parts.most_common()},
+        "host_steps": {name: seconds / whole for name, seconds in steps.most_common(_STEPS)},
+    }
+
+
+def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
+    """`lanes`: all sixteen functions of replies together, of which a tenant's job has one."""
+    found: dict[str, list[Invocation]] = {}
+    for each in ran:
+        found.setdefault("lanes" if each.group.startswith("reply_p") else each.group, []).append(each)
+    return {
+        group: {
+            "executions_per_job": sum(each.times for each in those) / jobs,
+            # the episodes of a batch are billed by their process's time, whichever of them runs
+            "wall_ms_per_job": sum(each.ended - each.began for each in those) * 1000 / jobs,
+            "wall_ms": percentiles([(each.ended - each.began) * 1000 / each.times for each in those]),
+        }
+        for group, those in sorted(found.items())
+    }
+
+
+def _is_read(each: Invocation) -> bool:
+    """The caller's own requests, which wait for the job's end."""
+    return each.trigger == "httpTrigger" and each.name != "orchestrate"
+
+
+def _per_job(after: dict[str, int], before: dict[str, int], jobs: int) -> dict[str, float]:
+    return {name: (count - before.get(name, 0)) / jobs for name, count in Counter(after).items()}

@@ -1,0 +1,198 @@
+"""Posts jobs, and measures the way of each from its POST to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from benchmarks.jobs.services import Services
+from benchmarks.jobs.stack import Stack
+
+STEPS = {
+    "OCR": ("ocr",),
+    "EMBEDDING": ("embedding",),
+    "OCR_EMBEDDING": ("ocr", "embedding"),
+    "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis"),
+}
+#: the job of most figures
+THREE = "OCR_EMBEDDING_SIS"
+_PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
+#: as many as there are lanes; their names spread them over ten of the sixteen
+_TENANTS = 16
+#: the first jobs find cold processes
+WARM_UP = 24
+_DEADLINE_S = 900
+_POLL_S = 0.2
+#: waits before a submission that was refused for load (503) is sent again
+_PAUSE_S = 0.1
+
+
+@dataclass
+class Ran:
+    """Jobs of one run; times by `time.monotonic`."""
+
+    #: of each job when its POST began, when it was answered 202
+    sent: dict[str, float] = field(default_factory=dict)
+    answered: dict[str, float] = field(default_factory=dict)
+    #: from the POST until the job has ended
+    whole_s: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    #: POSTs that were answered 503 and sent again
+    refused: int = 0
+
+    @property
+    def submit_ms(self) -> list[float]:
+        return [(self.answered[job] - sent) * 1000 for job, sent in self.sent.items()]
+
+    @property
+    def whole_ms(self) -> list[float]:
+        return [seconds * 1000 for seconds in self.whole_s.values()]
+
+    def scheduling_ms(self, directives: Sequence[Sequence[Any]]) -> list[float]:
+        """From the POST until the service has read the job's first directive; `directives` as `Services.report` has."""
+        first: dict[str, float] = {}
+        for job, _, _, read_at in directives:
+            first.setdefault(job, read_at)
+        return [(first[job] - sent) * 1000 for job, sent in self.sent.items()]
+
+
+class Load:
+    """A caller of the stack; `services` answer the directives of its jobs."""
+
+    def __init__(self, stack: Stack, services: Services | None, client: httpx.AsyncClient) -> None:
+        self.stack, self.services, self.client = stack, services, client
+        self._number = 0
+
+    async def post(self, request_type: str, ran: Ran) -> str:
+        """One POST, repeated while it is refused for load; its job's id. Raises httpx.HTTPStatusError."""
+        self._number += 1
+        envelope = _envelope(request_type, self._number)
+        sent = time.monotonic()
+        while (response := await self.client.post("/v1/orchestrate", json=envelope)).status_code == 503:
+            ran.refused += 1
+            await asyncio.sleep(_PAUSE_S)
+        answered = time.monotonic()
+        job = str(response.raise_for_status().json()["jobId"])
+        ran.sent[job], ran.answered[job] = sent, answered
+        return job
+
+    async def post_many(self, request_type: str, jobs: int, at_once: int) -> Ran:
+        """Posts them, at most `at_once` under way; waits for none to end."""
+        ran, gate, began = Ran(), asyncio.Semaphore(at_once), time.monotonic()
+
+        async def one() -> None:
+            async with gate:
+                await self.post(request_type, ran)
+
+        await asyncio.gather(*(one() for _ in range(jobs)))
+        ran.seconds = time.monotonic() - began
+        return ran
+
+    async def saturated(self, request_type: str, jobs: int, at_once: int) -> Ran:
+        """As many as go: posts them, at most `at_once` POSTs under way, until all have ended."""
+        began = time.monotonic()
+        ran = await self.post_many(request_type, jobs, at_once)
+        await self.until_ended(ran)
+        ran.seconds = time.monotonic() - began
+        return ran
+
+    async def paced(self, request_type: str, per_s: float, jobs: int) -> Ran:
+        """A POST every 1/`per_s` seconds, whether or not those before were answered, until all jobs have ended."""
+        ran, began, posts = Ran(), time.monotonic(), []
+        for number in range(jobs):
+            await asyncio.sleep(max(0.0, began + number / per_s - time.monotonic()))
+            posts.append(asyncio.create_task(self.post(request_type, ran)))
+        await asyncio.gather(*posts)
+        await self.until_ended(ran)
+        ran.seconds = time.monotonic() - began
+        return ran
+
+    async def alone(self, request_type: str, jobs: int) -> Ran:
+        """One after another, each waited for as a caller does: by requests that are held back until the job changes."""
+        ran, began = Ran(), time.monotonic()
+        for _ in range(jobs):
+            job = await self.post(request_type, ran)
+            await self.wait(job)
+            ran.whole_s[job] = time.monotonic() - ran.sent[job]
+        ran.seconds = time.monotonic() - began
+        return ran
+
+    async def wait(self, job: str) -> None:
+        """Until a caller has read that the job SUCCEEDED. Raises SystemExit where it ends otherwise."""
+        etag = ""
+        while True:
+            response = await self.client.get(
+                f"/v1/jobs/{job}", params={"wait": "20"}, headers={"If-None-Match": etag} if etag else {}
+            )
+            etag = response.headers["ETag"]
+            if response.status_code != 304 and (status := response.json()["status"]) not in ("QUEUED", "IN_PROGRESS"):
+                if status != "SUCCEEDED":
+                    raise SystemExit(f"job {job} ended {status}")
+                return
+
+    async def failed(self) -> int:
+        """Jobs that have FAILED_FINAL, by the API's lists."""
+        count = 0
+        for tenant in range(_TENANTS):
+            cursor = None
+            while cursor != "":
+                asked = {"tenant_id": f"tenant-{tenant}", "status": "FAILED_FINAL"} | (
+                    {"cursor": cursor} if cursor else {}
+                )
+                page = (await self.client.get("/v1/jobs", params=asked)).raise_for_status().json()
+                count += len(page["jobs"])
+                cursor = page["next"] or ""
+        return count
+
+    async def until_ended(self, ran: Ran) -> None:
+        """Until the orchestration of each job has ended, by the host's own store: no request is added to the load."""
+        offset = time.time() - time.monotonic()
+        deadline = time.monotonic() + _DEADLINE_S
+        while left := ran.sent.keys() - self.stack.ended_at.keys():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{len(left)} of {len(ran.sent)} jobs did not end")
+            await asyncio.sleep(_POLL_S)
+        ran.whole_s = {job: self.stack.ended_at[job] - offset - sent for job, sent in ran.sent.items()}
+
+
+@contextlib.asynccontextmanager
+async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncIterator[Load]:
+    """A caller, services for `steps` (default: all three), and processes that have worked before."""
+    services = Services(stack.connection, steps or STEPS[THREE])
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+    try:
+        async with httpx.AsyncClient(base_url=stack.api, timeout=120, trust_env=False, limits=limits) as client:
+            load = Load(stack, services, client)
+            watching = asyncio.create_task(_watch(stack))
+            if warm_up:
+                await load.saturated(THREE if not steps else "EMBEDDING", WARM_UP, 8)
+                services.report()
+            yield load
+            watching.cancel()
+    finally:
+        services.stop()
+
+
+async def _watch(stack: Stack) -> None:
+    """Notices ends while jobs are posted as well: histories go ten seconds later."""
+    while True:
+        stack.ended()
+        await asyncio.sleep(_POLL_S)
+
+
+def _envelope(request_type: str, number: int) -> dict[str, Any]:
+    return {
+        "schema_version": "1.0",
+        "tenant_id": f"tenant-{number % _TENANTS}",
+        "request_type": request_type,
+        "input_ref": {"uri": "https://account.blob.core.windows.net/documents/lease.pdf"},
+        "output_ref": {"uri": "https://account.blob.core.windows.net/results"},
+        "payload": {step: _PAYLOADS[step] for step in STEPS[request_type]},
+        "idempotency_key": f"{request_type}-{number}-{time.time_ns()}",
+    }

@@ -1,0 +1,66 @@
+"""Figures with what they must be quoted with: machine, date and commit; kept as JSON for docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+#: what the page shows: `{part: {"machine", "date", "commit", "figures"}}` of each command
+RECORDED = ROOT / "docs" / "performance"
+
+
+def measured(figures: Any) -> dict[str, Any]:
+    """Figures that were measured just now, on this machine, at the commit that is checked out."""
+    return {
+        "machine": machine(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit(),
+        "figures": rounded(figures),
+    }
+
+
+def write(path: Path, parts: dict[str, Any], *, keep: bool = False) -> None:
+    """Writes the parts; with `keep` the parts that the file has already stay beside them."""
+    before = json.loads(path.read_text()) if keep and path.exists() else {}
+    path.write_text(json.dumps({**before, **parts}, indent=1, sort_keys=True) + "\n")
+
+
+def machine() -> str:
+    """Processor, cores, memory, Python."""
+    model = "unknown processor"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores, {gib:.0f} GiB, {platform.python_implementation()} {platform.python_version()}"
+
+
+def commit() -> str:
+    """The commit, with `+` where files were changed since; `unknown` without git."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    try:
+        found = git("rev-parse", "--short=7", "HEAD")
+        return f"{found}{'+' if git('status', '--porcelain', '--untracked-files=no') else ''}" if found else "unknown"
+    except FileNotFoundError:
+        return "unknown"
+
+
+def rounded(figures: Any) -> Any:
+    """Numbers with four digits; the rest as it is."""
+    if isinstance(figures, dict):
+        return {str(name): rounded(each) for name, each in figures.items()}
+    if isinstance(figures, list | tuple):
+        return [rounded(each) for each in figures]
+    return float(f"{figures:.4g}") if isinstance(figures, float) else figures

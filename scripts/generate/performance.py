@@ -1,0 +1,204 @@
+"""The figures of docs/performance.md, from what `make bench` and `make bench-peers` recorded in docs/performance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scripts.generate.tables import markdown_table
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "performance"
+_SHARES = ("p50", "p95", "p99")
+_DELAYS = {
+    "submit_ms": "submit: POST to 202",
+    "scheduling_ms": "scheduling: POST to the directive read",
+    "lease_ms": "lease: directive read to its ACK committed",
+    "job_ms": "whole job",
+}
+_PACED = "5 a second"
+#: no part of the system under measurement
+_DRIVER = "driver"
+
+Figures = Any
+
+
+def _table(part: str, body: Callable[[Figures], str], file: str = "jobs.json") -> Callable[[], str]:
+    """The figures of a part below what they must be quoted with; says so where they were not recorded."""
+
+    def text() -> str:
+        found = _recorded(file).get(part)
+        if found is None:
+            return "Not recorded yet."
+        quoted = f"{found['machine']}; {found['date']}, commit {found['commit']}:"
+        return f"{quoted}\n\n{body(found['figures'])}"
+
+    return text
+
+
+def _recorded(file: str) -> dict[str, Any]:
+    path = FOLDER / file
+    recorded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return recorded
+
+
+def _counts(figures: Figures) -> str:
+    rows = figures["jobs"]
+    head = ("a job of", *(f"{row['steps']} step{'s' * (row['steps'] > 1)}" for row in rows))
+    lines = [(name, *(_number(row["per_job"][name]) for row in rows)) for name in rows[0]["per_job"]]
+    used = [row["cpu_ms_per_job"] for row in rows]
+    lines += [(f"CPU-ms: {name}", *(_number(each[name]) for each in used)) for name in used[0]]
+    lines.append(("CPU-ms: all but the driver", *(f"**{_number(_system(each))}**" for each in used)))
+    return markdown_table(head, lines)
+
+
+def _host(figures: Figures) -> str:
+    used = figures["host_cpu_ms_per_job"]
+    rows = ((name, _number(ms), f"{ms / sum(used.values()):.0%}") for name, ms in used.items())
+    return markdown_table(("whose code ran in the host", "CPU-ms a 3-step job", "share"), rows)
+
+
+def _steps(figures: Figures) -> str:
+    rows = ((f"`{name}`", f"{share:.1%}") for name, share in figures["host_steps"].items())
+    return markdown_table(("function, with what it calls of Python's own library", "share of the host's CPU"), rows)
+
+
+def _groups(figures: Figures) -> str:
+    rows = (
+        (name, *map(_number, (one["executions_per_job"], one["wall_ms_per_job"], *_shares(one["wall_ms"]))))
+        for name, one in figures["groups"].items()
+    )
+    return markdown_table(("scale group", "executions a job", "wall ms a job", *_execution_heads()), rows)
+
+
+def _execution_heads() -> tuple[str, ...]:
+    return tuple(f"{share} of one, ms" for share in _SHARES)
+
+
+def _floor(figures: Figures) -> str:
+    used = figures["cpu_ms_per_job"]
+    lines = [(name, _number(ms)) for name, ms in used.items()]
+    lines.append(("floor", f"**{_number(sum(used.values()))}**"))
+    if (job := _three_steps()) is not None:
+        lines.append(("a job over its floor", f"**{job / sum(used.values()):.2f} times**"))
+    return markdown_table(("a 3-step job without LUCIUS", "CPU-ms"), lines)
+
+
+def _latency(figures: Figures) -> str:
+    rows = [
+        (f"{name}, {_number(one['jobs_per_s'])} jobs/s", text, *map(_number, _shares(one[key])))
+        for name, one in figures.items()
+        for key, text in _DELAYS.items()
+    ]
+    return markdown_table(("3-step jobs", "ms", *_SHARES), rows)
+
+
+def _backlog(figures: Figures) -> str:
+    memory = figures["resident_mb"]
+    rows = [
+        ("posted, jobs/s", _number(figures["posts_per_s"])),
+        ("drained, jobs/s", _number(figures["drained_jobs_per_s"])),
+        ("directives a job (3: no attempt was repeated)", _number(figures["directives_per_job"])),
+        ("jobs that failed", _number(figures["failed"])),
+        ("CPU-ms a drained job: host, Azurite, bus", _number(figures["cpu_ms_per_drained_job"])),
+        *(
+            (f"memory, MB: {name}", " / ".join(_number(memory[when][name]) for when in memory))
+            for name in memory["empty"]
+        ),
+    ]
+    return markdown_table((f"{figures['jobs']:,} 3-step jobs", "(memory: empty / full / drained)"), rows)
+
+
+def _growth(figures: Figures) -> str:
+    waiting = (
+        (
+            f"{one['waiting']:,}",
+            *(_number(one[key][share]) for key in ("submit_ms", "job_ms") for share in ("p50", "p99")),
+            _number(sum(one["cpu_ms_per_job"].values())),
+            *(_number(one["resident_mb"][name]) for name in ("host", "azurite", "bus")),
+        )
+        for one in figures["waiting"]
+    )
+    delays = ("submit p50, ms", "p99", "whole job p50, ms", "p99")
+    return markdown_table(("jobs that wait", *delays, "CPU-ms a job", "MB: host", "Azurite", "bus"), waiting)
+
+
+def _age(figures: Figures) -> str:
+    rows = (
+        (f"{one['events']:,}", *(_number(one[key][share]) for key in ("read_ms", "end_ms") for share in ("p50", "p99")))
+        for one in figures["age"]
+    )
+    return markdown_table(("events of the job", "read p50, ms", "p99", "RESULT to its end read p50, ms", "p99"), rows)
+
+
+def _peers(figures: Figures) -> str:
+    rows = []
+    for name, one in figures.items():
+        least, median, most = one["times_lucius"] or (0.0, 0.0, 0.0)
+        spread = f"{median:.2f} ({least:.2f} to {most:.2f})" if one["times_lucius"] else ""
+        rows.append((name, spread, *map(_number, (one["jobs_per_s"], one["cpu_ms_per_job"], one["job_ms"]))))
+    head = ("system", "times LUCIUS's jobs/s (least to most)", "jobs/s", "CPU-ms a job", "one at a time, p50 ms")
+    return markdown_table(head, rows)
+
+
+def goals() -> str:
+    """Each goal with the recorded figure, and whether that reaches it."""
+    found = {part: each["figures"] for part, each in _recorded("jobs.json").items()}
+    peers = _recorded("peers.json").get("peers", {}).get("figures", {})
+    rows = []
+
+    def goal(text: str, figure: float | None, reached: Callable[[float], bool]) -> None:
+        verdict = "not recorded" if figure is None else "reached" if reached(figure) else "**not reached**"
+        rows.append((text, "" if figure is None else _number(figure), verdict))
+
+    used = found["counts"]["jobs"][-1]["cpu_ms_per_job"] if "counts" in found else {}
+    goal("CPU-ms of all processes a 3-step job: 115 at most", _three_steps(), lambda each: each <= 115)
+    goal("of them the host's: 45 at most", used.get("host"), lambda each: each <= 45)
+    delays = found.get("latency", {})
+    alone, paced = delays.get("one at a time", {}).get("job_ms", {}), delays.get(_PACED, {})
+    goal("own time of a job at low load, p50: under 100 ms", alone.get("p50"), lambda each: each < 100)
+    scheduling, lease = paced.get("scheduling_ms", {}), paced.get("lease_ms", {})
+    goal("scheduling at 5 jobs/s, p99: under 100 ms", scheduling.get("p99"), lambda each: each < 100)
+    goal("lease at 5 jobs/s, p99: under 50 ms", lease.get("p99"), lambda each: each < 50)
+    ratios = peers.get("DBOS", {}).get("times_lucius") or [None, None, None]
+    goal("DBOS's jobs/s over LUCIUS's in the same run: under 1", ratios[1], lambda each: each < 1)
+    largest = max(found.get("counts", {}).get("host_steps", {}).values(), default=None)
+    percent = None if largest is None else 100 * largest
+    goal("largest step of the host's profile, %: 10 at most", percent, lambda each: each <= 10)
+    return markdown_table(("goal", "recorded", ""), rows)
+
+
+def _three_steps() -> float | None:
+    """CPU-ms of a 3-step job in all processes but the driver."""
+    counted = _recorded("jobs.json").get("counts")
+    return None if counted is None else _system(counted["figures"]["jobs"][-1]["cpu_ms_per_job"])
+
+
+def _system(used: dict[str, float]) -> float:
+    return sum(ms for name, ms in used.items() if name != _DRIVER)
+
+
+def _shares(found: dict[str, float]) -> list[float]:
+    return [found[share] for share in _SHARES]
+
+
+def _number(value: float) -> str:
+    """Three digits, or as many as stand before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+#: for `scripts.generate`
+PARTS = {
+    "performance-counts": _table("counts", _counts),
+    "performance-host": _table("counts", _host),
+    "performance-steps": _table("counts", _steps),
+    "performance-groups": _table("counts", _groups),
+    "performance-floor": _table("floor", _floor),
+    "performance-latency": _table("latency", _latency),
+    "performance-backlog": _table("backlog", _backlog),
+    "performance-growth": _table("growth", _growth),
+    "performance-age": _table("growth", _age),
+    "performance-peers": _table("peers", _peers, "peers.json"),
+    "performance-goals": goals,
+}

@@ -1,0 +1,99 @@
+"""Dead letters: a row in the index for each job that failed for good and that nobody has taken up or put aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from shared.core.job import Job
+from shared.core.states import JobStatus
+
+#: after the first comparison of lists and dead letters; each later wait is twice as long
+FIRST_COMPARISON_WAIT = timedelta(minutes=10)
+LONGEST_COMPARISON_WAIT = timedelta(days=1)
+
+
+class LetterState(StrEnum):
+    """What the LIST row of a FAILED_FINAL job says of its dead letter."""
+
+    LISTED = "LISTED"
+    """Its DEAD row is there."""
+    REDRIVEN = "REDRIVEN"
+    """Another job took its place."""
+    DISMISSED = "DISMISSED"
+    """Somebody put it aside."""
+
+
+def letter_at_end(job: Job) -> LetterState | None:
+    """What a job's end makes of its dead letter; None: a job that did not fail for good has none."""
+    if job.status is not JobStatus.FAILED_FINAL:
+        return None
+    # its end was written late: by a sweeper, after its redrive
+    return LetterState.LISTED if job.redriven_by is None else LetterState.REDRIVEN
+
+
+def ended_at(job: Job) -> datetime:
+    """When a job ended, as the keys of its rows have it."""
+    return job.completed_at or job.updated_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRow:
+    """A DEAD row: what a list needs to choose by; the rest stands in the job."""
+
+    job_id: str
+    tenant_id: str
+    request_type: str
+    labels: dict[str, str]
+    error_code: str | None
+    created_at: datetime
+    ended_at: datetime
+    #: opaque position of this row, for the next page
+    cursor: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far the sweeper's comparison of a share's lists with their dead letters is."""
+
+    #: tenant, and cursor of its last LIST row that was compared ("" for none); None: no comparison is under way
+    stopped_at: tuple[str, str] | None = None
+    #: when the next one begins; None: at once
+    next_at: datetime | None = None
+    #: from the end of this one to the next
+    wait: timedelta = FIRST_COMPARISON_WAIT
+
+
+class DeadLetters(Protocol):
+    """A part of `shared.ports.index.Index`, whose `close` writes the DEAD row."""
+
+    async def dead_letters(
+        self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
+    ) -> list[DeadRow]:
+        """A tenant's DEAD rows, the last that failed first, past the cursor `after`: one query of at most 1,000 rows.
+
+        `since`: none that ended before it, and so none that was created after it is left out. Raises
+        LedgerUnavailable.
+        """
+
+    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+        """The DEAD row goes, and LIST says why: `state`, or what it said already; again is harmless.
+
+        None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens.
+        Raises Contended where others changed the rows at every try, LedgerUnavailable.
+        """
+
+    async def restore_dead_letter(self, job: Job) -> bool:
+        """Makes DEAD and LIST say what JOB says of a job that failed; whether that wrote anything.
+
+        Its end, or its redrive, was written by a release that knows no dead letters. Nothing happens where the LIST
+        row changes meanwhile. Raises LedgerUnavailable.
+        """
+
+    async def read_comparison(self, share: int) -> Comparison:
+        """Raises LedgerUnavailable."""
+
+    async def write_comparison(self, share: int, comparison: Comparison) -> None:
+        """Raises LedgerUnavailable."""

@@ -1,0 +1,78 @@
+"""The commands of docs/performance.md, in their smallest form."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.running_stack import ROOT
+from tests.waiting import is_gone, wait_until
+
+PARTS = {"counts", "floor", "latency", "backlog", "growth"}
+
+
+def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def test_what_there_is_to_say() -> None:
+    """`--help` names the parts and systems; an unknown one is refused before anything starts."""
+    shown = run("benchmarks.jobs", "--help")
+    assert (shown.returncode, [part for part in PARTS if part not in shown.stdout]) == (0, [])
+    refused = run("benchmarks.jobs", "latencies")
+    assert (refused.returncode, "no such part: latencies" in refused.stderr) == (2, True)
+    refused = run("benchmarks.peers", "Temporal")
+    assert (refused.returncode, "no such system: Temporal" in refused.stderr) == (2, True)
+
+
+@pytest.mark.long
+def test_every_part_reports(tmp_path: Path) -> None:
+    """Each part prints its table and writes its figures; counts are those of the design even in a small run."""
+    done = run("benchmarks.jobs", "--quick", "--json", str(tmp_path / "figures.json"))
+    assert done.returncode == 0, done.stderr
+    assert "times the CPU of its floor" in done.stdout
+    parts = json.loads((tmp_path / "figures.json").read_text())
+    assert parts.keys() == PARTS
+    three = parts["counts"]["figures"]["jobs"][-1]["per_job"]
+    assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 1, 3, 6)
+    assert parts["backlog"]["figures"]["failed"] == 0
+    delays = parts["latency"]["figures"]
+    assert {len(each[name]) for each in delays.values() for name in each if name.endswith("_ms")} == {3}
+
+
+@pytest.mark.long
+def test_the_systems_report(tmp_path: Path) -> None:
+    """LUCIUS runs; a peer runs too, or says in one line why it does not."""
+    done = run("benchmarks.peers", "--quick", "--json", str(tmp_path / "figures.json"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "figures.json").read_text())["peers"]["figures"]
+    left_out = {line.split()[0] for line in done.stdout.splitlines() if "is left out:" in line}
+    assert found.keys() | left_out == {"LUCIUS", "DBOS", "Celery", "Restate"}
+    assert found["LUCIUS"]["jobs_per_s"] > 0
+
+
+@pytest.mark.long
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
+    """SIGINT while a stack runs: exit code 130 without a stack trace, and no process of the stack is left."""
+    command = [sys.executable, "-m", "benchmarks.jobs", "latency"]
+    with (tmp_path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True)
+
+    def children() -> list[int]:
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        return [int(pid) for pid in listed.split()]
+
+    wait_until(lambda: len(children()) >= 2, "stack and services did not start")
+    time.sleep(0.5)
+    started = children()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(90) == 130
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+    wait_until(lambda: all(map(is_gone, started)), "processes are left")
