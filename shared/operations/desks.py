@@ -144,6 +144,11 @@ def place_of(row: ActiveRow) -> Place:
     return Place(candidate=candidate)
 
 
+def _has_place(active: ActiveRow, desk: Desk) -> bool:
+    """Not where a process that knew no gates created the job after the desk had counted the rows."""
+    return active.place is not None or active.created_at <= desk.counted_at
+
+
 async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
     """The job's claim and its place, after those in line whose gates have opened by time (R49: else whoever comes by
     takes what opened, and they wait for ever); None: the claim is another's by now, look again.
@@ -241,8 +246,9 @@ async def end_at_desk(
     Raises Contended, LedgerUnavailable.
     """
     ended_at = job.completed_at or job.updated_at
-    # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row
-    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK
+    # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row;
+    # one of release 0.2.0 may have been counted by nobody
+    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK and not job.gated
 
     async def act(stored: StoredDesk, known: Directory) -> Entered | None:
         nonlocal is_known
@@ -250,9 +256,10 @@ async def end_at_desk(
         if active is None and not is_known:
             return None
         is_known = False
-        place = active.place if active is not None and active.place is not None else Place(candidate=Candidate.of(job))
+        place = place_of(active) if active is not None else Place(candidate=Candidate.of(job))
         room = max(0, min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH))
-        let = await _letting(context, give_back(stored.desk, place), known, room, leaving=job.job_id)
+        desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
+        let = await _letting(context, desk, known, room, leaving=job.job_id)
         write = _write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
         await _call(context, write)
@@ -274,7 +281,7 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
         active = await context.index.read_active(tenant, job_id)
         if active is None:
             return Entered()
-        desk = give_back(stored.desk, place_of(active))
+        desk = give_back(stored.desk, place_of(active)) if _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         write = _write(context, stored, known, let)
         await context.index.withdraw(active, write)

@@ -11,9 +11,11 @@ import pytest
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
+from shared.ports.desks import Desks
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
@@ -25,6 +27,7 @@ class Storage:
     ledger: Ledger
     index: Index
     rejected: RejectedMessages
+    desks: Desks
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +39,8 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["memory", "tables"])
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
-        yield Storage(MemoryLedger(), MemoryIndex(), MemoryRejected())
+        index = MemoryIndex()
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks)
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -48,6 +52,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesLedger(account, f"ledger{own}", texts),
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
+        TablesDesks(account, f"index{own}", f"gates{own}"),
     )
     await account.close()
     await texts.close()

@@ -17,13 +17,16 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.directive import encode_directive
+from shared.core.job import Record
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.read_history import read_history
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
@@ -57,6 +60,21 @@ class App:
 
     async def job(self, request_type: str, number: int) -> None:
         """One job from its POST to its end, without faults; the clock then goes on past the time of its histories."""
+        await self.run(await self.post(request_type, number))
+
+    def limited(self, **settings: Any) -> App:
+        """With other settings, in every process."""
+
+        def process(world: World) -> World:
+            changed = replace(world.context, settings=replace(world.context.settings, **settings))
+            return replace(world, context=replace(changed, gates=GateDirectory()))
+
+        apart = self.lane is not self.http
+        http = process(self.http)
+        durable, lane = (process(self.durable), process(self.lane)) if apart else (http, http)
+        return replace(self, http=http, durable=durable, lane=lane)
+
+    async def post(self, request_type: str, number: int) -> Record:
         steps = STEPS[request_type]
         asked = envelope(
             request_type=request_type,
@@ -64,8 +82,10 @@ class App:
             idempotency_key=f"key-{number}",
         )
         created = await create_job(self.http.context, self.world.orchestrations, asked, correlation_id=None)
-        record = created.stored.record
-        job_id = record.job.job_id
+        return created.stored.record
+
+    async def run(self, record: Record) -> None:
+        job_id, steps = record.job.job_id, STEPS[record.job.request_type]
         for place, step_id in enumerate(steps):
             await dispatch_step(
                 self.durable.context, self.world.orchestrations, job_id=job_id, instance_id=job_id, step_id=step_id
@@ -94,10 +114,11 @@ async def app(
     requests, sent = Counter[str](), Counter[str]()
     real = DirectAccount.send
 
-    async def send(self: DirectAccount, method: str, *args: Any, **fields: Any) -> Any:
-        requests["reads" if method == "GET" else "writes"] += 1
+    async def send(self: DirectAccount, method: str, path: str, *args: Any, **fields: Any) -> Any:
+        of_directory = path.startswith(("gates", "/gates"))
+        requests["directory" if of_directory else "reads" if method == "GET" else "writes"] += 1
         sent["table bytes"] += len(fields.get("body") or b"")
-        return await real(self, method, *args, **fields)
+        return await real(self, method, path, *args, **fields)
 
     monkeypatch.setattr(DirectAccount, "send", send)
     own = uuid.uuid4().hex[:12]
@@ -114,6 +135,8 @@ async def app(
                 world.context,
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
+                desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                gates=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),
             )
@@ -139,6 +162,8 @@ async def test_cost_of_a_job(app: App) -> None:
             counted.clear()
         await app.job(request_type, number)
         n = len(steps)
+        # the directory of gates, once in ten seconds, however many jobs there are
+        assert app.requests.pop("directory") <= (1 if app.lane is app.http else 2)
         reads = 0 if app.lane is app.http else 2 * n
         assert app.requests == {"writes": 3 + 3 * n} | ({"reads": reads} if reads else {})
         assert (len(app.world.publisher.sent), len(app.world.orchestrations.raised)) == (n, 2 * n)
@@ -152,3 +177,41 @@ async def test_cost_of_a_job(app: App) -> None:
     assert stored.record.job.status is JobStatus.SUCCEEDED
     later = await app.lane.context.index.due_for_clearing("tenant_a", now=START + timedelta(days=365), limit=10)
     assert [row.purged for row in later] == [False, False, True, True, True, True]
+
+
+async def test_requests_of_a_job_with_own_gates(app: App) -> None:
+    """One read more at POST and one at the end, of the desk; its row goes with the transactions that are made anyway.
+
+    A staged job costs beside that the transaction of its line and the ledger's move when it is let in, and reads: at
+    POST five (the desk and ACTIVE twice each, and the job), and at the end of whoever lets it in two (line, job).
+    """
+    gated = app.limited(max_inflight_per_tenant=2, overflow="stage")
+    await gated.job("OCR", 0)
+    # the second count of a desk that was opened
+    app.world.clock.advance(60)
+    await gated.job("OCR", 1)
+    app.requests.clear()
+    await gated.job("OCR", 2)
+    reads = 0 if app.lane is app.http else 2
+    app.requests.pop("directory")
+    assert app.requests == {"writes": 6, "reads": reads + 2}
+
+    first, second = await gated.post("OCR", 3), await gated.post("OCR", 4)
+    app.requests.clear()
+    third = await gated.post("OCR", 5)
+    assert third.job.status is JobStatus.THROTTLED
+    app.requests.pop("directory", None)
+    posted = dict(app.requests)
+    app.requests.clear()
+    await gated.run(first)
+    app.requests.pop("directory", None)
+    let_in = dict(app.requests)
+    app.requests.clear()
+    await gated.run(second)
+    app.requests.pop("directory", None)
+    alone = dict(app.requests)
+    assert posted == {"writes": 3, "reads": 1 + 5}
+    assert {name: let_in[name] - alone[name] for name in alone} == {"writes": 1, "reads": 2}
+    stored = await gated.lane.context.ledger.read(third.job.job_id)
+    assert stored is not None
+    assert stored.record.job.status is JobStatus.QUEUED

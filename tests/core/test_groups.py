@@ -123,7 +123,6 @@ def test_a_redrive_leaves_the_result_of_a_last_group_where_it_was_written() -> N
         job_id="job_2",
         created_at=story.now,
         allowed=None,
-        gated=False,
         origin=Origin(cause_id="c", actor="a", source="s"),
         salt="",
     )

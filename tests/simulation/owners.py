@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from shared.core.gates.places import PlaceState
 from shared.core.job import Record
 from shared.core.retry import JITTER
 from shared.core.states import JobStatus
+from shared.operations.desks import place_of
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
 from shared.operations.sweeper.report import SweepAction, SweepReport
+from shared.ports.index import ActiveRow
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -75,6 +78,8 @@ class Owners:
                 self._since.pop(job_id, None)
             elif active is None:
                 world.add_violation(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
+            elif record.job.is_staged:
+                self._check_place(record, active, now)
             else:
                 self._check_owner(record, active.check_at, now)
         for job_id, active in actives.items():
@@ -82,6 +87,14 @@ class Owners:
                 # a claim without rows is nobody's but the sweeper's; its write may have taken longer than that
                 seen = self._claimed.setdefault(job_id, now)
                 self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
+
+    def _check_place(self, record: Record, active: ActiveRow, now: datetime) -> None:
+        """In line, or set aside, a job is its desk's, which every pass looks at; on the way there the sweeper's."""
+        job_id, state = record.job.job_id, place_of(active).state
+        if state in (PlaceState.WAITING, PlaceState.OFF):
+            self._since.pop(job_id, None)
+            return
+        self._expect(job_id, max(self._since.setdefault(job_id, now), active.check_at), now)
 
     def _check_owner(self, record: Record, check_at: datetime, now: datetime) -> None:
         job = record.job

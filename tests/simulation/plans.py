@@ -30,7 +30,11 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 
 
 def plan_of(seed: int) -> Plan:
-    """Every fourth world is hostile, and every second of these archives."""
+    """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line."""
+    if seed % 8 in (1, 3) and seed % 16 != 3:
+        return replace(
+            HOSTILE if seed % 8 == 3 else MODERATE, jobs=5, tenant_limit=1 + seed // 16 % 2, overflow="stage"
+        )
     if seed % 4 != 3:
         return MODERATE
     return ARCHIVING if seed % 8 == 7 else HOSTILE

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, CrashAt
 from tests.simulation.plans import LIVES, PAUSE, RESUME, Life
 from tests.simulation.world import Plan, simulate
@@ -52,6 +53,45 @@ def test_a_crash_with_azures_visibility_timeout_costs_an_attempt_at_most(call: i
     assert (report.violations, report.crashes, report.jobs) == ([], 1, undisturbed.jobs)
     assert report.behaviours.total() == undisturbed.events["ATTEMPT_RECORDED"]
     assert report.events["ATTEMPT_RECORDED"] <= undisturbed.events["ATTEMPT_RECORDED"] + 1
+
+
+LINE = Plan(
+    jobs=5,
+    odds=NO_FAULTS,
+    faults_end_after=timedelta(0),
+    request_types=(protocols.ONE_STEP,),
+    tenant_limit=1,
+    overflow="stage",
+    visibility_timeout=timedelta(seconds=1),
+)
+
+
+def crash_in_line(first: int, step: int) -> None:
+    """Jobs of two tenants with one place each: wherever the host dies, all succeed in one attempt each."""
+    undisturbed = simulate(SEED, LINE)
+    assert (undisturbed.violations, undisturbed.jobs, undisturbed.events["ADMITTED"]) == ([], {"SUCCEEDED": 5}, 3)
+    crashes = 0
+    for call in range(first, undisturbed.calls + 1, step):
+        for after in (False, True):
+            report = simulate(SEED, replace(LINE, crash_at=CrashAt(call, after)))
+            where = f"died {'after' if after else 'before'} call {call}"
+            assert report.violations == [], where + "\n" + "\n".join(report.violations)
+            assert report.jobs["SUCCEEDED"] == 5, where
+            assert report.events["ATTEMPT_RECORDED"] == 5, where
+            crashes += report.crashes
+    assert crashes
+
+
+def test_a_crash_at_a_call_moves_the_line_all_the_same() -> None:
+    """At every ninth call of five jobs' lives; `long` has them all."""
+    crash_in_line(4, 9)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_crash_at_any_call_moves_the_line_all_the_same() -> None:
+    """The same for every call."""
+    crash_in_line(1, 1)
 
 
 @pytest.mark.long

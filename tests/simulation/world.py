@@ -22,7 +22,9 @@ from shared.errors import (
 )
 from shared.operations.admission import Admission
 from shared.operations.context import Context
+from shared.operations.desks import place_of
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
@@ -79,6 +81,8 @@ class Plan:
     redrives: bool = False
     #: the tenant's limit of active jobs; None: no limit
     tenant_limit: int | None = None
+    #: what becomes of a request over it: `reject`, or `stage`
+    overflow: str = "reject"
     #: ended jobs are archived after this, and their claims end with it; None: kept
     retention: timedelta | None = None
     #: what the host had taken when it died comes back after this; the default is Azure's
@@ -116,7 +120,7 @@ def simulate(seed: int, plan: Plan) -> Report:
 
 
 def _settings(plan: Plan) -> Settings:
-    settings = replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit)
+    settings = replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit, overflow=plan.overflow)
     if plan.retention is None:
         return settings
     days = plan.retention / timedelta(days=1)
@@ -192,6 +196,7 @@ class World:
             recent_ends=RecentEnds(),
             recent_jobs=RecentJobs(),
             submissions=Submissions(),
+            gates=GateDirectory(),
         )
         self._others = self._other_processes()
         self.durable.start()
@@ -203,7 +208,7 @@ class World:
         """
         if self.report.seed % 2 == 0:
             return self.context, self.context
-        durable, lanes = (replace(self.context, recent_jobs=RecentJobs()) for _ in range(2))
+        durable, lanes = (replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory()) for _ in range(2))
         return durable, lanes
 
     def now(self) -> Any:
@@ -231,12 +236,23 @@ class World:
     def _over(self) -> bool:
         if self.plan.owners_checked:
             self.owners.check()
+        self._check_desks()
         if self.report.violations:
             return True
         if self.index._active:
             # the cheapest of what is left to do, asked at every event
             return False
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
+
+    def _check_desks(self) -> None:
+        """At every instant what is inside is what the desk says, and never more than the limit."""
+        limit = self.plan.tenant_limit
+        if limit is None:
+            return
+        inside = Counter(row.tenant for row in self.index._active.values() if not place_of(row).is_staged)
+        for tenant, stored in self.index.desks._desks.items():
+            if stored.desk.active != inside[tenant] or inside[tenant] > limit:
+                self.add_violation(f"{inside[tenant]} jobs of {tenant} are inside, its desk says {stored.desk.inside}")
 
     def unfinished(self) -> Iterator[str]:
         """The work that is left, one line each."""
@@ -308,6 +324,8 @@ class World:
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         now = self.scheduler.now
         due = any(active.check_at <= now for active in self.index._active.values())
+        # a line moves by the sweeps, where nothing else moves it
+        due = due or any(active.place and active.place.is_staged for active in self.index._active.values())
         due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
         if self.host.up and (due or self.bus.dead_letters):
             for _ in range(2 if self.faults.occurs(0.1) else 1):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from shared.core.canonical import canonical_json, digest
 
@@ -40,13 +41,19 @@ class Gate:
     @property
     def id(self) -> str:
         """16 hex digits: for keys and routes, which a source could not stand in."""
-        return digest(canonical_json([self.kind, self.tenant, self.name]))[:16]
+        return _id_of(self.kind, self.tenant, self.name)
 
     @property
     def words(self) -> str:
         """For people: `tenant acme, type OCR`."""
         named = {GateKind.TENANT: "", GateKind.TYPE: f", type {self.name}", GateKind.SOURCE: f", source {self.name}"}
         return f"tenant {self.tenant}{named[self.kind]}"
+
+
+@lru_cache(maxsize=10_000)
+def _id_of(kind: GateKind, tenant: str, name: str) -> str:
+    """Asked for each gate of each line at every look."""
+    return digest(canonical_json([kind, tenant, name]))[:16]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,125 @@
+"""A process that posts jobs of one tenant and ends whatever it starts: `python -m`, with JSON as its argument.
+
+It posts when it reads a line, and begins to end jobs at the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from shared.adapters.blobs import BlobTexts
+from shared.adapters.memory import MemoryLedger
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.ledger import TablesLedger
+from shared.core.history import Origin
+from shared.core.occurrences import ControlKind
+from shared.errors import Transient
+from shared.operations.control_job import control_job
+from tests.operations.conftest import RecordingOrchestrations, World, built
+from tests.operations.support import create_numbered
+
+#: of a job's work
+WORK_S = 0.05
+
+
+class Clock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass
+class Working(RecordingOrchestrations):
+    """Each job that is started works a moment, and ends."""
+
+    world: World | None = None
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        if instance_id not in self.states:
+            await super().start(instance_id, plan)
+            self.tasks.add(asyncio.get_running_loop().create_task(self._work(instance_id)))
+
+    async def _work(self, job_id: str) -> None:
+        assert self.world is not None
+        await self.may_end.wait()
+        await asyncio.sleep(WORK_S * random.random())
+        origin = Origin(cause_id=f"end:{job_id}", actor="test", source="test")
+        while True:
+            try:
+                await control_job(self.world.context, self, job_id, ControlKind.CANCEL, origin)
+            except Transient:
+                await asyncio.sleep(random.random())
+            else:
+                return
+
+
+def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) -> World:
+    world, own = built(MemoryLedger()), asked["own"]
+    settings = replace(world.context.settings, max_inflight_per_tenant=asked["limit"], overflow="stage")
+    orchestrations = Working()
+    context = replace(
+        world.context,
+        settings=settings,
+        ledger=TablesLedger(account, f"ledger{own}", texts),
+        index=TablesIndex(account, f"index{own}", f"tenants{own}"),
+        desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+        clock=Clock(),
+        sleep=asyncio.sleep,
+        random=random.random,
+        new_job_id=lambda: uuid.uuid4().hex,
+        new_lease=lambda: uuid.uuid4().hex,
+    )
+    orchestrations.world = world = replace(world, context=context, orchestrations=orchestrations)
+    return world
+
+
+async def main(asked: dict[str, Any]) -> None:
+    account = TablesAccount.connect(
+        connection=asked["connection"], endpoint=None, credential=None, version_table=f"tenants{asked['own']}"
+    )
+    texts = BlobTexts.connect(connection=asked["connection"], endpoint=None, credential=None)
+    world = world_of(asked, account, texts)
+    orchestrations = world.orchestrations
+    assert isinstance(orchestrations, Working)
+
+    async def post(number: int) -> None:
+        while True:
+            try:
+                await create_numbered(world, number)
+            except Transient:
+                await asyncio.sleep(random.random())
+            else:
+                return
+
+    async def posts() -> None:
+        await asyncio.gather(*(post(number) for number in range(asked["first"], asked["first"] + asked["count"])))
+
+    async def asked_to() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+    print("ready", flush=True)
+    await asked_to()
+    posting = asyncio.create_task(posts())
+    await asked_to()
+    orchestrations.may_end.set()
+    await posting
+    # what ends here may let in another, which starts here
+    while await world.context.index.list_active("tenant_a", after=None, limit=1):  # noqa: ASYNC110  # others' rows
+        await asyncio.sleep(0.2)
+    await asyncio.gather(*orchestrations.tasks)
+    await account.close()
+    await texts.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1])))

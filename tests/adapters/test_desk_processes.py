@@ -1,0 +1,135 @@
+"""Four processes at one desk on real tables, watched by an auditor who shares no code with the app."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from contextlib import ExitStack
+
+import pytest
+from azure.data.tables import TableClient, TableServiceClient
+
+from tests.jobs import ROOT
+
+PROCESSES, LIMIT = 4, 7
+#: for all of them to end, on a busy machine
+PATIENCE_S = 240.0
+
+
+class Auditor:
+    """Reads the tenant's rows over and over with Microsoft's own client, one query at a time."""
+
+    def __init__(self, connection: str, own: str) -> None:
+        self._connection, self._table = connection, f"index{own}"
+        self.violations: list[str] = []
+        self.looks = self.most = self.waited = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Auditor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with TableClient.from_connection_string(self._connection, self._table) as table:
+            while not self._stop.is_set():
+                self._look(table)
+
+    def _look(self, table: TableClient) -> None:
+        states = [row.get("state", "ADMITTED") for row in active_rows(table)]
+        inside, waiting = states.count("ADMITTED"), states.count("WAITING")
+        self.looks, self.most = self.looks + 1, max(self.most, inside)
+        self.waited = max(self.waited, waiting)
+        if inside > LIMIT:
+            self.violations.append(f"{inside} are inside")
+        if waiting and inside < LIMIT:
+            self.violations.append(f"{waiting} wait, and {inside} are inside")
+
+
+def active_rows(table: TableClient) -> list[dict[str, object]]:
+    """One page: all rows as they stand at one instant."""
+    pages = table.query_entities(
+        "PartitionKey eq 'tenant_a' and RowKey ge 'ACTIVE:' and RowKey lt 'ACTIVE;'", results_per_page=1000
+    ).by_page()
+    return [dict(row) for row in next(pages, iter(()))]
+
+
+@pytest.fixture
+def own() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def at_once(azurite: str, own: str, jobs: int) -> Auditor:
+    with ExitStack() as closing:
+        processes = []
+        for place in range(PROCESSES):
+            share = jobs // PROCESSES
+            asked = {"connection": azurite, "own": own, "limit": LIMIT, "first": place * share, "count": share}
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.adapters.posting_process", json.dumps(asked)],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            closing.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        with TableServiceClient.from_connection_string(azurite) as service:
+            service.create_table_if_not_exists(f"index{own}")
+        deadline = time.monotonic() + PATIENCE_S
+        with Auditor(azurite, own) as auditor:
+            notify(processes)
+            while not (auditor.most >= LIMIT and auditor.waited):
+                assert time.monotonic() < deadline, "they do not post"
+                time.sleep(0.05)
+            notify(processes)
+            for process in processes:
+                assert process.wait(deadline - time.monotonic()) == 0
+    return auditor
+
+
+def notify(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("on\n")
+        process.stdin.flush()
+
+
+def check(azurite: str, own: str, jobs: int, auditor: Auditor) -> None:
+    """What is left: every job ended, and a desk that counts nobody."""
+    print(f"{auditor.looks} looks, {auditor.most} inside and {auditor.waited} in line at the most")
+    assert auditor.violations == []
+    assert auditor.most == LIMIT
+    assert auditor.waited > 0
+    with TableClient.from_connection_string(azurite, f"index{own}") as table:
+        rows = list(table.query_entities("PartitionKey eq 'tenant_a'"))
+        gates = table.get_entity("tenant_a", "GATES")
+    kinds = [str(row["RowKey"]).split(":")[0] for row in rows]
+    assert {kind: kinds.count(kind) for kind in ("ACTIVE", "DUE", "WAIT")} == {"ACTIVE": 0, "DUE": 0, "WAIT": 0}
+    assert {kind: kinds.count(kind) for kind in ("CLAIM", "LIST", "ENDED")} == dict.fromkeys(
+        ("CLAIM", "LIST", "ENDED"), jobs
+    )
+    assert (json.loads(gates["inside"]), gates["staged"], json.loads(gates["lines"])) == ([], 0, [])
+
+
+def test_twenty_posts_at_once_from_four_processes(azurite: str, own: str) -> None:
+    """Never an eighth job inside a gate of 7 at any instant, nobody waits beside a free place, and all end."""
+    check(azurite, own, 20, at_once(azurite, own, 20))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_two_hundred_posts_at_once_from_four_processes(azurite: str, own: str) -> None:
+    """The same for two hundred."""
+    check(azurite, own, 200, at_once(azurite, own, 200))
