@@ -48,6 +48,7 @@ REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
+    "Admission": {"reason": "the customer is on the phone"},
     "Pause": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "tenant_a", "max_per_hour": 60, "reason": "month end", "until": "2026-02-01T00:00:00Z"},
     "Resume": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it was repaired"},

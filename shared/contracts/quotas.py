@@ -61,6 +61,15 @@ class RuleChange(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
 
 
+class Admission(BaseModel):
+    """Why a job goes past its gates."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the log of the tenant's gate."""
+
+
 class Resume(BaseModel):
     """Which gate, and why: its hold and its throttle end."""
 

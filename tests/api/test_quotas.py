@@ -66,6 +66,9 @@ def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: htt
     assert (explained["gate"], explained["stopped_by"], explained["position"]) == ("THROTTLED", f"tenant {tenant}", 1)
     job = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
     assert (job["status"], job["staged_at"], job["admitted_at"]) == ("THROTTLED", job["created_at"], None)
+    path = f"/v1/jobs/{answers[1]['jobId']}:admit"
+    assert own.post(path, json=REASON).json()["code"] == "QUOTA_FORBIDDEN"
+    assert operator.post(path, json={}).json()["code"] == "REASON_INVALID"
     patch(operator, read.json(), max_active=2).raise_for_status()
     later = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
     assert (later["status"] == "THROTTLED", later["admitted_at"] is None) == (False, False)

@@ -14,11 +14,15 @@ from shared.adapters.memory import MemoryIndex
 from shared.core.gates.desk import Shut
 from shared.core.gates.log import LogEntry, entry_hash
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
+from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.errors import (
     Conflict,
+    ControlNotPossible,
     GateNotFound,
     GateUnclear,
+    JobNotFound,
+    JobTerminal,
     LedgerUnavailable,
     QuotaForbidden,
     QuotaInvalid,
@@ -26,6 +30,7 @@ from shared.errors import (
     TooManyRules,
 )
 from shared.operations import quotas
+from shared.operations.admit_job import admit_job
 from shared.operations.find_gate import find_gate
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.quotas import By, Changed
@@ -34,7 +39,7 @@ from shared.ports.desks import DeskWrite
 from shared.views.explain import explain
 from shared.views.receipt import receipt
 from tests.operations.conftest import World
-from tests.operations.support import create_numbered, dispatch, history, service_sends
+from tests.operations.support import control, create_numbered, dispatch, history, service_sends
 from triggers.orchestrate_http import accepted
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
@@ -429,3 +434,26 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
     last = await standing_of(world.context, (await world.job(answers[1].jobId)).job)
     assert last is not None
     assert (last.stopped_by.shut, last.expected_at) == (Shut.HELD, now + timedelta(hours=1))
+
+
+async def test_one_job_goes_past_its_gates(world: World) -> None:
+    """Whatever they are shut by; it is counted, logged once, and nobody else goes in for it. Again is harmless."""
+    await ruled(world, max_active=1)
+    jobs = [await created(world, number) for number in range(3)]
+    await held(world)
+    for _ in range(2):
+        stored = await admit_job(world.context, world.orchestrations, jobs[2], OPERATOR)
+        assert stored.record.job.status is JobStatus.QUEUED
+    assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
+    desk, _ = await read_desk(world.context, "tenant_a")
+    assert (desk.active, desk.staged, desk.waiting) == (2, 1, 1)
+    assert [entry.type for entry in await entries(world)] == ["RULE_SET", "HELD", "JOB_ADMITTED"]
+    assert (await ruled(world, seq=2, max_active=2)).after.rule_seq == 3
+    await control(world, jobs[1], ControlKind.PAUSE)
+    with pytest.raises(ControlNotPossible):
+        await admit_job(world.context, world.orchestrations, jobs[1], OPERATOR)
+    await control(world, jobs[1], ControlKind.CANCEL)
+    with pytest.raises(JobTerminal):
+        await admit_job(world.context, world.orchestrations, jobs[1], OPERATOR)
+    with pytest.raises(JobNotFound):
+        await admit_job(world.context, world.orchestrations, "job_0", OPERATOR)

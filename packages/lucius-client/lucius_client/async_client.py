@@ -197,6 +197,10 @@ class AsyncClient:
         """Continue a paused job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
+    async def admit(self, job_id: str, *, reason: str) -> Job:
+        """Let a job that waits go past its gates, once; for operators."""
+        return await self._call(calls.control(job_id, "admit", reason))
+
     async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason))

@@ -198,6 +198,10 @@ class Client:
         """Continue a paused job."""
         return self._call(calls.control(job_id, "resume", reason))
 
+    def admit(self, job_id: str, *, reason: str) -> Job:
+        """Let a job that waits go past its gates, once; for operators."""
+        return self._call(calls.control(job_id, "admit", reason))
+
     def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return self._call(calls.redrive(job_id, reason))

@@ -30,6 +30,8 @@ class ChangeType(StrEnum):
     HELD = "HELD"
     THROTTLED = "THROTTLED"
     RESUMED = "RESUMED"
+    #: past the gates, once; an entry of its tenant's gate
+    JOB_ADMITTED = "JOB_ADMITTED"
 
 
 def patched(state: GateState, patch: Mapping[str, int | None]) -> GateState:

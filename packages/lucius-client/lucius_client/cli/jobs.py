@@ -29,7 +29,7 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before 
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff.",
     no_args_is_help=True,
 )
 
@@ -117,6 +117,14 @@ def resume(session: Session, job: JobId, reason: Reason = None) -> None:
 
 
 @with_session
+def admit(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the log of the tenant's gate.")]
+) -> None:
+    """Let a job that waits go past its gates, once; for operators."""
+    _show(session, session.client.admit(job, reason=reason).plain())
+
+
+@with_session
 def redrive(session: Session, job: JobId, reason: Reason = None) -> None:
     """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
     _show(session, session.client.redrive(job, reason=reason).plain())
@@ -189,7 +197,7 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff):
+for command in (show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff):
     job_app.command()(command)
 
 
