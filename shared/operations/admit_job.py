@@ -25,8 +25,8 @@ from shared.ports.ledger import Stored
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
     """The job afterwards; one that has begun is left as it is.
 
-    It counts as any that is inside, its tokens are used, and the log of its tenant's gate has an entry. Raises JobNotFound, JobTerminal, ControlNotPossible (it is paused, or
-    waits for other jobs), Transient.
+    It counts as any that is inside, its tokens are used, and the log of its tenant's gate has an entry. Raises
+    JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
