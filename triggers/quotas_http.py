@@ -30,6 +30,8 @@ from triggers.http.problems import RequestError, errors_of
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
+_WHY: TypeAdapter[str] = TypeAdapter(Why)
+
 GATE = Parameter(
     name="gate",
     where="path",
@@ -50,14 +52,16 @@ NAMES = (
 IF_MATCH = Parameter(
     name="If-Match",
     where="header",
+    required=True,
     schema={"type": "string"},
     description="The gate's `etag`; `*`: whatever it is now.",
 )
 REASON = Parameter(
     name="reason",
     where="query",
-    schema={"type": "string", "minLength": 1, "maxLength": 1024},
-    description="In words, on one line; it stands in the gate's log. Required.",
+    required=True,
+    schema=_WHY.json_schema(),
+    description="In words, on one line; it stands in the gate's log.",
 )
 NAME_PROBLEMS = (
     (400, ProblemCode.GATE_UNCLEAR),
@@ -162,7 +166,6 @@ LOG = Route(
 )
 ROUTES = (LIST, READ, SET, DELETE, WAITING, LOG)
 
-_WHY: TypeAdapter[str] = TypeAdapter(Why)
 _MAX_DIGITS = 10
 _MAX_TENANTS = 100
 

@@ -47,7 +47,7 @@ def _no_path(value: str) -> str:
 #: the patterns are for the schema; the validators check the same and name what is wrong
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": _LINE})]
-_Word = Annotated[
+Word = Annotated[
     str,
     AfterValidator(_one_line),
     AfterValidator(_not_blank),
@@ -55,7 +55,7 @@ _Word = Annotated[
 ]
 #: a tenant is a folder of the workspace, in which `..` would be its parent
 _Tenant = Annotated[
-    _Word,
+    Word,
     AfterValidator(_no_path),
     Field(
         json_schema_extra={
@@ -138,7 +138,7 @@ class Envelope(BaseModel):
     the configured default."""
     idempotency_key: Annotated[Line, Field(min_length=1, max_length=512)] | None = None
     """Two requests with the same key are one job; null: the body's own hash is the key."""
-    doc_id: Annotated[_Word, Field(min_length=1, max_length=512)] | None = None
+    doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Which document of the tenant's it is."""
     callback_urls: CallbackUrls | None = None
     correlation_id: Annotated[Line, Field(min_length=1, max_length=128)] | None = None

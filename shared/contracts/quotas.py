@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from shared.contracts.envelope import Line
+from shared.contracts.envelope import Word
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
@@ -18,24 +19,28 @@ def _not_nobody(value: int) -> int:
     return value
 
 
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank")
-    return value
+def _whole(value: Any) -> Any:
+    """`2.0` is a whole number in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _text(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise ValueError("must be an instant with its zone, for example 2026-01-27T10:00:00Z")
-    return value
+def _instant(value: Any) -> Any:
+    """The routes are strict, and JSON has no instants."""
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 _Number = Annotated[
-    int, Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}, examples=[2]), AfterValidator(_not_nobody)
+    int,
+    Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}, examples=[2]),
+    BeforeValidator(_whole),
+    AfterValidator(_not_nobody),
 ]
-Why = Annotated[Line, AfterValidator(_not_blank), Field(min_length=1, max_length=1024, examples=["month end"])]
-_Until = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_text)]
-_Name = Annotated[Line, AfterValidator(_not_blank), Field(min_length=1, max_length=256)]
+Why = Annotated[Word, Field(min_length=1, max_length=1024, examples=["month end"])]
+_Until = Annotated[AwareDatetime, BeforeValidator(_instant), Field(examples=["2126-01-27T10:00:00Z"])]
+_Name = Annotated[Word, Field(min_length=1, max_length=256)]
 
 
 class RuleChange(BaseModel):
@@ -51,7 +56,7 @@ class RuleChange(BaseModel):
     """Starts in an hour."""
     burst: _Number | None = None
     """Starts that may come at once; without it those of a minute. With `max_per_hour` only."""
-    max_staged: Annotated[int, Field(ge=0, le=_MOST)] | None = None
+    max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(_whole)] | None = None
     """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
     emergency_max_active: _Number | None = None
     """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
@@ -97,7 +102,7 @@ class Pause(Resume):
 class Slowdown(Resume):
     """Which gate is throttled, and why."""
 
-    max_per_hour: Annotated[int, Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}), AfterValidator(_not_nobody)]
+    max_per_hour: _Number
     """Starts in an hour, beside the rule's: the smaller counts."""
     until: _Until | None = None
     """When the throttle ends by itself; without it at a resume."""

@@ -88,6 +88,9 @@ def test_a_tenants_own_caller_holds_and_never_loosens(
     held = own.post("/v1/limits/pause", json=source)
     assert (held.status_code, held.json()["quota"]["hold"]["reason"]) == (200, "month end")
     assert own.post("/v1/limits/pause", json=source).json()["changed"] is False
+    until = {"until": "2126-01-27T10:00:00+01:00"}
+    throttled = own.post("/v1/limits/throttle", json={**source, **until, "max_per_hour": 6}).json()["quota"]
+    assert (throttled["throttle"]["max_per_hour"], throttled["throttle"]["until"]) == (6, "2126-01-27T09:00:00Z")
     assert own.post("/v1/limits/resume", json=source).json()["quota"]["hold"] is None
     operator.post("/v1/limits/pause", json={"tenant": tenant, **source}).raise_for_status()
     refused = [
