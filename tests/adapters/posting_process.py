@@ -25,7 +25,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.errors import Transient
+from shared.errors import Overloaded, Transient
 from shared.operations.control_job import control_job
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
@@ -99,7 +99,7 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
         while True:
             try:
                 await create_numbered(world, number)
-            except Transient:
+            except (Transient, Overloaded):
                 await asyncio.sleep(random.random())
             else:
                 return
