@@ -284,6 +284,41 @@ class LimitReached(Refused):
         self.retry_after_s = retry_after_s
 
 
+class GateNotFound(Refused):
+    """There is no such gate, or it is another tenant's."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(f"there is no gate {named[:300]}")
+
+
+class GateUnclear(Refused):
+    """name one gate: tenant; tenant and type; tenant and source; type; service"""
+
+
+class QuotaInvalid(Refused):
+    """the change does not fit the gate; see errors"""
+
+    def __init__(self, *errors: tuple[str, str]) -> None:
+        super().__init__()
+        #: (path, message) of what is wrong
+        self.errors = errors
+
+
+class QuotaForbidden(Refused):
+    """a tenant's own caller may hold, throttle, and resume what it held; other changes are an operator's"""
+
+
+class RuleChanged(Refused):
+    """the rule, hold or throttle of this gate was changed since it was read; read it again"""
+
+
+class TooManyRules(Refused):
+    """A tenant's gates are one row."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the tenant has {limit} gates with a rule, hold or throttle; delete one first")
+
+
 class Overloaded(Refused):
     """This process has as many submissions in hand as it takes; send the same request again."""
 

@@ -31,7 +31,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.admission import Admission
 from shared.operations.context import Context
@@ -177,6 +177,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         context,
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
+        desks=TenantDesks(context.desks, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 

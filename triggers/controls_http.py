@@ -1,4 +1,4 @@
-"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`."""
+"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
+from shared.contracts.quotas import Admission
 from shared.contracts.requests import ControlRequest, RedriveRequest
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
+from shared.errors import QuotaForbidden
+from shared.operations.admit_job import admit_job
 from shared.operations.control_job import control_job
+from shared.operations.quotas import By
 from shared.operations.redrive_job import redrive_job
 from shared.responses.job import Job
 from shared.views.job import job_response
@@ -75,7 +79,33 @@ REDRIVE = Route(
         (503, ProblemCode.OVERLOADED),
     ),
 )
-ROUTES = (*CONTROLS.values(), REDRIVE)
+ADMIT = Route(
+    function="job_admit",
+    method="POST",
+    path="v1/jobs/{jobId}:admit",
+    scope=Scope.QUOTA,
+    durable_client=True,
+    tag="quotas",
+    summary="Let a job that waits go past its gates, once",
+    description="For operators over all tenants. It counts as any job that is inside; the log of its tenant's gate has "
+    "it. Of a job that has begun nothing is changed.",
+    parameters=(JOB_ID,),
+    body=Admission,
+    body_required=True,
+    responses={200: Job},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.REASON_INVALID),
+        (403, ProblemCode.QUOTA_FORBIDDEN),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (409, ProblemCode.JOB_TERMINAL),
+        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+ROUTES = (*CONTROLS.values(), REDRIVE, ADMIT)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
@@ -84,6 +114,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     for kind, route in CONTROLS.items():
         add(bp, route, _control(kind), wiring)
     add(bp, REDRIVE, _redrive, wiring)
+    add(bp, ADMIT, _admit, wiring)
     return bp
 
 
@@ -113,6 +144,15 @@ async def _redrive(request: Request) -> func.HttpResponse:
     if redriven.replayed:
         headers["Idempotency-Replayed"] = "true"
     return respond(request.http, job, headers=headers)
+
+
+async def _admit(request: Request) -> func.HttpResponse:
+    job_id, body = job_id_of(request.http), optional_body(request.http, Admission, ProblemCode.REASON_INVALID)
+    if not request.caller.moves_all:
+        raise QuotaForbidden
+    context, by = request.context(), By(actor=request.caller.actor, reason=body.reason)
+    stored = await admit_job(context, request.orchestrations(), job_id, by)
+    return respond(request.http, job_response(stored.record, context.settings.retention))
 
 
 def _origin(request: Request) -> Origin:

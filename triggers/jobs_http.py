@@ -14,6 +14,7 @@ from shared.operations.backlog import directives_ahead
 from shared.operations.dead_letters import list_dead_letters
 from shared.operations.list_jobs import MAX_READ_MORE, list_jobs
 from shared.operations.read_history import last_transition, read_history
+from shared.operations.waiting import standing_of
 from shared.ports.ledger import Stored
 from shared.responses.history import AuditBundle, EventPage, Explanation, Receipt
 from shared.responses.job import DeadLetterPage, Job, JobPage, StepPage
@@ -209,7 +210,9 @@ async def _job_events(request: Request) -> func.HttpResponse:
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
     last, ahead = await last_transition(context, record), await directives_ahead(context, record)
-    return respond(request.http, explain(record, context.clock.now(), last, directives_ahead=ahead))
+    standing = await standing_of(context, record.job) if record.job.is_staged else None
+    explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing)
+    return respond(request.http, explained)
 
 
 async def _job_audit(request: Request) -> func.HttpResponse:

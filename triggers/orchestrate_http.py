@@ -11,6 +11,8 @@ from shared.access.caller import ANYONE, Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
+from shared.core.gates.standing import expected
+from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.dry_run import dry_run
@@ -82,11 +84,11 @@ async def _orchestrate(request: Request) -> func.HttpResponse:
     if dry_run_of(req):
         return respond(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
     created = await create_job(context, request.orchestrations(), envelope, correlation_id=correlation_id(req))
-    accepted = _accepted(created)
-    headers = {"Location": accepted.links.self}
+    answer = accepted(created)
+    headers = {"Location": answer.links.self}
     if created.replayed:
         headers["Idempotency-Replayed"] = "true"
-    return respond(req, accepted, status=202, headers=headers)
+    return respond(req, answer, status=202, headers=headers)
 
 
 async def _orchestrate_lines(request: Request) -> func.HttpResponse:
@@ -99,14 +101,24 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
         if dry:
             return await dry_run(context, envelope, correlation_id=sent_id)
         created = await create_job(context, orchestrations, envelope, correlation_id=sent_id, own_trace=True)
-        return _accepted(created), created.replayed
+        return accepted(created), created.replayed
 
     return respond(req, await submit_lines(lines_of(bounded_body(req)), submit, sent_id))
 
 
-def _accepted(created: Created) -> Accepted:
-    job = created.stored.record.job
-    return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
+def accepted(created: Created) -> Accepted:
+    """The answer to a submission; of a job that waits, at which gate, behind how many, and until when."""
+    job, decision = created.stored.record.job, created.decision
+    if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
+        return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
+    return Accepted.of(
+        job,
+        jobId=job.job_id,
+        links=job_links(job.job_id),
+        gate=decision.stopped_by.gate.words,
+        position=decision.position,
+        nextEligibleAt=expected(decision.desk, decision.words, decision.position, job.created_at),
+    )
 
 
 def _envelope(body: bytes, caller: Caller) -> Envelope:

@@ -7,8 +7,8 @@ import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Route
-from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
+from shared.apidocs.route import Parameter, Route
+from shared.operations.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
@@ -17,6 +17,12 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
+BY = Parameter(
+    name="by",
+    where="query",
+    schema={"enum": [each.value for each in Grouping]},
+    description="Also sums for each type, source or priority.",
+)
 SUMS = Route(
     function="receipts_sum",
     method="GET",
@@ -25,10 +31,11 @@ SUMS = Route(
     tag="jobs",
     summary="Sum up what a tenant's jobs spent and cost",
     description=f"Over the jobs of the filter, newest first, at most {MAX_JOBS} a page: add the pages up.",
-    parameters=(*FILTERS, *PAGE),
+    parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(
         (400, ProblemCode.TENANT_REQUIRED),
+        (400, ProblemCode.BY_INVALID),
         *FILTER_PROBLEMS,
         *PAGE_PROBLEMS,
     ),
@@ -48,7 +55,11 @@ async def _receipts_sum(request: Request) -> func.HttpResponse:
     job_filter = filter_of(request.http, request.caller)
     if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
-    sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit)
+    by = request.http.params.get("by")
+    if by is not None and by not in list(Grouping):
+        raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Grouping)}")
+    grouping = Grouping(by) if by is not None else None
+    sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit, by=grouping)
     response = ReceiptSums(
         **sums, since=job_filter.since, until=job_filter.until, next=cursor(found.after), partial=found.partial
     )

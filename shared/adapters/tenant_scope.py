@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
+from shared.core.gates.desk import Waiting
+from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
+from shared.core.gates.rules import EVERY, Gate, Rule
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
-from shared.ports.desks import DeskWrite
+from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import (
     NO_LOOKS,
     ActiveRow,
@@ -268,6 +271,47 @@ class TenantIndex:
     def _of(self, tenant: str) -> Index:
         _check(self._reach.sees(tenant))
         return self._index
+
+
+class TenantDesks:
+    """See `shared.ports.desks.Desks`. A tenant's gates may be changed by whoever may move its jobs."""
+
+    def __init__(self, desks: Desks, caller: Caller, *, moving: bool = False) -> None:
+        self._desks = desks
+        self._reach = _Reach(caller, moving)
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        return await self._of(tenant).read(tenant)
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        return await self._of(tenant).first_waiting(tenant, line, limit)
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)
+
+    async def directory(self) -> DirectoryRows:
+        # of all tenants, and of no job: every process reads it to know whose gates it must ask
+        return await self._desks.directory()
+
+    async def enter_tenant(self, tenant: str, since: datetime) -> None:
+        self._reach.check_move(tenant)
+        await self._desks.enter_tenant(tenant, since)
+
+    async def remove_tenant(self, tenant: str) -> None:
+        self._reach.check_move(tenant)
+        await self._desks.remove_tenant(tenant)
+
+    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await self._desks.put_default(gate, rule, since)
+
+    async def note_settings(self, since: datetime | None) -> None:
+        # what the settings of this process say, whoever asks first
+        await self._desks.note_settings(since)
+
+    def _of(self, tenant: str) -> Desks:
+        _check(self._reach.sees(tenant))
+        return self._desks
 
 
 def _check(allowed: bool) -> None:

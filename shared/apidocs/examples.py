@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
+from shared.apidocs import quota_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -46,6 +47,11 @@ ENVELOPE: JsonObject = {
 REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
+    "RuleChange": {"max_active": 2, "reason": "a small contract"},
+    "Admission": {"reason": "the customer is on the phone"},
+    "Pause": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it sends blank pages"},
+    "Slowdown": {"tenant": "tenant_a", "max_per_hour": 60, "reason": "month end", "until": "2026-02-01T00:00:00Z"},
+    "Resume": {"tenant": "tenant_a", "source": "scanner-7", "reason": "it was repaired"},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
@@ -194,6 +200,7 @@ def by_model() -> JsonObject:
             "next": None,
         },
         "Problem": PROBLEM,
+        **quota_examples.by_model(JOB_ID),
     }
 
 

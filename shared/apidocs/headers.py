@@ -34,7 +34,9 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> JsonOb
 
 HEADERS: JsonObject = {
     "X-Correlation-Id": _header("The request's, or a new one.", minLength=1, maxLength=128),
-    "ETag": _header("Of the body; for `If-None-Match`.", pattern='^"[0-9a-f]{32}"$'),
+    "ETag": _header(
+        "Of the body; for `If-None-Match`. Of a gate: of its rule; for `If-Match`.", pattern='^"[0-9a-f]{32}"$'
+    ),
     "Location": _header("Path of the job.", pattern="^/v1/jobs/[A-Za-z0-9_-]+$"),
     "Idempotency-Replayed": _header("The job was there already.", required=False, enum=["true"]),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),

@@ -20,6 +20,7 @@ class ProblemCode(StrEnum):
     AS_OF_INVALID = "AS_OF_INVALID", "`asOf` is not the number of an event, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", "The NDJSON body has no line."
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
+    BY_INVALID = "BY_INVALID", "`by` is not one of `type`, `source` and `priority`."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
@@ -35,6 +36,8 @@ class ProblemCode(StrEnum):
     DRY_RUN_INVALID = "DRY_RUN_INVALID", "`dryRun` is neither true nor false, or the body is no object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", "The body is no envelope; `errors` has every path."
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
+    GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
+    GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
         "The idempotency key belongs to another body; `jobId` is the job it made.",
@@ -73,6 +76,13 @@ class ProblemCode(StrEnum):
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
     REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
+    IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
+    QUOTA_FORBIDDEN = (
+        "QUOTA_FORBIDDEN",
+        "A tenant's own caller may hold and throttle, and resume what it held; other changes are an operator's.",
+    )
+    QUOTA_INVALID = "QUOTA_INVALID", "The change does not fit the gate, or has no reason; `errors` has every path."
+    RULE_CHANGED = "RULE_CHANGED", "The gate's rule, hold or throttle was changed since it was read."
     REPLY_INVALID = "REPLY_INVALID", "The body is no reply of this kind."
     REQUEST_INVALID = (
         "REQUEST_INVALID",
@@ -97,6 +107,7 @@ class ProblemCode(StrEnum):
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."
+    TOO_MANY_RULES = "TOO_MANY_RULES", "The tenant has as many gates with a rule, hold or throttle as it may have."
     TOO_MANY_LINES = "TOO_MANY_LINES", "The NDJSON body has more lines than are taken."
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."

@@ -133,6 +133,16 @@ async def _written(context: Context, before: StoredDesk | None, after: Desk) -> 
     return found
 
 
+async def places_of(context: Context, tenant: str) -> list[Place]:
+    """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
+    places: list[Place] = []
+    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
+    while page:
+        places += [place_of(row) for row in page]
+        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
+    return places
+
+
 def place_of(row: ActiveRow) -> Place:
     """A job that no gate concerned when it was created is inside."""
     if row.place is not None:

@@ -21,6 +21,8 @@ class GateDirectory:
     def __init__(self) -> None:
         self._known = Directory()
         self._read_at: datetime | None = None
+        #: how often this process has changed it
+        self._changes = 0
         self._reading = asyncio.Lock()
         #: by tenant, while somebody waits
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -34,12 +36,16 @@ class GateDirectory:
         if not self._is_fresh(now):
             async with self._reading:
                 if not self._is_fresh(now):
-                    self._known, self._read_at = await _read(desks, settings, now), now
+                    changes = self._changes
+                    self._known = await _read(desks, settings, now)
+                    # what was changed meanwhile may not be in it
+                    self._read_at = now if changes == self._changes else None
         return self._known
 
     def forget(self) -> None:
         """The next look reads it: this process has just changed it."""
         self._read_at = None
+        self._changes += 1
 
     def _is_fresh(self, now: datetime) -> bool:
         return self._read_at is not None and now - self._read_at < DIRECTORY_LIVES

@@ -85,8 +85,14 @@ class Explanation(Response):
     text: str
     """All of it in one paragraph."""
     waits_for: str | None
-    gate: Literal["PAUSED", "LANE_BACKLOG"] | None
-    """What holds the job back though nothing has failed."""
+    gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None
+    """What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."""
+    stopped_by: str | None = None
+    """THROTTLED: the gate, in words."""
+    position: int | None = None
+    """THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."""
+    nextEligibleAt: Instant | None = None
+    """THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."""
     since: Instant | None
     until: Instant | None
     """Null: there is no time limit, or the job has ended."""
@@ -111,6 +117,8 @@ class Spent(Response):
     """A service was at work, by its own word."""
     backoff_s: float
     """LUCIUS waited on purpose, before another try."""
+    gated_s: float = 0.0
+    """Before its first attempt: it waited at its gates."""
     paused_s: float
     """A gate: an operator had the job stand still."""
     backlog_s: float
@@ -168,6 +176,15 @@ class Receipt(Response):
     steps: list[StepReceipt]
 
 
+class ReceiptGroup(Response):
+    """The same for the jobs that have one value in common."""
+
+    jobs: int
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+
+
 class ReceiptSums(Response):
     """What a tenant's jobs spent and cost, over one page of them."""
 
@@ -182,6 +199,8 @@ class ReceiptSums(Response):
     attempts_total: int
     replies_ignored: int
     operations: Operations
+    groups: dict[str, ReceiptGroup] | None = None
+    """With `by`: the same sums for each type, source or priority; "" for jobs without a source."""
     next: Cursor
     partial: Partial
 

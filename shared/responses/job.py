@@ -122,6 +122,12 @@ class Accepted(Response):
     status: JobStatusName
     links: JobLinks
     created_at: Instant
+    gate: str | None = None
+    """Of a job that waits: the gate that keeps it, in words."""
+    position: int | None = None
+    """Of a job that waits: its place in its line when it came."""
+    nextEligibleAt: Instant | None = None
+    """Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."""
 
 
 class Job(Response):
@@ -181,6 +187,10 @@ class Job(Response):
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None
+    staged_at: Instant | None
+    """Since when it waited at its gates; null: it did not."""
+    admitted_at: Instant | None
+    """When they let it in."""
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None

@@ -13,6 +13,8 @@ from typing import Literal
 from shared.contracts.messages import Reply
 from shared.core.backlog import MAX_SHOWN
 from shared.core.decide import apply
+from shared.core.gates.desk import Shut
+from shared.core.gates.standing import MAX_POSITION, Standing
 from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
@@ -26,18 +28,28 @@ _LEASE = "what-if"
 
 
 def explain(
-    record: Record, now: datetime, last: Event | None = None, *, directives_ahead: int | None = None
+    record: Record,
+    now: datetime,
+    last: Event | None = None,
+    *,
+    directives_ahead: int | None = None,
+    standing: Standing | None = None,
 ) -> Explanation:
     """What the job waits for and what each possible next occurrence would do.
 
     `last` is its last transition's event; `directives_ahead` how many directives lie before its own on the bus,
-    `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked.
+    `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked. `standing` is its place in
+    line, None where it is in none.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
         since, waits_for, until, then = job.completed_at, None, None, "An ended job never changes again."
         text = _ended(record)
+    elif job.status is JobStatus.THROTTLED:
+        since, waits_for, until = job.staged_at or job.created_at, _gates(standing), None
+        then = "When they let it in, it is QUEUED and starts."
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
@@ -61,7 +73,34 @@ def explain(
         brought_here=brought_here,
         what_if={name: _describe(step, outcome) for name, outcome in outcomes.items() if step is not None},
         rows_if={name: list(cite(outcome.events[0])) for name, outcome in outcomes.items() if outcome.transitioned},
+        stopped_by=standing.stopped_by.gate.words if standing is not None else None,
+        position=standing.position if standing is not None else None,
+        nextEligibleAt=_seconds(standing.expected_at) if standing is not None else None,
     )
+
+
+#: why a gate lets nobody in, for people
+_WHY = {
+    Shut.HELD: "is held",
+    Shut.FULL: "has as many jobs inside as it may have",
+    Shut.RATE: "starts no more at its rate now",
+    Shut.LINE: "is open, and others wait before it",
+}
+
+
+def _gates(standing: Standing | None) -> str:
+    """What a job in line waits for; None: it is on its way into its line."""
+    if standing is None:
+        return "its place in line"
+    word = standing.stopped_by
+    why = _WHY[word.shut or Shut.LINE]
+    if word.shut is Shut.FULL and word.rule is not None and word.rule.max_active is not None:
+        why += f" ({word.rule.max_active})"
+    place = standing.position if standing.position is not None else f"over {MAX_POSITION:,}"
+    text = f"the gate of {word.gate.words}, which {why}; its position in line is {place}"
+    if standing.expected_at is not None:
+        return f"{text}, and by time alone it may go in at {_iso(standing.expected_at)}"
+    return f"{text}, and only an end or a person lets it in"
 
 
 def _brought_here(last: Event) -> Move:
@@ -69,8 +108,10 @@ def _brought_here(last: Event) -> Move:
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
-def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG"] | None:
+def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None:
     """What holds the job back though nothing has failed; None: nothing does."""
+    if record.job.status is JobStatus.THROTTLED:
+        return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:
         return "PAUSED"
     return "LANE_BACKLOG" if step is not None and step.status.in_flight and step.backlog_since is not None else None

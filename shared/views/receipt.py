@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
 from shared.core.replies import MAX_IGNORED_EVENTS
 from shared.core.states import JobStatus, StepStatus
-from shared.responses.history import Operation, Operations, Receipt, Spent, StepReceipt
+from shared.responses.history import Operation, Operations, Receipt, ReceiptGroup, Spent, StepReceipt
 
 #: nothing stood in its way but our own dispatch
 QUEUE = "queue_s"
@@ -22,13 +22,15 @@ ACK = "ack_s"
 SERVICE = "service_s"
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
+#: its gates kept it, before its first attempt
+GATED = "gated_s"
 #: an operator had it stand still
 PAUSED = "paused_s"
 #: a lease was over, and what would have renewed it may still have lain on our lane
 BACKLOG = "backlog_s"
 
-#: the last two are gates: nothing had failed, and the job was held back
-PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED, BACKLOG)
+#: the last three are gates: nothing had failed, and the job was held back
+PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, PAUSED, BACKLOG)
 
 #: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
 #: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
@@ -161,6 +163,14 @@ def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
     }
 
 
+def grouped(receipts: Iterable[tuple[str, Receipt]]) -> dict[str, ReceiptGroup]:
+    """The sums of ReceiptGroup, by the key of each receipt."""
+    by_key: dict[str, list[Receipt]] = {}
+    for key, each in receipts:
+        by_key.setdefault(key, []).append(each)
+    return {key: ReceiptGroup.model_validate(add_up(found)) for key, found in sorted(by_key.items())}
+
+
 def _spent(seconds: Mapping[str, float]) -> Spent:
     return Spent(**{part: _rounded(seconds[part]) for part in PARTS})
 
@@ -171,6 +181,9 @@ def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tup
     waited = min(max(step.due_at or start, start), end)
     if job.status is JobStatus.PAUSED:
         yield PAUSED, (end - start).total_seconds()
+        return
+    if job.status is JobStatus.THROTTLED:
+        yield GATED, (end - start).total_seconds()
         return
     if step.status.in_flight and step.backlog_since is not None:
         yield BACKLOG, (end - start).total_seconds()

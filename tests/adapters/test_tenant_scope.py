@@ -11,14 +11,16 @@ import pytest
 
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.memory_desks import MemoryDesks
+from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Place
+from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
 from shared.ports.dead_letters import Comparison, LetterState
-from shared.ports.desks import DeskWrite
+from shared.ports.desks import Desks, DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
@@ -267,3 +269,48 @@ async def test_events_come_of_jobs_that_the_request_has_read() -> None:
     assert await scoped.read("job_a") is not None
     assert [event.type for event in await scoped.events("job_a")] == ["JOB_CREATED"]
     assert await scoped.find_event("job_a", "create") is not None
+
+
+#: of another tenant, or of all of them
+FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
+    "read": lambda desks: desks.read("tenant_b"),
+    "first_waiting": lambda desks: desks.first_waiting("tenant_b", 0, 1),
+    "log": lambda desks: desks.log("tenant_b", "0" * 16, after=0, limit=1),
+    "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
+    "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),
+    "put_default": lambda desks: desks.put_default(Gate(GateKind.TENANT, EVERY), Rule(), START),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_DESKS)
+async def test_another_tenants_desk_is_out_of_reach(name: str) -> None:
+    """To read and to write; one who sees every tenant may read it, and changes nothing."""
+    desks = MemoryDesks()
+    with pytest.raises(PermissionError):
+        await FOREIGN_DESKS[name](TenantDesks(desks, CALLER))
+    scoped = TenantDesks(desks, READER)
+    if name in ("read", "first_waiting", "log"):
+        await FOREIGN_DESKS[name](scoped)
+    else:
+        with pytest.raises(TenantForbidden):
+            await FOREIGN_DESKS[name](scoped)
+    assert await desks.directory() == await MemoryDesks().directory()
+
+
+async def test_a_desk_of_the_own_tenant_is_served() -> None:
+    """And what every process has to know: which tenants have gates, and since when the settings have a limit."""
+    own = TenantDesks(MemoryDesks(), CALLER)
+    assert await own.read("tenant_a") is None
+    assert await own.first_waiting("tenant_a", 0, 1) == await own.log("tenant_a", "0" * 16, after=0, limit=1) == []
+    await own.enter_tenant("tenant_a", START)
+    await own.note_settings(START)
+    rows = await own.directory()
+    assert (rows.tenants, rows.settings_since) == ({"tenant_a": START}, START)
+    await own.remove_tenant("tenant_a")
+    await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
+
+
+def test_every_method_of_the_desks_is_decided_here() -> None:
+    """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
+    methods = {name for name, _ in inspect.getmembers(Desks, inspect.isfunction) if not name.startswith("_")}
+    assert methods == {*FOREIGN_DESKS, "directory", "note_settings"}

@@ -55,6 +55,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/v1/jobs?until=x", {}, 400, "UNTIL_INVALID"),
     ("GET", "/v1/jobs?status=GONE", {}, 400, "STATUS_INVALID"),
     ("GET", "/v1/jobs?label=x", {}, 400, "LABEL_INVALID"),
+    ("GET", "/v1/receipts?by=colour", {}, 400, "BY_INVALID"),
     ("GET", "/v1/deadletters?status=GONE", {}, 400, "STATUS_INVALID"),
     ("GET", f"/v1/deadletters?cursor={base64.urlsafe_b64encode(b'LIST:1').decode()}", {}, 400, "CURSOR_INVALID"),
     ("GET", "/v1/receipts?label=x", {}, 400, "LABEL_INVALID"),

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from shared.apidocs.problem_codes import ProblemCode
+from shared.core.gates.changes import gate_named
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import Directory, GateState, Rule
 from shared.core.states import JobStatus
 from shared.ports.index import ListRow
+from shared.responses.history import ReceiptSums
+from shared.responses.quota import Quota as QuotaModel
 from shared.views.job import job_line, job_response
+from shared.views.quota import quota as quota_response
+from shared.views.quota import quota_change as quota_change_response
+from shared.views.receipt import add_up
 from tests.jobs import RETENTION, START, body, planned
 from triggers.http.problems import Problem
 
@@ -50,6 +59,24 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
         for job_id in job_ids
     ]
     return {"jobs": [body(line) for line in lines], "next": next_}
+
+
+def quota(source: str | None = None) -> dict[str, Any]:
+    """A gate with nothing set."""
+    gate = gate_named("tenant_a", None, source)
+    desk = Desk(tenant="tenant_a", counted_at=START)
+    return body(quota_response(desk, Directory(), GateState(gate=gate), START, None))
+
+
+def quota_change() -> dict[str, Any]:
+    state = GateState(gate=gate_named("tenant_a", None, "scanner/7"))
+    now = QuotaModel.model_validate(quota(source="scanner/7"))
+    return body(quota_change_response(state, replace(state, rule=Rule(max_active=2)), now))
+
+
+def sums(next_: str | None) -> dict[str, Any]:
+    """A page of receipts without jobs."""
+    return body(ReceiptSums(tenant_id="a", since=None, until=None, **add_up([]), next=next_, partial=False))
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def serving(*responses: CannedResponse) -> Iterator[StubApi]:
             if response.status != 304:
                 self.wfile.write(content)
 
-        do_GET = do_POST = respond
+        do_GET = do_POST = do_PATCH = do_DELETE = respond
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,12 +26,14 @@ from lucius_client import (
     Overloaded,
     Refused,
     Retries,
+    RuleChanged,
     ServerFault,
     Unauthenticated,
     Unavailable,
     Unreachable,
     WaitTimeout,
 )
+from lucius_client.models import Quota
 from tests.lucius_client import samples
 from tests.lucius_client.stub_api import CannedResponse, serving
 
@@ -234,6 +237,73 @@ async def test_what_a_newer_api_adds_is_kept(either: EitherClient) -> None:
     with serving(CannedResponse(body={**samples.job(), "invented": 1})) as api:
         job = await either.call(api.url, lambda client: client.job("job_1"))
     assert job.plain()["invented"] == 1
+
+
+async def test_a_rule_is_changed_as_it_was_read(either: EitherClient) -> None:
+    """The gate's id, names and ETag go with the change; 412 is RuleChanged."""
+    gate, change = samples.quota(source="scanner/7"), samples.quota_change()
+    pages = {"quotas": [gate], "next": None}
+    with serving(CannedResponse(body=pages), CannedResponse(body=change)) as api:
+        known = await either.call(api.url, lambda client: client.quota("tenant_a", source="scanner/7"))
+        numbers = {"max_active": 2, "burst": None}
+        changed = await either.call(
+            api.url, lambda client: client.set_quota(known, numbers, reason="why", dry_run=True)
+        )
+        await either.call(api.url, lambda client: client.delete_quota(known, reason="why not"))
+    assert (changed.changed, changed.quota.id) == (True, gate["id"])
+    read, patch, delete = api.requests
+    assert read.path == "/v1/quotas?tenant=tenant_a&source=scanner%2F7"
+    names = "tenant=tenant_a&source=scanner%2F7"
+    assert (patch.method, patch.path) == ("PATCH", f"/v1/quotas/{gate['id']}?{names}&dryRun=true")
+    assert json.loads(patch.body) == {**numbers, "reason": "why"}
+    assert patch.headers["if-match"] == delete.headers["if-match"] == gate["etag"]
+    assert (delete.method, delete.path) == ("DELETE", f"/v1/quotas/{gate['id']}?{names}&reason=why+not")
+    with serving(CannedResponse(412, samples.problem(412, "RULE_CHANGED"))) as api:
+        with pytest.raises(RuleChanged):
+            await either.call(api.url, lambda client: client.set_quota(known, {}, reason="why"))
+
+
+async def test_a_gate_is_held_throttled_and_resumed(either: EitherClient) -> None:
+    """One gate by its names, a time with its zone; what is not named is not sent."""
+    until = datetime(2026, 5, 1, tzinfo=UTC)
+    with serving(CannedResponse(body=samples.quota_change())) as api:
+        await either.call(api.url, lambda client: client.hold_gate("a", reason="r", source="s", until=until))
+        await either.call(
+            api.url, lambda client: client.throttle_gate("a", reason="r", job_type="OCR", max_per_hour=60)
+        )
+        await either.call(api.url, lambda client: client.resume_gate("a", reason="r"))
+    sent = [(request.path, json.loads(request.body)) for request in api.requests]
+    assert sent == [
+        ("/v1/limits/pause", {"tenant": "a", "source": "s", "until": "2026-05-01T00:00:00+00:00", "reason": "r"}),
+        ("/v1/limits/throttle", {"tenant": "a", "job_type": "OCR", "max_per_hour": 60, "reason": "r"}),
+        ("/v1/limits/resume", {"tenant": "a", "reason": "r"}),
+    ]
+
+
+async def test_gates_who_waits_and_what_changed_are_lists(either: EitherClient) -> None:
+    """Page by page, with the names of the gate, by which also one is found for which nothing is set."""
+    known = Quota.model_validate(samples.quota(source="s"))
+    path = f"/v1/quotas/{known.id}"
+    reads: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "/v1/quotas?": (lambda client: client.quotas(tenant="tenant_a"), "quotas"),
+        f"{path}/waiting?": (lambda client: client.waiting(known), "waiting"),
+        f"{path}/log?": (lambda client: client.quota_log(known), "entries"),
+    }
+    for start, (call, key) in reads.items():
+        with serving(CannedResponse(body={key: [], "next": "p2"}), CannedResponse(body={key: [], "next": None})) as api:
+            assert await either.call(api.url, call) == []
+        assert all(request.path.startswith(start) and "tenant=tenant_a" in request.path for request in api.requests)
+        assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+
+
+async def test_sums_come_page_by_page(either: EitherClient) -> None:
+    """Each page is a sum of its own jobs, and names the next."""
+    pages = [CannedResponse(body=samples.sums(next_)) for next_ in ("p2", None)]
+    with serving(*pages) as api:
+        found = await either.call(api.url, lambda client: client.receipts(tenant_id="a", by="source"))
+    assert [page.jobs for page in found] == [0, 0]
+    assert ["by=source" in request.path for request in api.requests] == [True, True]
+    assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
 
 
 async def test_an_awaited_token() -> None:

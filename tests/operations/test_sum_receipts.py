@@ -6,7 +6,7 @@ import pytest
 from shared.core.filters import JobFilter
 from shared.core.states import JobStatus
 from shared.operations.read_history import read_history
-from shared.operations.sum_receipts import sum_receipts
+from shared.operations.sum_receipts import Grouping, sum_receipts
 from shared.responses.history import Operation, Operations
 from shared.views.receipt import PARTS, operations, receipt
 from tests.jobs import START, body
@@ -132,3 +132,22 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
 async def sums(world: World, **job_filter: Any) -> dict[str, Any]:
     found, _ = await sum_receipts(world.context, JobFilter(tenant_id="tenant_a", **job_filter), after=None, limit=100)
     return found
+
+
+async def test_sums_by_what_jobs_have_in_common(world: World) -> None:
+    """Of each type, source or priority; the groups add up to the whole, and a source is compared as gates do."""
+    await plain(world)
+    await submitted(world, request_type="OCR", payload={}, source="Scanner ", priority="low")
+    await submitted(world, request_type="OCR", payload={}, source="scanner", doc_id="2")
+
+    async def jobs(by: Grouping | None) -> dict[str, int] | None:
+        job_filter = JobFilter(tenant_id="tenant_a")
+        sums, _ = await sum_receipts(world.context, job_filter, after=None, limit=10, by=by)
+        groups = sums.get("groups")
+        assert groups is None or sum(group.elapsed_s for group in groups.values()) == sums["elapsed_s"]
+        return {key: group.jobs for key, group in groups.items()} if groups is not None else None
+
+    assert await jobs(None) is None
+    assert await jobs(Grouping.TYPE) == {"OCR": 2, "OCR_EMBEDDING_SIS": 1}
+    assert await jobs(Grouping.SOURCE) == {"": 1, "scanner": 2}
+    assert await jobs(Grouping.PRIORITY) == {"low": 1, "normal": 2}

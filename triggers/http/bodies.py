@@ -78,9 +78,7 @@ def json_of_text(body: bytes) -> Any:
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: ProblemCode) -> _Body:
     """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 411, 415)."""
-    if not sent_body(req).strip():
-        return model()
-    given = json_of_text(json_body(req))
+    given = json_of_text(json_body(req)) if sent_body(req).strip() else {}
     try:
         return model.model_validate(given, strict=True)
     except ValidationError as wrong:

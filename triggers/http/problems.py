@@ -142,6 +142,12 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.StillNotApplicable: lambda error: Problem(
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
+    errors.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
+    errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
+    errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
+    errors.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),
+    errors.RuleChanged: _fixed(412, ProblemCode.RULE_CHANGED),
+    errors.TooManyRules: _fixed(400, ProblemCode.TOO_MANY_RULES),
     errors.BodyTooLarge: _fixed(413, ProblemCode.BODY_TOO_LARGE),
     errors.DirectiveTooLarge: _fixed(413, ProblemCode.DIRECTIVE_TOO_LARGE),
     errors.LimitReached: lambda error: Problem(

@@ -37,14 +37,18 @@ def respond(
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
+    etag: str | None = None,
 ) -> func.HttpResponse:
     """A response of a model, of JSON, or of a content that was made before.
 
-    Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2).
+    Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2). `etag`: another one, for If-Match, which
+    stays while the body changes.
     """
     content = body if isinstance(body, Content) else content_of(body)
     sent = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
-    if status == 200 and req.method in ("GET", "HEAD"):
+    if etag is not None:
+        sent["ETag"] = etag
+    elif status == 200 and req.method in ("GET", "HEAD"):
         sent["ETag"] = content.etag
         known = [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]
         if sent["ETag"] in known or known == ["*"]:

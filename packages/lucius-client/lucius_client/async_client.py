@@ -6,7 +6,7 @@ It only sends and sleeps, as `lucius_client.client` does; a test holds the signa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -28,11 +28,16 @@ from lucius_client.models import (
     JobLine,
     Live,
     Protocol,
+    Quota,
+    QuotaChange,
+    QuotaLogEntry,
     Ready,
     Receipt,
+    ReceiptSums,
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    WaitingJob,
 )
 from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
@@ -192,9 +197,92 @@ class AsyncClient:
         """Continue a paused job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
+    async def admit(self, job_id: str, *, reason: str) -> Job:
+        """Let a job that waits go past its gates, once; for operators."""
+        return await self._call(calls.control(job_id, "admit", reason))
+
     async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason))
+
+    def receipts(
+        self,
+        *,
+        tenant_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> AsyncIterator[ReceiptSums]:
+        """What a tenant's jobs spent, in pages of up to 100 jobs, newest first: add them up.
+
+        `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
+        """
+        query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
+        return self._iterate(series.Sums(query, self._retries))
+
+    def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
+        """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""
+        return self._iterate(series.quotas(tenant, limit, self._retries))
+
+    async def quota(self, tenant: str, *, job_type: str | None = None, source: str | None = None) -> Quota:
+        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it."""
+        return await self._call(calls.quota(tenant, job_type, source))
+
+    async def set_quota(
+        self, quota: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool = False
+    ) -> QuotaChange:
+        """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
+
+        None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
+        was read. `dry_run` tells how many jobs would go in, and writes nothing.
+        """
+        return await self._call(calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
+
+    async def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
+        """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
+        return await self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
+
+    async def hold_gate(
+        self,
+        tenant: str,
+        *,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        until: datetime | None = None,
+    ) -> QuotaChange:
+        """Let nobody in until `resume_gate`, or `until`; jobs that run go on. Repeated, it changes nothing."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "until": until, "reason": reason}
+        return await self._call(calls.limit("pause", **members))
+
+    async def throttle_gate(
+        self,
+        tenant: str,
+        *,
+        max_per_hour: int,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        until: datetime | None = None,
+    ) -> QuotaChange:
+        """Give a gate a rate until `resume_gate`, or `until`; the smaller of it and the rule's counts."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "until": until, "reason": reason}
+        return await self._call(calls.limit("throttle", max_per_hour=max_per_hour, **members))
+
+    async def resume_gate(
+        self, tenant: str, *, reason: str, job_type: str | None = None, source: str | None = None
+    ) -> QuotaChange:
+        """End the hold and the throttle of a gate."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "reason": reason}
+        return await self._call(calls.limit("resume", **members))
+
+    def waiting(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[WaitingJob]:
+        """Who waits for a gate, in order: at most the first thousand."""
+        return self._iterate(series.waiting(quota, limit, self._retries))
+
+    def quota_log(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[QuotaLogEntry]:
+        """Every change of a gate, in order."""
+        return self._iterate(series.quota_log(quota, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

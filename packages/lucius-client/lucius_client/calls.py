@@ -27,8 +27,12 @@ from lucius_client.models import (
     Job,
     Live,
     Protocol,
+    Quota,
+    QuotaChange,
+    QuotaPage,
     Ready,
     Receipt,
+    ReceiptSums,
     Reconciled,
     RejectedMessage,
 )
@@ -111,6 +115,54 @@ def redrive(job_id: str, reason: str | None) -> Call[Job]:
     return control(job_id, "redrive", reason)
 
 
+def quota(tenant: str, job_type: str | None, source: str | None) -> Call[Quota]:
+    """A gate by its names; the tenant's own is the first of its list."""
+
+    def read(response: Response) -> Quota:
+        found = _parse(QuotaPage, response).quotas
+        if not found:
+            raise NotLucius("the response is an empty list of quotas")
+        return found[0]
+
+    return Call(page("/v1/quotas", {"tenant": tenant, "type": job_type, "source": source}), read)
+
+
+def set_quota(known: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool) -> Call[QuotaChange]:
+    """Merge numbers into the rule of a gate as it was read; a null takes one out."""
+    body = {**numbers, "reason": reason}
+    request = Request(
+        "PATCH",
+        quota_path(known),
+        query={**quota_names(known), **({"dryRun": "true"} if dry_run else {})},
+        headers={"Content-Type": "application/json", "If-Match": known.etag},
+        content=_dump(body),
+    )
+    return Call(request, _reader(QuotaChange))
+
+
+def delete_quota(known: Quota, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
+    """Take the rule of a gate as it was read away."""
+    query = {**quota_names(known), "reason": reason, **({"dryRun": "true"} if dry_run else {})}
+    request = Request("DELETE", quota_path(known), query=query, headers={"If-Match": known.etag})
+    return Call(request, _reader(QuotaChange))
+
+
+def limit(action: str, **members: Any) -> Call[QuotaChange]:
+    """Act on a gate; `action` is pause, resume or throttle, and members that are None are left out."""
+    body = {name: _text(value) if isinstance(value, date) else value for name, value in members.items()}
+    given = {name: value for name, value in body.items() if value is not None}
+    return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))
+
+
+def quota_path(known: Quota) -> str:
+    return f"/v1/quotas/{_segment(known.id)}"
+
+
+def quota_names(known: Quota) -> dict[str, str]:
+    """The names of the gate, with which it is found also where nothing is set for it."""
+    return _query(tenant=known.tenant, type=known.type, source=known.source)
+
+
 def protocol(name: str) -> Call[Protocol]:
     return Call(Request("GET", f"/v1/protocols/{_segment(name)}"), _reader(Protocol))
 
@@ -154,6 +206,11 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
 def read_job(response: Response) -> Job:
     """The job in a response. Raises NotLucius where there is none."""
     return _parse(Job, response)
+
+
+def read_sums(response: Response) -> ReceiptSums:
+    """One page of sums. Raises NotLucius where there is none."""
+    return _parse(ReceiptSums, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:

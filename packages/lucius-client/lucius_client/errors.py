@@ -127,6 +127,10 @@ class KeyConflict(Conflicting):
     """IDEMPOTENCY_CONFLICT: a request with another body has used this key."""
 
 
+class RuleChanged(Refused):
+    """412: the gate was changed since it was read; read it and decide again."""
+
+
 class TooLarge(Refused):
     """413: the request has more than 1 MiB or more than 1000 lines."""
 
@@ -161,6 +165,7 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflicting,
+    412: RuleChanged,
     413: TooLarge,
     429: LimitReached,
     503: Unavailable,

@@ -406,6 +406,78 @@ class ProtocolStep(Message):
     backoffs: Backoffs | None = None
 
 
+class QuotaHold(Message):
+    """
+    Nobody passes the gate.
+    """
+
+    reason: str
+    actor: str
+    at: AwareDatetime
+    until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
+
+
+class QuotaLinks(Message):
+    """
+    Paths of this API about the gate.
+    """
+
+    self: str
+    waiting: str
+    log: str
+
+
+class QuotaLogEntry(Message):
+    """
+    One change of a gate: numbered without gaps, chained to the one before by its hash.
+    """
+
+    gate_id: str
+    seq: int
+    type: str
+    actor: str
+    reason: str
+    at: AwareDatetime
+    data: Annotated[dict[str, Any], Field(description="`before` and `after`.")]
+    prev_hash: str
+    hash: str
+
+
+class QuotaLogPage(Message):
+    """
+    The changes of a gate, in order.
+    """
+
+    entries: list[QuotaLogEntry]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
+class QuotaRule(Message):
+    """
+    Numbers of a gate; one that is not there limits nothing.
+    """
+
+    max_active: Annotated[int | None, Field(description="Jobs that are inside at once.")] = None
+    max_per_hour: Annotated[int | None, Field(description="Starts in an hour.")] = None
+    burst: Annotated[int | None, Field(description="Starts that may come at once.")] = None
+    max_staged: Annotated[int | None, Field(description="Jobs of the tenant that may wait.")] = None
+    emergency_max_active: Annotated[int | None, Field(description="Emergencies that pass every number and rate.")] = (
+        None
+    )
+
+
+class QuotaThrottle(Message):
+    """
+    A rate for a time, beside the rule's.
+    """
+
+    reason: str
+    actor: str
+    at: AwareDatetime
+    until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
+    max_per_hour: int
+
+
 class Reference(Message):
     """
     `{"uri": ...}`; other members are passed on unchanged.
@@ -480,6 +552,7 @@ class Spent(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -495,6 +568,7 @@ class StepReceipt(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -536,6 +610,38 @@ class TableRow(Message):
     event: str
     to: str
     source: Annotated[str, Field(description="The rule that the row comes from.")]
+
+
+class WaitingJob(Message):
+    """
+    A job in line.
+    """
+
+    jobId: str
+    position: Annotated[int, Field(description="Among those that wait for the gate.")]
+    request_type: str
+    source: str | None
+    priority: str
+    created_at: AwareDatetime
+    stopped_by: Annotated[str, Field(description="The gate that keeps it.")]
+    gate: Annotated[str, Field(description="The same in words.")]
+    why: Annotated[
+        Literal["HELD", "FULL", "RATE", "LINE"],
+        Field(description="HELD: held; FULL: as many inside as may be; RATE: its rate; LINE: others are before it."),
+    ]
+    nextEligibleAt: Annotated[
+        AwareDatetime | None, Field(description="An estimate, by time alone; null: only an end or a person lets it in.")
+    ]
+
+
+class WaitingPage(Message):
+    """
+    Who waits for a gate, in order: the first thousand.
+    """
+
+    waiting: list[WaitingJob]
+    total: Annotated[int, Field(description="How many wait, by the counts of the lines.")]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
 class WhatIf(Message):
@@ -582,6 +688,14 @@ class Accepted(Message):
     ]
     links: JobLinks
     created_at: AwareDatetime
+    gate: Annotated[str | None, Field(description="Of a job that waits: the gate that keeps it, in words.")] = None
+    position: Annotated[int | None, Field(description="Of a job that waits: its place in its line when it came.")] = (
+        None
+    )
+    nextEligibleAt: Annotated[
+        AwareDatetime | None,
+        Field(description="Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."),
+    ] = None
 
 
 class DeadLetter(Message):
@@ -738,6 +852,67 @@ class ProtocolPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class Quota(Message):
+    """
+    A gate: what is set for it, and its own numbers now.
+    """
+
+    id: str
+    kind: Literal["tenant", "tenant/type", "tenant/source"]
+    tenant: Annotated[str, Field(description="As it is compared: trimmed and lower-cased; `*`: every tenant.")]
+    type: Annotated[str | None, Field(description="Of a gate of a job type; of tenant `*` also `*`: each type.")]
+    source: Annotated[str | None, Field(description="Of a gate of a source, trimmed and lower-cased.")]
+    etag: Annotated[str, Field(description="For `If-Match`: of rule, hold and throttle, not of the counts.")]
+    rule: Annotated[QuotaRule | None, Field(description="What somebody set for this very gate.")]
+    in_force: Annotated[QuotaRule | None, Field(description="The rule that counts; null: none does.")]
+    ruled_by: Annotated[
+        str | None,
+        Field(description="Where that comes from: `own`, `*` (the rule for every tenant) or the name of a setting."),
+    ]
+    hold: QuotaHold | None
+    throttle: QuotaThrottle | None
+    active: Annotated[int | None, Field(description="Jobs inside; null for tenant `*`.")]
+    staged: Annotated[
+        int | None,
+        Field(
+            description="Jobs that wait: of a tenant's gate all that were accepted and have not begun, else those in its lines."
+        ),
+    ]
+    tokens: Annotated[int | None, Field(description="Starts that its rate allows at once now; null: no rate is on.")]
+    next_start_at: Annotated[
+        AwareDatetime | None, Field(description="When its rate allows the next one; null: now, or no rate is on.")
+    ]
+    oldest_wait_at: Annotated[AwareDatetime | None, Field(description="Since when the first in line has been there.")]
+    links: QuotaLinks
+
+
+class QuotaChange(Message):
+    """
+    A gate before and after a change; the numbers are those of now.
+    """
+
+    changed: Annotated[bool, Field(description="False: it was so already, and nothing was written.")]
+    before: Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`; null where there was none.")]
+    after: Annotated[dict[str, Any], Field(description="The same now.")]
+    quota: Quota
+    dryRun: bool = False
+    released: Annotated[
+        int | None, Field(description="Dry run: jobs in line that would go in at once, counted to 1,000.")
+    ] = None
+    held_back: Annotated[
+        int | None, Field(description="Dry run: jobs in line for this gate that would go on waiting, counted to 1,000.")
+    ] = None
+
+
+class QuotaPage(Message):
+    """
+    Gates, a tenant's own first.
+    """
+
+    quotas: list[Quota]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
 class Receipt(Message):
     """
     Where a job's time went, step by step; steps of a parallel group spend the same hours each.
@@ -766,6 +941,17 @@ class Receipt(Message):
     steps: list[StepReceipt]
 
 
+class ReceiptGroup(Message):
+    """
+    The same for the jobs that have one value in common.
+    """
+
+    jobs: int
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+
+
 class ReceiptSums(Message):
     """
     What a tenant's jobs spent and cost, over one page of them.
@@ -781,6 +967,10 @@ class ReceiptSums(Message):
     attempts_total: int
     replies_ignored: int
     operations: Operations
+    groups: Annotated[
+        dict[str, ReceiptGroup] | None,
+        Field(description='With `by`: the same sums for each type, source or priority; "" for jobs without a source.'),
+    ] = None
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
     partial: Annotated[
         bool,
@@ -939,9 +1129,20 @@ class Explanation(Message):
     text: Annotated[str, Field(description="All of it in one paragraph.")]
     waits_for: str | None
     gate: Annotated[
-        Literal["PAUSED", "LANE_BACKLOG"] | None,
-        Field(description="What holds the job back though nothing has failed."),
+        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None,
+        Field(description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."),
     ]
+    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words.")] = None
+    position: Annotated[
+        int | None,
+        Field(
+            description="THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."
+        ),
+    ] = None
+    nextEligibleAt: Annotated[
+        AwareDatetime | None,
+        Field(description="THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."),
+    ] = None
     since: AwareDatetime | None
     until: Annotated[AwareDatetime | None, Field(description="Null: there is no time limit, or the job has ended.")]
     then: Annotated[str, Field(description="What happens if nothing comes by then.")]
@@ -1024,6 +1225,10 @@ class Job(Message):
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
+    staged_at: Annotated[
+        AwareDatetime | None, Field(description="Since when it waited at its gates; null: it did not.")
+    ]
+    admitted_at: Annotated[AwareDatetime | None, Field(description="When they let it in.")]
     steps: list[Step]
     links: JobLinks
     as_of: Annotated[

@@ -14,7 +14,18 @@ from lucius_client import calls
 from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
 from lucius_client.message import Message
-from lucius_client.models import DeadLetter, Event, Job, JobLine, Protocol, RejectedLine
+from lucius_client.models import (
+    DeadLetter,
+    Event,
+    Job,
+    JobLine,
+    Protocol,
+    Quota,
+    QuotaLogEntry,
+    ReceiptSums,
+    RejectedLine,
+    WaitingJob,
+)
 from lucius_client.retry import Retries, send
 
 M = TypeVar("M", bound=Message)
@@ -121,8 +132,37 @@ def protocols(retries: Retries) -> Lines[Protocol]:
     return Lines(Protocol, "/v1/protocols", "protocols", {}, limit=None, retries=retries, paged=False)
 
 
+def quotas(tenant: str | None, limit: int | None, retries: Retries) -> Lines[Quota]:
+    return Lines(Quota, "/v1/quotas", "quotas", {"tenant": tenant}, limit=limit, retries=retries)
+
+
+def waiting(known: Quota, limit: int | None, retries: Retries) -> Lines[WaitingJob]:
+    path = f"{calls.quota_path(known)}/waiting"
+    return Lines(WaitingJob, path, "waiting", calls.quota_names(known), limit=limit, retries=retries)
+
+
+def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaLogEntry]:
+    path = f"{calls.quota_path(known)}/log"
+    return Lines(QuotaLogEntry, path, "entries", calls.quota_names(known), limit=limit, retries=retries)
+
+
 def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
     return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
+
+
+class Sums(Series[ReceiptSums]):
+    """The sums over a tenant's jobs, a page at a time."""
+
+    def __init__(self, query: Mapping[str, Any], retries: Retries) -> None:
+        self._query = dict(query)
+        self._retries = retries
+        self.more = True
+
+    def next(self) -> Flow[list[ReceiptSums]]:
+        page = calls.read_sums((yield from send(calls.page("/v1/receipts", self._query), self._retries)))
+        self._query["cursor"] = page.next
+        self.more = page.next is not None
+        return [page]
 
 
 class Changes(Series[Job]):

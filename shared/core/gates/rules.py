@@ -91,6 +91,8 @@ class Hold:
     at: datetime
     #: ends by itself then; None: by somebody's resume
     until: datetime | None = None
+    #: made by a caller of the tenant's own, who may end it; else by an operator
+    own: bool = False
 
     def is_on(self, now: datetime) -> bool:
         return self.until is None or now < self.until
@@ -105,6 +107,8 @@ class Throttle:
     actor: str
     at: datetime
     until: datetime | None = None
+    #: made by a caller of the tenant's own, who may end it; else by an operator
+    own: bool = False
 
     def is_on(self, now: datetime) -> bool:
         return self.until is None or now < self.until

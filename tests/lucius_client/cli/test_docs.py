@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from emulator.up.ports import DEFAULTS
 from tests.lucius_client.cli.command import PROGRAM, run_main
 from tests.running_stack import ROOT, RunningStack
+from tests.waiting import wait_until
 
 
 def block(document: str, name: str, language: str, stack: RunningStack) -> str:
@@ -80,3 +84,55 @@ def test_the_programs(stack: RunningStack, checkout: Path) -> None:
         program = checkout / f"{name}.py"
         program.write_text(block("client.md", name, "python", stack))
         assert "SUCCEEDED" in run([sys.executable, str(program)], stack, checkout)
+
+
+def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant: str) -> None:
+    """A quota of two: two of ten run and eight wait in order; raised, all go; a held source waits; rules as a file.
+
+    It is the tenant of this test instead of `acme`; JOB_ID is the third job of the ten.
+    """
+
+    def shell(name: str, job_id: str = "") -> str:
+        commands = block("governance.md", f"governance {name}", "sh", stack)
+        output = ""
+        for line in commands.replace("acme", tenant).replace("JOB_ID", job_id).splitlines():
+            if not line.startswith("lucius"):
+                output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
+                continue
+            settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
+            completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
+            assert completed.returncode == 0, line + completed.stderr
+            output += completed.stdout
+        return output
+
+    def gate() -> dict[str, Any]:
+        found: dict[str, Any] = stack.get("/v1/quotas", tenant=tenant)["quotas"][0]
+        return found
+
+    def waiting() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = stack.get(f"/v1/quotas/{gate()['id']}/waiting", tenant=tenant)["waiting"]
+        return found
+
+    assert "max_active=2" in shell("set")
+    assert gate()["staged"] == 8
+    wait_until(lambda: gate()["active"] == 0, "the two jobs did not end", deadline_s=120)
+    line = waiting()
+    assert [each["position"] for each in line] == list(range(1, 9))
+    assert [each["created_at"] for each in line] == sorted(each["created_at"] for each in line)
+    times = [datetime.fromisoformat(each["nextEligibleAt"]) for each in line]
+    gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
+    assert gaps == pytest.approx([600.0] * 7, abs=0.01)
+    watched = shell("watch", line[0]["jobId"])
+    assert "its position in line is 1, and by time alone it may go in at" in watched.replace("\n", " ")
+    raised = shell("raise")
+    assert "(dry run: 5 would go in, 3 go on waiting)" in raised
+    wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
+    held = shell("hold")
+    assert "HELD" in held
+    wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
+    assert re.search(r"total\s+11\s", shell("receipts"))
+    text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
+    [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
+    (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))
+    assert "max_active=50" in shell("apply")
+    assert shell("apply").count("unchanged") == 6

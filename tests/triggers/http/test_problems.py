@@ -108,6 +108,12 @@ ROWS = (
         {"Retry-After": "30"},
         {"limit": "LUCIUS_MAX_INFLIGHT"},
     ),
+    Row(errors.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
+    Row(errors.GateUnclear(), 400, "GATE_UNCLEAR"),
+    Row(errors.QuotaInvalid(("burst", "has no meaning")), 400, "QUOTA_INVALID", paths=("burst",)),
+    Row(errors.QuotaForbidden(), 403, "QUOTA_FORBIDDEN"),
+    Row(errors.RuleChanged(), 412, "RULE_CHANGED"),
+    Row(errors.TooManyRules(100), 400, "TOO_MANY_RULES"),
     Row(
         RequestError(
             ProblemCode.NOT_READY,

@@ -9,7 +9,8 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.jobs import Label, Limit, RequestType, Since, Tenant, Until, instant
+from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.jobs import Label, Limit, RequestType, Since, Tenant, Until
 from lucius_client.cli.rendering import job_id
 from lucius_client.cli.session import Session, with_session
 
@@ -33,8 +34,8 @@ def deadletters(
         tenant_id=tenant,
         request_type=type_,
         label=label,
-        since=instant("--since", since),
-        until=instant("--until", until),
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
         limit=limit,
     )
     session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +11,7 @@ from rich.text import Text
 
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.rendering import Json, job_id
 from lucius_client.cli.results import open_result, print_result, save_result
 from lucius_client.cli.session import Session, with_session
@@ -29,10 +28,8 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff.",
     no_args_is_help=True,
 )
 
@@ -56,8 +53,8 @@ def jobs(
         status=status.upper() if status else None,
         request_type=type_,
         label=label,
-        since=instant("--since", since),
-        until=instant("--until", until),
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
         limit=limit,
     )
     session.show([job.plain() for job in items], rendering.JOBS, job_id)
@@ -117,6 +114,14 @@ def pause(session: Session, job: JobId, reason: Reason = None) -> None:
 def resume(session: Session, job: JobId, reason: Reason = None) -> None:
     """Continue a paused job."""
     _show(session, session.client.resume(job, reason=reason).plain())
+
+
+@with_session
+def admit(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the log of the tenant's gate.")]
+) -> None:
+    """Let a job that waits go past its gates, once; for operators."""
+    _show(session, session.client.admit(job, reason=reason).plain())
 
 
 @with_session
@@ -192,7 +197,7 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, result, events, explain, cancel, pause, resume, redrive, receipt, audit, diff):
+for command in (show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff):
     job_app.command()(command)
 
 
@@ -205,19 +210,6 @@ def _event_line(event: Json) -> str:
         if event.get(after) and event.get(before) != event.get(after)
     ]
     return f"{event['type']:<20} {step:<16} {', job '.join(transitions)}".rstrip()
-
-
-def instant(option: str, text: str | None) -> datetime | None:
-    """The instant that the option names. Raises UsageError."""
-    if text is None:
-        return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{option} {text}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago") from None
-    return instant if instant.tzinfo else instant.astimezone()
 
 
 def _show(session: Session, job: Json) -> None:

@@ -24,6 +24,8 @@ from lucius_client.cli.failures import deadletters, rejected_app
 from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
+from lucius_client.cli.quotas import quota_app
+from lucius_client.cli.receipts import receipts
 from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
@@ -78,9 +80,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, jobs, deadletters, protocols, health, login, logout, completion):
+for command in (submit, jobs, receipts, deadletters, protocols, health, login, logout, completion):
     app.command()(command)
 app.add_typer(job_app, name="job")
+app.add_typer(quota_app, name="quota")
 app.add_typer(protocol_app, name="protocol")
 app.add_typer(rejected_app, name="rejected")
 app.add_typer(audit_app, name="audit")

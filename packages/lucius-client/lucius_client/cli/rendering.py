@@ -201,5 +201,6 @@ SPENT: Columns = [
     ("service s", field("service_s")),
     ("backoff s", field("backoff_s")),
     ("backlog s", field("backlog_s")),
+    ("gates s", field("gated_s")),
     ("paused s", field("paused_s")),
 ]

@@ -1,0 +1,31 @@
+"""Times in options: an instant, or a time from now in minutes, hours or days."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from lucius_client.cli.exits import UsageError
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def instant_ago(option: str, text: str | None) -> datetime | None:
+    """`2026-01-27T10:00:00Z`, or `2h` ago; None: the option was not given. Raises UsageError."""
+    return _instant(option, text, -1, "ago") if text is not None else None
+
+
+def instant_ahead(option: str, text: str | None) -> datetime | None:
+    """`2026-01-27T10:00:00Z`, or in `2h`; None: the option was not given. Raises UsageError."""
+    return _instant(option, text, 1, "from now") if text is not None else None
+
+
+def _instant(option: str, text: str, sign: int, words: str) -> datetime:
+    if span := re.fullmatch(r"(\d{1,6})([smhd])", text):
+        return datetime.now(UTC) + sign * timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        example = f"an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d {words}"
+        raise UsageError(f"{option} {text}: must be {example}") from None
+    return instant if instant.tzinfo else instant.astimezone()

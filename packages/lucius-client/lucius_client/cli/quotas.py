@@ -1,0 +1,291 @@
+"""`lucius quota`: gates of tenants, their rules, who waits at them, and what was changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.instants import instant_ahead
+from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.rules_file import read_rules
+from lucius_client.cli.session import Session, with_session
+from lucius_client.models import Quota
+
+Tenant = Annotated[str, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.")]
+Type = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="The gate of this job type.")]
+Source = Annotated[str | None, typer.Option(help="The gate of this source, as the jobs name it.")]
+Reason = Annotated[str, typer.Option(help="A text for the gate's log.")]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="When it ends by itself: 2026-01-27T10:00:00Z, or in 90m, 2h, 3d."),
+]
+Limit = Annotated[int, typer.Option(min=1, help="The maximum number.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+#: of a number that may be taken out of a rule
+_Number = "A number, or none to take it out."
+
+GATES: Columns = [
+    ("tenant", field("tenant")),
+    ("type", field("type")),
+    ("source", field("source")),
+    ("active", field("active")),
+    ("limit", lambda row: _text((row["in_force"] or {}).get("max_active"))),
+    ("waiting", field("staged")),
+    ("per hour", lambda row: _rate(row)),
+    ("rule", field("ruled_by")),
+    ("held", lambda row: _held(row)),
+    ("oldest", field("oldest_wait_at")),
+    ("id", field("id")),
+]
+WAITING: Columns = [
+    ("position", field("position")),
+    ("id", field("jobId")),
+    ("type", field("request_type")),
+    ("source", field("source")),
+    ("priority", field("priority")),
+    ("since", field("created_at")),
+    ("why", field("why")),
+    ("gate", field("gate")),
+    ("may go in", lambda row: field("nextEligibleAt")(row) if row["nextEligibleAt"] else "after an end"),
+]
+LOG: Columns = [
+    ("no", field("seq")),
+    ("at", field("at")),
+    ("type", field("type")),
+    ("actor", field("actor")),
+    ("reason", field("reason")),
+    ("after", lambda row: _summary(row["data"]["after"])),
+]
+
+quota_app = typer.Typer(
+    help="Gates: list, show, set, delete, hold, throttle, resume, waiting, log, apply.", no_args_is_help=True
+)
+
+
+@with_session
+def list_(
+    session: Session,
+    tenant: Annotated[
+        str | None, typer.Option(envvar="LUCIUS_TENANT", help="Only of this tenant; *: the rules for every tenant.")
+    ] = None,
+    limit: Limit = 100,
+) -> None:
+    """List gates: of a tenant, or for an operator of all tenants."""
+    _show(session, list(session.client.quotas(tenant=tenant, limit=limit)))
+
+
+@with_session
+def show(session: Session, tenant: Tenant, type_: Type = None, source: Source = None) -> None:
+    """Show a gate: who is inside, who waits, and what is set for it."""
+    _show_one(session, session.client.quota(tenant, job_type=type_, source=source).plain())
+
+
+@with_session
+def set_(
+    session: Session,
+    tenant: Tenant,
+    reason: Reason,
+    type_: Type = None,
+    source: Source = None,
+    max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Jobs inside at once. {_Number}")] = None,
+    max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Starts in an hour. {_Number}")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Starts that may come at once. {_Number}")] = None,
+    max_staged: Annotated[
+        str | None, typer.Option(metavar="N", help=f"Jobs of the tenant that may wait. {_Number}")
+    ] = None,
+    emergency_max_active: Annotated[
+        str | None, typer.Option(metavar="N", help=f"Emergencies that pass every number and rate. {_Number}")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Set numbers of a gate's rule; those that are not named stay."""
+    given = {
+        "max_active": max_active,
+        "max_per_hour": max_per_hour,
+        "burst": burst,
+        "max_staged": max_staged,
+        "emergency_max_active": emergency_max_active,
+    }
+    numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
+    if not numbers:
+        raise UsageError("name a number to set, for example --max-active 2")
+    known = session.client.quota(tenant, job_type=type_, source=source)
+    _changed(session, session.client.set_quota(known, numbers, reason=reason, dry_run=dry_run).plain())
+
+
+@with_session
+def delete(
+    session: Session,
+    tenant: Tenant,
+    reason: Reason,
+    type_: Type = None,
+    source: Source = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete the rule of a gate; a rule for every tenant, or a limit of the settings, then counts."""
+    known = session.client.quota(tenant, job_type=type_, source=source)
+    _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())
+
+
+@with_session
+def hold(
+    session: Session, tenant: Tenant, reason: Reason, type_: Type = None, source: Source = None, until: Until = None
+) -> None:
+    """Let nobody in; jobs that run go on."""
+    end = instant_ahead("--until", until)
+    change = session.client.hold_gate(tenant, reason=reason, job_type=type_, source=source, until=end)
+    _changed(session, change.plain())
+
+
+@with_session
+def throttle(
+    session: Session,
+    tenant: Tenant,
+    reason: Reason,
+    max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Starts in an hour.")],
+    type_: Type = None,
+    source: Source = None,
+    until: Until = None,
+) -> None:
+    """Give a gate a rate for a time; the smaller of it and the rule's counts."""
+    change = session.client.throttle_gate(
+        tenant,
+        max_per_hour=max_per_hour,
+        reason=reason,
+        job_type=type_,
+        source=source,
+        until=instant_ahead("--until", until),
+    )
+    _changed(session, change.plain())
+
+
+@with_session
+def resume(session: Session, tenant: Tenant, reason: Reason, type_: Type = None, source: Source = None) -> None:
+    """End the hold and the throttle of a gate."""
+    _changed(session, session.client.resume_gate(tenant, reason=reason, job_type=type_, source=source).plain())
+
+
+@with_session
+def waiting(session: Session, tenant: Tenant, type_: Type = None, source: Source = None, limit: Limit = 50) -> None:
+    """List who waits for a gate, in the order in which they go in."""
+    known = session.client.quota(tenant, job_type=type_, source=source)
+    rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
+    session.show(rows, WAITING, rendering.job_id)
+
+
+@with_session
+def log(session: Session, tenant: Tenant, type_: Type = None, source: Source = None, limit: Limit = 1000) -> None:
+    """List the changes of a gate, in order."""
+    known = session.client.quota(tenant, job_type=type_, source=source)
+    rows = [each.plain() for each in session.client.quota_log(known, limit=limit)]
+    session.show(rows, LOG, lambda row: str(row["seq"]))
+
+
+@with_session
+def apply(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of rules.")],
+    reason: Annotated[str | None, typer.Option(help="A text for each gate's log; by default the file's name.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Give each gate in a file the rule that it has there; gates that are not in it stay as they are."""
+    changes = []
+    for rule in read_rules(file):
+        known = session.client.quota(rule.tenant, job_type=rule.job_type, source=rule.source)
+        why = reason or f"lucius quota apply {file.name}"
+        changes.append(session.client.set_quota(known, rule.numbers, reason=why, dry_run=dry_run).plain())
+    if not session.for_people:
+        session.show([each["quota"] for each in changes], GATES, _id, changes)
+        return
+    for change in changes:
+        rendering.write(_line(change))
+
+
+for name, command in (
+    ("list", list_),
+    ("show", show),
+    ("set", set_),
+    ("delete", delete),
+    ("hold", hold),
+    ("throttle", throttle),
+    ("resume", resume),
+    ("waiting", waiting),
+    ("log", log),
+    ("apply", apply),
+):
+    quota_app.command(name)(command)
+
+
+def _number(name: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+        raise UsageError(f"--{name.replace('_', '-')} {text}: must be a whole number, or none")
+    return int(text)
+
+
+def _id(quota: Json) -> str:
+    return str(quota["id"])
+
+
+def _show(session: Session, quotas: list[Quota]) -> None:
+    session.show([each.plain() for each in quotas], GATES, _id)
+
+
+def _show_one(session: Session, quota: Json) -> None:
+    session.show([quota], GATES, _id, quota)
+
+
+def _changed(session: Session, change: Json) -> None:
+    if not session.for_people:
+        session.show([change["quota"]], GATES, _id, change)
+        return
+    rendering.write(_line(change))
+    _show_one(session, change["quota"])
+
+
+def _line(change: Json) -> str:
+    """What a change did, or would do, on one line."""
+    quota = change["quota"]
+    gate = f"tenant {quota['tenant']}" + "".join(
+        f", {name} {quota[name]}" for name in ("type", "source") if quota[name] is not None
+    )
+    if not change["changed"]:
+        return f"{gate}: unchanged ({_summary(change['after'])})"
+    line = f"{gate}: {_summary(change['before'])} -> {_summary(change['after'])}"
+    if not change.get("dryRun"):
+        return line
+    counted = change.get("released")
+    return f"{line} (dry run" + (
+        f": {counted} would go in, {change['held_back']} go on waiting)" if counted is not None else ")"
+    )
+
+
+def _summary(state: Json) -> str:
+    """What is set for a gate, in words."""
+    parts = [f"{name}={value}" for name, value in sorted((state["rule"] or {}).items())]
+    if state["rule"] == {}:
+        parts.append("no limit")
+    for name, text in (("hold", "held"), ("throttle", "throttled")):
+        if (found := state[name]) is not None:
+            rate = f" to {found['max_per_hour']} an hour" if "max_per_hour" in found else ""
+            end = f" until {found['until']}" if found.get("until") else ""
+            parts.append(f"{text}{rate}{end}")
+    return ", ".join(parts) or "nothing"
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _rate(row: Json) -> str:
+    rates = [each["max_per_hour"] for each in (row["in_force"], row["throttle"]) if each and each.get("max_per_hour")]
+    return _text(min(rates, default=None))
+
+
+def _held(row: Json) -> str:
+    return f"since {field('at')(row['hold'])}" if row["hold"] is not None else "-"

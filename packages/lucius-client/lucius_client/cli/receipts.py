@@ -1,0 +1,72 @@
+"""`lucius receipts`: what a tenant's jobs spent, in sum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.session import Session, with_session
+
+
+class By(StrEnum):
+    TYPE = "type"
+    SOURCE = "source"
+    PRIORITY = "priority"
+
+
+SUMS: Columns = [
+    ("of", field("of")),
+    ("jobs", field("jobs")),
+    ("attempts", field("attempts_total")),
+    *(
+        (f"{part} s", field(f"{part}_s"))
+        for part in ("gated", "queue", "ack", "service", "backoff", "backlog", "paused")
+    ),
+]
+
+
+@with_session
+def receipts(
+    session: Session,
+    tenant: Annotated[
+        str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; without it that of the token.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
+    by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
+) -> None:
+    """Sum up what a tenant's jobs spent: at their gates, in queues, at services, in backoffs and pauses.
+
+    Each job is read whole: name a time by --since where there are many.
+    """
+    pages = session.client.receipts(
+        tenant_id=tenant,
+        since=instant_ago("--since", since),
+        until=instant_ago("--until", until),
+        by=by.value if by is not None else None,
+    )
+    #: by type, source or priority; None: of all
+    sums: dict[str | None, Counter[str]] = {None: Counter()}
+    for page in pages:
+        found = page.plain()
+        for key, group in {**(found.get("groups") or {}), None: found}.items():
+            sums.setdefault(key, Counter()).update(_numbers(group))
+    total = sums.pop(None)
+    rows = [{"of": key, **_rounded(numbers)} for key, numbers in sorted(sums.items(), key=lambda each: str(each[0]))]
+    rows.append({"of": "total", **_rounded(total)})
+    session.show(rows, SUMS, lambda row: str(row["of"]))
+
+
+def _numbers(group: Json) -> dict[str, Any]:
+    return {"jobs": group["jobs"], "attempts_total": group["attempts_total"], **group["total"]}
+
+
+def _rounded(numbers: Counter[str]) -> dict[str, Any]:
+    return {name: round(number, 3) for name, number in numbers.items()}

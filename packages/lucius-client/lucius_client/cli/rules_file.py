@@ -1,0 +1,100 @@
+"""Quotas kept as a file: `lucius quota apply quotas.yaml`.
+
+```yaml
+quotas:
+- tenant: acme-corp
+  jobType: "*"            # or nothing: all jobs of the tenant
+  maxActive: 50
+  maxPerHour: 500
+  burst: 10
+  maxStaged: 2000
+  priority: {emergency: {maxActive: 5, skipQueue: true}}
+- {tenant: acme-corp, jobType: OCR, maxActive: 4}
+- {tenant: acme-corp, source: scanner-7, maxPerHour: 60}
+- {tenant: "*", maxActive: 100}    # every tenant without a rule of its own
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lucius_client.cli.exits import UsageError
+
+_NUMBERS = {
+    "maxActive": "max_active",
+    "maxPerHour": "max_per_hour",
+    "burst": "burst",
+    "maxStaged": "max_staged",
+}
+_NAMES = ("tenant", "jobType", "source", "priority")
+
+
+@dataclass(frozen=True)
+class FileRule:
+    """The whole rule of one gate: a number that the file leaves out is None."""
+
+    tenant: str
+    job_type: str | None
+    source: str | None
+    numbers: dict[str, int | None]
+
+
+def read_rules(file: Path) -> list[FileRule]:
+    """The rules of a file, all of them read before the first is applied. Raises UsageError that names the place."""
+    import yaml  # no other command needs it
+
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    entries = document.get("quotas") if isinstance(document, dict) and len(document) == 1 else None
+    if not isinstance(entries, list):
+        raise UsageError(f"{file}: must be a list under `quotas:`, and nothing else")
+    rules = [_rule(f"{file}: quotas[{number}]", entry) for number, entry in enumerate(entries)]
+    gates = [(rule.tenant, rule.job_type, rule.source) for rule in rules]
+    if twice := next((gate for gate in gates if gates.count(gate) > 1), None):
+        raise UsageError(f"{file}: two rules for one gate: {', '.join(each for each in twice if each)}")
+    return rules
+
+
+def _rule(place: str, entry: Any) -> FileRule:
+    if not isinstance(entry, dict):
+        raise UsageError(f"{place}: must be a mapping")
+    if unknown := sorted(str(name) for name in entry if name not in (*_NUMBERS, *_NAMES)):
+        raise UsageError(f"{place}: unknown: {', '.join(unknown)}")
+    tenant, source = _name(place, "tenant", entry), _name(place, "source", entry)
+    job_type = _name(place, "jobType", entry)
+    if tenant is None:
+        raise UsageError(f"{place}: has no tenant")
+    numbers = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
+    numbers["emergency_max_active"] = _emergencies(place, entry.get("priority"))
+    return FileRule(tenant, None if job_type == "*" else job_type, source, numbers)
+
+
+def _name(place: str, name: str, entry: dict[str, Any]) -> str | None:
+    value = entry.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{place}.{name}: must be text; put it in quotes")
+    return value
+
+
+def _number(place: str, name: str, value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise UsageError(f"{place}.{name}: must be a whole number")
+    return value
+
+
+def _emergencies(place: str, priority: Any) -> int | None:
+    if priority is None:
+        return None
+    emergency = priority.get("emergency") if isinstance(priority, dict) and len(priority) == 1 else None
+    if not isinstance(emergency, dict) or emergency.keys() - {"maxActive", "skipQueue"}:
+        raise UsageError(f"{place}.priority: must be {{emergency: {{maxActive: N, skipQueue: true}}}}")
+    if emergency.get("skipQueue", True) is not True:
+        return None
+    return _number(place, "priority.emergency.maxActive", emergency.get("maxActive"))

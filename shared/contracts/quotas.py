@@ -1,0 +1,103 @@
+"""Bodies of requests that change a gate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from shared.contracts.envelope import Line
+
+#: far above every number that means something, and below those that JSON readers round
+_MOST = 10_000_000
+
+
+def _not_nobody(value: int) -> int:
+    if value == 0:
+        raise ValueError("must be at least 1; to let nobody in, hold the gate")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("must be an instant with its zone, for example 2026-01-27T10:00:00Z")
+    return value
+
+
+_Number = Annotated[
+    int, Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}, examples=[2]), AfterValidator(_not_nobody)
+]
+Why = Annotated[Line, AfterValidator(_not_blank), Field(min_length=1, max_length=1024, examples=["month end"])]
+_Until = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_text)]
+_Name = Annotated[Line, AfterValidator(_not_blank), Field(min_length=1, max_length=256)]
+
+
+class RuleChange(BaseModel):
+    """A JSON merge patch (RFC 7396) of a gate's rule: a number sets, null takes out, what is left out stays."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the gate's log."""
+    max_active: _Number | None = None
+    """Jobs that are inside at once."""
+    max_per_hour: _Number | None = None
+    """Starts in an hour."""
+    burst: _Number | None = None
+    """Starts that may come at once; without it those of a minute. With `max_per_hour` only."""
+    max_staged: Annotated[int, Field(ge=0, le=_MOST)] | None = None
+    """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
+    emergency_max_active: _Number | None = None
+    """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
+
+    def patch(self) -> dict[str, int | None]:
+        """The members of the rule that were sent."""
+        return {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
+
+
+class Admission(BaseModel):
+    """Why a job goes past its gates."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the log of the tenant's gate."""
+
+
+class Resume(BaseModel):
+    """Which gate, and why: its hold and its throttle end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    tenant: _Name | None = None
+    """Whose gate; without it that of the token's tenant."""
+    job_type: _Name | None = None
+    """One job type of the tenant."""
+    source: _Name | None = None
+    """One source of the tenant, as its jobs name it."""
+    service: _Name | None = None
+    """A platform service; not together with others."""
+    reason: Why
+    """In words, on one line; it stands in the gate's log."""
+
+
+class Pause(Resume):
+    """Which gate is held, and why."""
+
+    until: _Until | None = None
+    """When the hold ends by itself; without it at a resume."""
+
+
+class Slowdown(Resume):
+    """Which gate is throttled, and why."""
+
+    max_per_hour: Annotated[int, Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}), AfterValidator(_not_nobody)]
+    """Starts in an hour, beside the rule's: the smaller counts."""
+    until: _Until | None = None
+    """When the throttle ends by itself; without it at a resume."""

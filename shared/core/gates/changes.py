@@ -1,0 +1,158 @@
+"""What people change at a gate: its rule, a hold, a throttle (R48). Pure; `shared.operations.quotas` writes it.
+
+What changes nothing gives the very state that it was given, so that a repeated request leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.core.gates import rate
+from shared.core.gates.desk import Desk
+from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.errors import QuotaForbidden, QuotaInvalid
+
+#: members of a rule that a person may set; those of the tenant's own gate are about all its jobs
+NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active")
+_OF_A_TENANT = ("max_staged", "emergency_max_active")
+
+
+class ChangeType(StrEnum):
+    """`type` of an entry of a gate's log."""
+
+    RULE_SET = "RULE_SET"
+    RULE_DELETED = "RULE_DELETED"
+    HELD = "HELD"
+    THROTTLED = "THROTTLED"
+    RESUMED = "RESUMED"
+    #: past the gates, once; an entry of its tenant's gate
+    JOB_ADMITTED = "JOB_ADMITTED"
+
+
+def patched(state: GateState, patch: Mapping[str, int | None]) -> GateState:
+    """The state with the members of `patch` in its own rule; None takes one out (RFC 7396). Raises QuotaInvalid.
+
+    A rule of the gate's own stands alone: nothing of a rule for every tenant is mixed in.
+    """
+    numbers: dict[str, Any] = dict(patch)
+    rule = replace(state.rule or Rule(), **numbers)
+    wrong = []
+    if state.gate.kind is not GateKind.TENANT:
+        wrong += [(name, "is of a tenant's gate only") for name in _OF_A_TENANT if getattr(rule, name) is not None]
+    if rule.burst is not None and rule.max_per_hour is None:
+        wrong.append(("burst", "has no meaning without max_per_hour"))
+    if wrong:
+        raise QuotaInvalid(*wrong)
+    return state if rule == state.rule else replace(state, rule=rule)
+
+
+def without_rule(state: GateState) -> GateState:
+    return state if state.rule is None else replace(state, rule=None)
+
+
+def held(state: GateState, hold: Hold, now: datetime) -> GateState:
+    """Raises QuotaForbidden where it would shorten an operator's."""
+    found = state.hold
+    if found is not None and found.is_on(now):
+        if (found.until, found.reason, found.own) == (hold.until, hold.reason, hold.own):
+            return state
+        if hold.own and not found.own:
+            if found.until is None or (hold.until is not None and hold.until <= found.until):
+                return state
+            raise QuotaForbidden
+    return replace(state, hold=hold)
+
+
+def throttled(state: GateState, throttle: Throttle, now: datetime) -> GateState:
+    """Raises QuotaForbidden for a caller of the tenant's own where an operator's is on."""
+    found = state.throttle
+    if found is not None and found.is_on(now):
+        if replace(found, actor=throttle.actor, at=throttle.at) == throttle:
+            return state
+        if throttle.own and not found.own:
+            raise QuotaForbidden
+    return replace(state, throttle=throttle)
+
+
+def resumed(state: GateState, now: datetime, *, own: bool) -> GateState:
+    """Without hold and throttle; `own`: without those of the tenant's own callers. Raises QuotaForbidden where an
+    operator's alone are on.
+    """
+    hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
+    throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
+    kept_hold = hold if hold is not None and own and not hold.own else None
+    kept_throttle = throttle if throttle is not None and own and not throttle.own else None
+    if (kept_hold, kept_throttle) == (hold, throttle):
+        if kept_hold is not None or kept_throttle is not None:
+            raise QuotaForbidden
+        return state
+    return replace(state, hold=kept_hold, throttle=kept_throttle)
+
+
+def changed(
+    before: GateState,
+    after: GateState,
+    directory: Directory,
+    type_: ChangeType,
+    *,
+    actor: str,
+    reason: str,
+    at: datetime,
+) -> tuple[GateState, LogEntry]:
+    """The state as it shall be written, and the entry of its log.
+
+    The credit is settled by what was in force until now: a changed rate keeps what was earned.
+    """
+    credit = rate.settled(before, directory.rule_of(before), at)
+    after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
+    data = {"before": plain(before), "after": plain(after)}
+    return logged(after, type_, actor=actor, reason=reason, at=at, data=data)
+
+
+def plain(state: GateState) -> dict[str, Any]:
+    """What people set for the gate, as JSON: `{"rule", "hold", "throttle"}`, null where there is none."""
+
+    def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        found = {name: each for name, each in asdict(value).items() if each is not None}
+        return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in found.items()}
+
+    numbers = members(state.rule)
+    rule = {name: numbers[name] for name in NUMBERS if name in numbers} if numbers is not None else None
+    return {"rule": rule, "hold": members(state.hold), "throttle": members(state.throttle)}
+
+
+def is_set(state: GateState, now: datetime) -> bool:
+    """Whether anything that somebody set is in force."""
+    temporary = (each for each in (state.hold, state.throttle) if each is not None)
+    return state.rule is not None or any(each.is_on(now) for each in temporary)
+
+
+def in_use(desk: Desk, now: datetime) -> bool:
+    """Whether the tenant has to stay in the directory: something is set, or somebody waits."""
+    return bool(desk.staged or desk.lines) or any(is_set(state, now) for state in desk.gates.values())
+
+
+def with_change(desk: Desk, state: GateState, directory: Directory, now: datetime) -> Desk:
+    """The desk with the state; of a type or source for which nothing is left the row keeps nothing: its log has all.
+
+    A credit that a rate for every tenant goes on counting is something.
+    """
+    is_counted = rate.rate_of(state, directory.rule_of(state), now) is not None
+    if is_set(state, now) or is_counted or state.gate.kind is GateKind.TENANT:
+        return desk.with_state(state)
+    gates = {id_: kept for id_, kept in desk.gates.items() if id_ != state.gate.id}
+    return replace(desk, gates=gates)
+
+
+def gate_named(tenant: str, job_type: str | None, source: str | None) -> Gate:
+    """The gate of a tenant, of one of its job types or of one of its sources; names are normalised already."""
+    if job_type is not None:
+        return Gate(GateKind.TYPE, tenant, job_type)
+    return Gate(GateKind.SOURCE, tenant, source) if source is not None else Gate(GateKind.TENANT, tenant)

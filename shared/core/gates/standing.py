@@ -1,0 +1,98 @@
+"""Where a waiting job stands: its position, and when it may go in (R49)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.core.gates import rate
+from shared.core.gates.desk import Desk, Line, Shut, Waiting, Word, words
+from shared.core.gates.rules import Directory, Gate, GateKind
+
+#: positions are counted so far, and are "over 1,000" from there on
+MAX_POSITION = 1_000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A job in line."""
+
+    waiting: Waiting
+    #: from 1 on; None: over `MAX_POSITION`
+    position: int | None
+    #: the gate that keeps it, or the others before it
+    stopped_by: Word
+    #: an estimate, by time alone; None: only an end or a person lets it in
+    expected_at: datetime | None
+
+
+def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
+    """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
+
+    `only`: the lines all of whose jobs have to.
+    """
+    match gate.kind:
+        case GateKind.TENANT:
+            return dict(desk.lines)
+        case GateKind.TYPE:
+            return {number: line for number, line in desk.lines.items() if line.job_type == gate.name}
+        case GateKind.SOURCE:
+            sources = (gate.name,) if only else (gate.name, None)
+            return {number: line for number, line in desk.lines.items() if line.source in sources}
+
+
+def waiting_of(desk: Desk, gate: Gate) -> int:
+    """How many wait for the gate, by the counts of its own lines."""
+    return sum(line.count for line in lines_of(desk, gate, only=True).values())
+
+
+def standings(
+    desk: Desk, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[Waiting]], now: datetime
+) -> Iterator[Standing]:
+    """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
+    found = (each for line in rows.values() for each in line)
+    if gate.kind is GateKind.SOURCE:
+        found = (each for each in found if each.candidate.source == gate.name)
+    ordered = sorted(found, key=lambda each: order_of(desk, each))
+    for position, waiting in enumerate(ordered[:MAX_POSITION], start=1):
+        yield standing(desk, directory, waiting, position, now)
+
+
+def order_of(desk: Desk, waiting: Waiting) -> tuple[int, int, str]:
+    """Emergencies before all, then by rank."""
+    line = desk.lines.get(waiting.line)
+    return (0 if line is not None and line.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
+
+
+def standing(desk: Desk, directory: Directory, waiting: Waiting, position: int | None, now: datetime) -> Standing:
+    line = desk.lines.get(waiting.line)
+    candidate = waiting.candidate
+    emergency = line is not None and line.emergency
+    found = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    return Standing(waiting, position, stopping(found), expected(desk, found, position, now))
+
+
+def stopping(found: Sequence[Word]) -> Word:
+    """The word to name: that of the first gate that is shut; of open ones the first, before which others wait."""
+    return next((word for word in found if word.shut is not None), Word(found[0].gate, Shut.LINE, None, found[0].rule))
+
+
+def expected(desk: Desk, found: Iterable[Word], position: int | None, now: datetime) -> datetime | None:
+    """When time alone lets the job in at that position; None: nobody can say."""
+    at = now
+    for word in found:
+        if position is None or (word.shut is not None and word.opens_at is None):
+            return None
+        at = max(at, word.opens_at or now, _by_rate(desk, word, position, now))
+    return at
+
+
+def _by_rate(desk: Desk, word: Word, position: int, now: datetime) -> datetime:
+    """When the gate's rate has earned as many starts as the job needs before its own."""
+    state = rate.settled(desk.state(word.gate), word.rule, now)
+    per_hour = rate.rate_of(state, word.rule, now)
+    if per_hour is None or state.credit is None:
+        return now
+    missing = position * rate.START - state.credit
+    return now + timedelta(microseconds=max(0, -(-missing // per_hour)))

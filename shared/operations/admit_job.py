@@ -1,0 +1,69 @@
+"""Past the gates once: a job that waits goes in whatever they say (R48, R52)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.desk import enter, step_away
+from shared.core.gates.log import logged
+from shared.core.gates.places import PlaceState
+from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.job import Job
+from shared.core.states import JobStatus
+from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
+from shared.operations import desks
+from shared.operations.context import Context
+from shared.operations.places import follow
+from shared.operations.quotas import By
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.durable import Orchestrations
+from shared.ports.index import FIRST_CHECK
+from shared.ports.ledger import Stored
+
+
+async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
+    """The job afterwards; one that has begun is left as it is.
+
+    It counts as any that is inside, its tokens are used, and the log of its tenant's gate has an entry. Raises
+    JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    job = stored.record.job
+    if job.status.terminal:
+        raise JobTerminal(job_id, job.status, "go in")
+    if not job.is_staged:
+        return stored
+    if job.status is not JobStatus.THROTTLED:
+        raise ControlNotPossible(job_id, job.status, "go in")
+    stored = await follow(context, orchestrations, stored)
+    await _enter(context, job, by)
+    return await follow(context, orchestrations, stored)
+
+
+async def _enter(context: Context, job: Job, by: By) -> None:
+    """Raises Contended, LedgerUnavailable."""
+
+    async def act(stored: StoredDesk, known: Directory) -> None:
+        active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
+        place = desks.place_of(active) if active is not None else None
+        if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
+            # it is inside by now, or it was paused or ended
+            return
+        desk = enter(step_away(stored.desk, place.line), known, place.candidate, now)
+        state, entry = logged(
+            desk.state(Gate(GateKind.TENANT, job.tenant)),
+            ChangeType.JOB_ADMITTED,
+            actor=by.actor,
+            reason=by.reason,
+            at=now,
+            data={"job_id": job.job_id},
+        )
+        after = replace(desk, staged=max(0, desk.staged - 1)).with_state(state)
+        inside = replace(place, state=PlaceState.ADMITTED, line=None)
+        write = DeskWrite(before=stored, after=after, log=(entry,))
+        await context.index.move_place(active, inside, now + FIRST_CHECK, write)
+
+    await desks.at_desk(context, job.tenant, act)

@@ -1,0 +1,323 @@
+"""Changes of a gate: its rule, a hold, a throttle, and their end (R48, R52).
+
+Each is one write of the tenant's desk, with its log entry, under the desk's ETag; whom it lets in goes in right after.
+The rules for every tenant stand at the desk of the tenant `*`, which has no jobs, and in the directory, from which all
+processes have them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared import telemetry
+from shared.core.gates import changes
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.desk import Desk
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import EVERY, MAX_RULES, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.standing import MAX_POSITION, waiting_of
+from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
+from shared.operations import desks
+from shared.operations.context import Context
+from shared.operations.transition import notify
+from shared.operations.waiting import read_desk, would_go_in
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.durable import Orchestrations
+
+_LOG_PAGE = 1000
+_READS_AT_ONCE, _MAX_CALLS = 16, 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class By:
+    """Who changes a gate, and why."""
+
+    actor: str
+    reason: str
+    #: a caller of the tenant's own, which never loosens
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A gate before and after a change, with the desk and the directory that hold now."""
+
+    before: GateState
+    after: GateState
+    desk: Desk
+    directory: Directory
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a change of a rule would do; counted to a thousand. None: of the rules for every tenant nobody counts it."""
+
+    changed: Changed
+    #: jobs in line that would go in at once
+    released: int | None
+    #: jobs in line for this gate that would go on waiting
+    held_back: int | None
+
+
+_Alter = Callable[[GateState, datetime], GateState]
+
+
+async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
+    """The gate's state; of one that the desk has forgotten, since nothing was left of it, the head of its log.
+
+    Raises LedgerUnavailable.
+    """
+    state = desk.state(gate)
+    if gate.id in desk.gates or gate.kind is GateKind.TENANT:
+        return state
+    last: LogEntry | None = None
+    while page := await context.desks.log(
+        gate.tenant, gate.id, after=last.seq if last is not None else 0, limit=_LOG_PAGE
+    ):
+        last = page[-1]
+        if len(page) < _LOG_PAGE:
+            break
+    # one entry a change at most, so that no older ETag fits
+    return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
+
+
+async def set_rule(
+    context: Context,
+    orchestrations: Orchestrations,
+    gate: Gate,
+    patch: Mapping[str, int | None],
+    by: By,
+    *,
+    rule_seq: int | None,
+) -> Changed:
+    """Merges `patch` into the gate's own rule; `rule_seq`: of the state that was read, None: whatever it is.
+
+    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        after = changes.patched(state, patch)
+        if after is not state:
+            # the same change again, whose answer was lost, is no stale one
+            _check_seq(state, rule_seq)
+        return after
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RULE_SET, by)
+
+
+async def preview_rule(
+    context: Context, gate: Gate, patch: Mapping[str, int | None] | None, *, rule_seq: int | None
+) -> Preview:
+    """What `set_rule`, or with None `delete_rule`, would do; nothing is written.
+
+    Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
+    """
+    desk, known = await read_desk(context, gate.tenant, also=gate)
+    before = await state_of(context, desk, gate)
+    _check_seq(before, rule_seq)
+    after = changes.patched(before, patch) if patch is not None else _deleted(before)
+    now = context.clock.now()
+    _check_room(desk, after, now)
+    changed = Changed(before, after, desk.with_state(after), _with_default(known, after))
+    if gate.tenant == EVERY:
+        return Preview(changed, None, None)
+    released = await would_go_in(context, changed.desk, known)
+    return Preview(changed, released, min(MAX_POSITION, max(0, waiting_of(desk, gate) - released)))
+
+
+async def delete_rule(
+    context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
+) -> Changed:
+    """Takes the gate's own rule away; a rule for every tenant then counts for it.
+
+    Raises GateNotFound where it has none, RuleChanged, Contended, LedgerUnavailable.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_seq(state, rule_seq)
+        return _deleted(state)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RULE_DELETED, by)
+
+
+async def hold(
+    context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
+) -> Changed:
+    """Lets nobody in until somebody resumes, or `until`.
+
+    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_ahead(until, now)
+        return changes.held(state, Hold(reason=by.reason, actor=by.actor, at=now, until=until, own=by.own), now)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.HELD, by)
+
+
+async def throttle(
+    context: Context,
+    orchestrations: Orchestrations,
+    gate: Gate,
+    by: By,
+    *,
+    max_per_hour: int,
+    until: datetime | None,
+) -> Changed:
+    """A rate beside the rule's, the smaller of both counts.
+
+    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_ahead(until, now)
+        asked = Throttle(max_per_hour=max_per_hour, reason=by.reason, actor=by.actor, at=now, until=until, own=by.own)
+        return changes.throttled(state, asked, now)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.THROTTLED, by)
+
+
+async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
+    """Ends hold and throttle. Raises QuotaForbidden, Transient."""
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        return changes.resumed(state, now, own=by.own)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RESUMED, by)
+
+
+async def _change(
+    context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
+) -> Changed:
+    desk, known = await read_desk(context, gate.tenant)
+    before = await state_of(context, desk, gate)
+    after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
+    if after is before:
+        # a rule for every tenant whose writer died between desk and directory is there by the repetition
+        await _publish_default(context, after)
+        return Changed(before, after, desk, known)
+    _check_room(desk, after, context.clock.now())
+    await _enter(context, gate.tenant)
+    changed = await _write(context, gate, alter, type_, by)
+    await _publish_default(context, changed.after)
+    await _leave_or_stay(context, changed)
+    if gate.tenant == EVERY:
+        await _call_desks(context)
+    else:
+        await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
+    desk, known = await read_desk(context, gate.tenant)
+    return replace(changed, desk=desk, directory=known)
+
+
+async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
+    """Raises Contended, LedgerUnavailable, and what `alter` raises."""
+    tried: list[tuple[Changed, str]] = []
+
+    async def act(stored: StoredDesk, known: Directory) -> Changed:
+        now = context.clock.now()
+        before = await state_of(context, stored.desk, gate)
+        for changed, hash_ in tried:
+            if before.log_hash == hash_:
+                # an earlier try of this very write went through
+                return changed
+        after = alter(before, now)
+        if after is before:
+            return Changed(before, after, stored.desk, known)
+        _check_room(stored.desk, after, now)
+        if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
+            # only sources with a gate are counted
+            stored = await desks.recount(context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag))
+        after, entry = changes.changed(before, after, known, type_, actor=by.actor, reason=by.reason, at=now)
+        changed = Changed(before, after, changes.with_change(stored.desk, after, known, now), known)
+        tried.append((changed, entry.hash))
+        await context.index.write_desk(DeskWrite(before=stored, after=changed.desk, log=(entry,)))
+        return changed
+
+    return await desks.at_desk(context, gate.tenant, act)
+
+
+async def _enter(context: Context, tenant: str) -> None:
+    if tenant != EVERY:
+        await context.desks.enter_tenant(tenant, context.clock.now())
+        context.gates.forget()
+
+
+async def _leave_or_stay(context: Context, changed: Changed) -> None:
+    """The tenant leaves the directory where nothing is set and nobody waits (Race last-rule).
+
+    Whoever sets something enters the tenant before its write and again after it; whoever takes the entry away looks
+    again: one of the two comes last, and sees the other's.
+    """
+    tenant, now = changed.after.gate.tenant, context.clock.now()
+    if tenant == EVERY:
+        return
+    if not changes.in_use(changed.desk, now):
+        await context.desks.remove_tenant(tenant)
+        stored = await context.desks.read(tenant)
+        if stored is None or not changes.in_use(stored.desk, now):
+            context.gates.forget()
+            return
+    await _enter(context, tenant)
+
+
+async def _publish_default(context: Context, state: GateState) -> None:
+    """A rule for every tenant, from its desk to the directory."""
+    gate = state.gate
+    if gate.tenant != EVERY:
+        return
+    known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
+    if (known[0] if known is not None else None) != state.rule:
+        await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
+        context.gates.forget()
+
+
+async def _call_desks(context: Context) -> None:
+    """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
+    turns = asyncio.Semaphore(_READS_AT_ONCE)
+
+    async def one(tenant: str) -> None:
+        async with turns:
+            stored = await context.desks.read(tenant)
+            if stored is not None and stored.desk.lines:
+                await context.desk_calls.call(tenant)
+
+    try:
+        await asyncio.gather(*map(one, (await context.index.tenants())[:_MAX_CALLS]))
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+def _with_default(known: Directory, state: GateState) -> Directory:
+    gate = state.gate
+    if gate.tenant != EVERY:
+        return known
+    defaults: dict[tuple[GateKind, str], Rule] = dict(known.defaults)
+    defaults.pop((gate.kind, gate.name), None)
+    if state.rule is not None:
+        defaults[gate.kind, gate.name] = state.rule
+    return replace(known, defaults=defaults)
+
+
+def _deleted(state: GateState) -> GateState:
+    if state.rule is None:
+        raise GateNotFound(f"with a rule of its own: {state.gate.words}")
+    return changes.without_rule(state)
+
+
+def _check_seq(state: GateState, rule_seq: int | None) -> None:
+    if rule_seq is not None and rule_seq != state.rule_seq:
+        raise RuleChanged
+
+
+def _check_ahead(until: datetime | None, now: datetime) -> None:
+    if until is not None and until <= now:
+        raise QuotaInvalid(("until", "is over"))
+
+
+def _check_room(desk: Desk, after: GateState, now: datetime) -> None:
+    others = sum(changes.is_set(state, now) for id_, state in desk.gates.items() if id_ != after.gate.id)
+    if changes.is_set(after, now) and others >= MAX_RULES:
+        raise TooManyRules(MAX_RULES)

@@ -1,0 +1,98 @@
+"""The response models of a gate and of who waits at it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.core.gates import rate
+from shared.core.gates.changes import NUMBERS, plain
+from shared.core.gates.desk import Desk, Waiting
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.standing import Standing, waiting_of
+from shared.responses.quota import (
+    Quota,
+    QuotaChange,
+    QuotaHold,
+    QuotaLinks,
+    QuotaLogEntry,
+    QuotaRule,
+    QuotaThrottle,
+    WaitingJob,
+)
+
+
+def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, oldest: Waiting | None) -> Quota:
+    """A gate as it stands; `oldest` is the first in its lines."""
+    gate, of_all = state.gate, state.gate.tenant == EVERY
+    rule = directory.rule_of(state)
+    credit = rate.settled(state, rule, now).credit if rate.rate_of(state, rule, now) is not None else None
+    path = f"/v1/quotas/{gate.id}"
+    staged = desk.staged if gate.kind is GateKind.TENANT else waiting_of(desk, gate)
+    hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
+    throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
+    return Quota(
+        id=gate.id,
+        kind=gate.kind.value,
+        tenant=gate.tenant,
+        type=gate.name if gate.kind is GateKind.TYPE else None,
+        source=gate.name if gate.kind is GateKind.SOURCE else None,
+        etag=etag_of(state),
+        rule=_rule(state.rule),
+        in_force=_rule(rule),
+        ruled_by=_ruled_by(state, rule),
+        hold=QuotaHold.of(hold) if hold is not None else None,
+        throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
+        active=None if of_all else desk.inside_of(gate),
+        staged=None if of_all else staged,
+        tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
+        next_start_at=None if of_all else rate.next_start(state, rule, now),
+        oldest_wait_at=oldest.created_at if oldest is not None else None,
+        links=QuotaLinks(self=path, waiting=f"{path}/waiting", log=f"{path}/log"),
+    )
+
+
+def etag_of(state: GateState) -> str:
+    """Of rule, hold and throttle: 128 bits in hex in quotes, as every ETag of this API."""
+    return f'"{state.rule_seq:032x}"'
+
+
+def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange:
+    return QuotaChange(changed=before is not after, before=plain(before), after=plain(after), quota=now)
+
+
+def waiting_job(standing: Standing, position: int) -> WaitingJob:
+    candidate, word = standing.waiting.candidate, standing.stopped_by
+    assert word.shut is not None
+    return WaitingJob(
+        jobId=candidate.job_id,
+        position=position,
+        request_type=candidate.job_type,
+        source=candidate.source,
+        priority=candidate.priority,
+        created_at=standing.waiting.created_at,
+        stopped_by=word.gate.id,
+        gate=word.gate.words,
+        why=word.shut.value,
+        nextEligibleAt=standing.expected_at,
+    )
+
+
+def log_entry(entry: LogEntry) -> QuotaLogEntry:
+    return QuotaLogEntry.of(entry)
+
+
+def _rule(rule: Rule | None) -> QuotaRule | None:
+    return QuotaRule(**{name: getattr(rule, name) for name in NUMBERS}) if rule is not None else None
+
+
+def _ruled_by(state: GateState, rule: Rule | None) -> str | None:
+    if rule is None:
+        return None
+    return "own" if state.rule is not None else rule.setting or EVERY
+
+
+def gate_of(desk: Desk, gate_id: str) -> Gate | None:
+    """A gate for which something stands in the desk."""
+    state = desk.gates.get(gate_id)
+    return state.gate if state is not None else None

@@ -1,0 +1,180 @@
+"""Gates over HTTP, with tokens: who may change what, and every refusal (R24, R48)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
+from tests.api.live import Live, envelope
+from tests.api.strict import misfits
+
+REASON = {"reason": "month end"}
+
+
+@pytest.fixture(scope="module")
+def tenant() -> str:
+    """A tenant of these tests alone."""
+    return f"quota-{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def own(api: Live, tenant: str) -> httpx.Client:
+    """A caller of the tenant's own."""
+    return api.client(tenant=tenant)
+
+
+@pytest.fixture(scope="module")
+def operator(api: Live) -> httpx.Client:
+    return api.operator()
+
+
+def gate(client: httpx.Client, tenant: str, **names: str) -> dict[str, Any]:
+    answer = client.get("/v1/quotas", params={"tenant": tenant, **names})
+    assert misfits(QuotaPage, answer.json()) == []
+    found: dict[str, Any] = answer.json()["quotas"][0]
+    return found
+
+
+def patch(client: httpx.Client, known: dict[str, Any], **body: Any) -> httpx.Response:
+    names = {name: known[name] for name in ("tenant", "type", "source") if known[name]}
+    path = f"/v1/quotas/{known['id']}"
+    return client.patch(path, params=names, json={**REASON, **body}, headers={"If-Match": known["etag"]})
+
+
+def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: httpx.Client, tenant: str) -> None:
+    """Found by names, read with its ETag, changed under it; a job past it waits, and says where."""
+    known = gate(operator, tenant)
+    made = patch(operator, known, max_active=1)
+    assert (made.status_code, misfits(QuotaChange, made.json())) == (200, [])
+    assert made.headers["ETag"] == made.json()["quota"]["etag"] != known["etag"]
+    read = own.get(f"/v1/quotas/{known['id']}")
+    assert (read.headers["ETag"], misfits(Quota, read.json())) == (made.headers["ETag"], [])
+    assert read.json()["rule"] == {**dict.fromkeys(read.json()["rule"]), "max_active": 1}
+    answers = [
+        own.post("/v1/orchestrate", json=envelope(tenant_id=tenant, doc_id=str(number))).json() for number in range(2)
+    ]
+    assert [answer["status"] for answer in answers] == ["QUEUED", "THROTTLED"]
+    assert (answers[1]["gate"], answers[1]["position"]) == (f"tenant {tenant}", 1)
+    waiting = own.get(f"/v1/quotas/{known['id']}/waiting").json()
+    assert misfits(WaitingPage, waiting) == []
+    assert [each["jobId"] for each in waiting["waiting"]] == [answers[1]["jobId"]]
+    explained = own.get(f"/v1/jobs/{answers[1]['jobId']}/explain").json()
+    assert (explained["gate"], explained["stopped_by"], explained["position"]) == ("THROTTLED", f"tenant {tenant}", 1)
+    job = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
+    assert (job["status"], job["staged_at"], job["admitted_at"]) == ("THROTTLED", job["created_at"], None)
+    path = f"/v1/jobs/{answers[1]['jobId']}:admit"
+    assert own.post(path, json=REASON).json()["code"] == "QUOTA_FORBIDDEN"
+    assert operator.post(path, json={}).json()["code"] == "REASON_INVALID"
+    patch(operator, read.json(), max_active=2).raise_for_status()
+    later = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
+    assert (later["status"] == "THROTTLED", later["admitted_at"] is None) == (False, False)
+    log = own.get(f"/v1/quotas/{known['id']}/log").json()
+    assert misfits(QuotaLogPage, log) == []
+    assert [(each["seq"], each["type"], each["reason"]) for each in log["entries"]] == [
+        (number, "RULE_SET", "month end") for number in (1, 2)
+    ]
+    assert log["entries"][0]["actor"].endswith("(orch:all-tenants)")
+
+
+def test_a_tenants_own_caller_holds_and_never_loosens(
+    own: httpx.Client, operator: httpx.Client, tenant: str, api: Live
+) -> None:
+    """It ends what it began; an operator's hold stands; another tenant's gates do not exist for it."""
+    source = {"source": "scanner-7", **REASON}
+    held = own.post("/v1/limits/pause", json=source)
+    assert (held.status_code, held.json()["quota"]["hold"]["reason"]) == (200, "month end")
+    assert own.post("/v1/limits/pause", json=source).json()["changed"] is False
+    assert own.post("/v1/limits/resume", json=source).json()["quota"]["hold"] is None
+    operator.post("/v1/limits/pause", json={"tenant": tenant, **source}).raise_for_status()
+    refused = [
+        own.post("/v1/limits/resume", json=source),
+        patch(own, gate(own, tenant), max_active=50),
+        own.delete(f"/v1/quotas/{gate(own, tenant)['id']}", params=REASON, headers={"If-Match": "*"}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(403, "QUOTA_FORBIDDEN")] * 3
+    other = api.client(tenant="tenant_b")
+    for answer in (
+        other.get("/v1/quotas", params={"tenant": tenant}),
+        other.post("/v1/limits/pause", json={"tenant": tenant, **source}),
+        other.get("/v1/quotas", params={"tenant": "*"}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (403, "TENANT_FORBIDDEN")
+    assert other.get(f"/v1/quotas/{gate(own, tenant)['id']}").json()["code"] == "GATE_NOT_FOUND"
+    reader = api.client(tenant=tenant, scope="orch:read")
+    assert reader.post("/v1/limits/pause", json=source).json()["code"] == "SCOPE_MISSING"
+    operator.post("/v1/limits/resume", json={"tenant": tenant, **source}).raise_for_status()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a number of 0": ({"max_active": 0}, "QUOTA_INVALID"),
+    "a negative number": ({"max_active": -1}, "QUOTA_INVALID"),
+    "a burst of 0": ({"max_per_hour": 60, "burst": 0}, "QUOTA_INVALID"),
+    "a burst alone": ({"burst": 5}, "QUOTA_INVALID"),
+    "a truth value": ({"max_active": True}, "QUOTA_INVALID"),
+    "a fraction": ({"max_active": 1.5}, "QUOTA_INVALID"),
+    "a number past all sense": ({"max_per_hour": 10**12}, "QUOTA_INVALID"),
+    "an unknown field": ({"maxActive": 1}, "QUOTA_INVALID"),
+    "a blank reason": ({"max_active": 1, "reason": " "}, "QUOTA_INVALID"),
+    "no reason": ({"max_active": 1, "reason": None}, "QUOTA_INVALID"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_rule_that_makes_no_sense_is_refused(operator: httpx.Client, tenant: str, name: str) -> None:
+    """400, with the path and a stable code, and nothing is changed."""
+    body, code = REFUSED[name]
+    before = gate(operator, tenant)
+    answer = patch(operator, before, **body)
+    assert (answer.status_code, answer.json()["code"], bool(answer.json()["errors"])) == (400, code, True)
+    assert gate(operator, tenant) == before
+
+
+def test_every_other_refusal(operator: httpx.Client, tenant: str) -> None:
+    """An ETag that is stale, missing or of nothing; two gates, none, and one over all tenants; unknown gates."""
+    known = gate(operator, tenant)
+    path, body = f"/v1/quotas/{known['id']}?tenant={tenant}", {"max_active": 7, **REASON}
+    refused = [
+        (operator.patch(path, json=body, headers={"If-Match": f'"{9:032x}"'}), 412, "RULE_CHANGED"),
+        (operator.patch(path, json=body, headers={"If-Match": "7"}), 412, "RULE_CHANGED"),
+        (operator.patch(path, json=body), 428, "IF_MATCH_REQUIRED"),
+        (operator.patch(f"/v1/quotas/{known['id']}", json=body), 400, "TENANT_REQUIRED"),
+        (operator.get(f"/v1/quotas/{'0' * 16}?tenant={tenant}"), 404, "GATE_NOT_FOUND"),
+        (operator.get(f"/v1/quotas?tenant={tenant}&type=FAX"), 404, "GATE_NOT_FOUND"),
+        (operator.get(f"/v1/quotas?tenant={tenant}&type=OCR&source=s"), 400, "GATE_UNCLEAR"),
+        (operator.delete(path, headers={"If-Match": "*"}), 400, "QUOTA_INVALID"),
+        (operator.get(f"{path.replace('?', '/waiting?')}&cursor=eA=="), 400, "CURSOR_INVALID"),
+        (operator.get(f"{path.replace('?', '/log?')}&cursor=eA=="), 400, "CURSOR_INVALID"),
+    ]
+    holds: list[tuple[dict[str, Any], int, str]] = [
+        ({"tenant": tenant}, 400, "QUOTA_INVALID"),
+        ({**REASON}, 400, "GATE_UNCLEAR"),
+        ({**REASON, "tenant": tenant, "job_type": "OCR", "source": "s"}, 400, "GATE_UNCLEAR"),
+        ({**REASON, "tenant": tenant, "service": "ocr"}, 400, "GATE_UNCLEAR"),
+        ({**REASON, "service": "ocr"}, 404, "GATE_NOT_FOUND"),
+        ({**REASON, "tenant": "*"}, 400, "QUOTA_INVALID"),
+        ({**REASON, "tenant": tenant, "until": 7}, 400, "QUOTA_INVALID"),
+        ({**REASON, "tenant": tenant, "until": "2027-01-01T00:00:00"}, 400, "QUOTA_INVALID"),
+    ]
+    refused += [(operator.post("/v1/limits/pause", json=given), status, code) for given, status, code in holds]
+    answers = [(answer.status_code, answer.json()["code"]) for answer, _, _ in refused]
+    assert answers == [(status, code) for _, status, code in refused]
+    assert gate(operator, tenant) == known
+
+
+def test_a_dry_run_and_a_rule_for_every_tenant(operator: httpx.Client) -> None:
+    """Both over HTTP: what a change would do, and the rules of tenant `*`, which a type that none has needs."""
+    fax = gate(operator, "*", type="*")
+    params = {"tenant": "*", "type": "*", "dryRun": "true"}
+    headers = {"If-Match": fax["etag"]}
+    answer = operator.patch(f"/v1/quotas/{fax['id']}", params=params, json={**REASON, "max_active": 9}, headers=headers)
+    assert (answer.status_code, misfits(QuotaChange, answer.json())) == (200, [])
+    assert (answer.json()["dryRun"], answer.json()["released"]) == (True, None)
+    assert answer.json()["quota"]["in_force"]["max_active"] == 9
+    assert gate(operator, "*", type="*") == fax
+    everybody = operator.get("/v1/quotas").json()
+    assert misfits(QuotaPage, everybody) == []
+    assert everybody["quotas"][0]["tenant"] == "*"

@@ -1,0 +1,120 @@
+"""`POST /v1/limits/pause`, `/throttle`, `/resume`: a hold of a gate, a rate for a time, and their end (R48)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Route
+from shared.contracts.quotas import Pause, Resume, Slowdown
+from shared.core.gates.rules import EVERY, Gate
+from shared.core.routing import normalise
+from shared.errors import GateNotFound, GateUnclear, QuotaInvalid
+from shared.operations import quotas
+from shared.operations.context import Context
+from shared.operations.find_gate import find_gate
+from shared.operations.quotas import By, Changed
+from shared.ports.durable import Orchestrations
+from shared.responses.quota import QuotaChange
+from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.routes import Handler, Request, add
+from triggers.quotas_http import change_response
+
+_PROBLEMS = (
+    (400, ProblemCode.GATE_UNCLEAR),
+    (400, ProblemCode.QUOTA_INVALID),
+    (400, ProblemCode.TOO_MANY_RULES),
+    (400, ProblemCode.NOT_JSON),
+    (400, ProblemCode.NOT_STORABLE),
+    (403, ProblemCode.TENANT_FORBIDDEN),
+    (403, ProblemCode.QUOTA_FORBIDDEN),
+    (404, ProblemCode.GATE_NOT_FOUND),
+    (411, ProblemCode.LENGTH_REQUIRED),
+    (413, ProblemCode.BODY_TOO_LARGE),
+    (415, ProblemCode.NOT_JSON),
+)
+_WHOSE = "Exactly one gate is named: that of a tenant, of one of its job types, or of one of its sources. "
+
+
+def _route(action: str, body: type[Resume], summary: str, description: str) -> Route:
+    return Route(
+        function=f"limits_{action}",
+        method="POST",
+        path=f"v1/limits/{action}",
+        scope=Scope.QUOTA,
+        durable_client=True,
+        tag="quotas",
+        summary=summary,
+        description=_WHOSE + description,
+        body=body,
+        body_required=True,
+        responses={200: QuotaChange},
+        headers={200: ("ETag",)},
+        problems=_PROBLEMS,
+    )
+
+
+PAUSE = _route(
+    "pause", Pause, "Hold a gate: nobody goes in", "What runs goes on; the answer says how much runs and waits."
+)
+THROTTLE = _route("throttle", Slowdown, "Give a gate a rate for a time", "The smaller of it and the rule's counts.")
+RESUME = _route("resume", Resume, "End the hold and the throttle of a gate", "Those who wait go in, in their order.")
+ROUTES = (PAUSE, THROTTLE, RESUME)
+
+_Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """For operators, and for a tenant's own callers, who may end what they began."""
+    bp = df.Blueprint()
+    add(bp, PAUSE, _handler(Pause, _pause), wiring)
+    add(bp, THROTTLE, _handler(Slowdown, _throttle), wiring)
+    add(bp, RESUME, _handler(Resume, _resume), wiring)
+    return bp
+
+
+def _handler(model: type[Resume], act: _Act) -> Handler:
+    async def handle(request: Request) -> func.HttpResponse:
+        body = optional_body(request.http, model, ProblemCode.QUOTA_INVALID)
+        context = await request.fresh_context()
+        gate = await _gate(request, context, body)
+        by = By(actor=request.caller.actor, reason=body.reason, own=not request.caller.moves_all)
+        changed = await act(context, request.orchestrations(), gate, by, body)
+        return await change_response(request, context, changed)
+
+    return handle
+
+
+async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
+    assert isinstance(body, Pause)
+    return await quotas.hold(context, orchestrations, gate, by, until=body.until)
+
+
+async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
+    assert isinstance(body, Slowdown)
+    return await quotas.throttle(context, orchestrations, gate, by, max_per_hour=body.max_per_hour, until=body.until)
+
+
+async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
+    return await quotas.resume(context, orchestrations, gate, by)
+
+
+async def _gate(request: Request, context: Context, body: Resume) -> Gate:
+    """Raises GateUnclear, GateNotFound, QuotaInvalid, TenantForbidden."""
+    if len([each for each in (body.job_type, body.source, body.service) if each is not None]) > 1:
+        raise GateUnclear
+    tenant = request.caller.tenant_for(body.tenant, moving=True) or request.caller.tenant
+    if body.service is not None or tenant is None:
+        if body.service is not None and body.tenant is not None:
+            raise GateUnclear
+        if body.service is None and body.job_type is None:
+            raise GateUnclear
+        raise GateNotFound("over all tenants: this version holds gates of a tenant")
+    if normalise(tenant) == EVERY:
+        raise QuotaInvalid(("tenant", "is every tenant: only a rule can be for each of them"))
+    return await find_gate(context, tenant, job_type=body.job_type, source=body.source)

@@ -1,0 +1,329 @@
+"""`/v1/quotas`: the gates of a tenant, their rules, who waits, and what was changed (R48, R52)."""
+
+from __future__ import annotations
+
+import re
+
+import azure.durable_functions as df
+import azure.functions as func
+from pydantic import TypeAdapter, ValidationError
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.quotas import RuleChange, Why
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState
+from shared.core.routing import normalise
+from shared.errors import QuotaForbidden, QuotaInvalid
+from shared.operations import quotas
+from shared.operations.context import Context
+from shared.operations.find_gate import find_gate
+from shared.operations.quotas import By, Changed
+from shared.operations.waiting import first_waiting, oldest, read_desk
+from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
+from shared.views.quota import log_entry, quota, quota_change, waiting_job
+from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
+from triggers.http.problems import RequestError, errors_of
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+
+GATE = Parameter(
+    name="gate",
+    where="path",
+    required=True,
+    schema={"type": "string", "pattern": "^[0-9a-f]{16}$"},
+    description="The gate's `id`.",
+)
+NAMES = (
+    Parameter(
+        name="tenant",
+        where="query",
+        schema={"type": "string"},
+        description="Whose gate; without it that of the token's tenant. `*`: the rules for every tenant.",
+    ),
+    Parameter(name="type", where="query", schema={"type": "string"}, description="The gate of one of its job types."),
+    Parameter(name="source", where="query", schema={"type": "string"}, description="The gate of one of its sources."),
+)
+IF_MATCH = Parameter(
+    name="If-Match",
+    where="header",
+    schema={"type": "string"},
+    description="The gate's `etag`; `*`: whatever it is now.",
+)
+REASON = Parameter(
+    name="reason",
+    where="query",
+    schema={"type": "string", "minLength": 1, "maxLength": 1024},
+    description="In words, on one line; it stands in the gate's log. Required.",
+)
+NAME_PROBLEMS = (
+    (400, ProblemCode.GATE_UNCLEAR),
+    (400, ProblemCode.QUOTA_INVALID),
+    (400, ProblemCode.NOT_STORABLE),
+    (400, ProblemCode.TENANT_REQUIRED),
+    (403, ProblemCode.TENANT_FORBIDDEN),
+    (404, ProblemCode.GATE_NOT_FOUND),
+)
+_RULE_PROBLEMS = (
+    *NAME_PROBLEMS,
+    (400, ProblemCode.DRY_RUN_INVALID),
+    (400, ProblemCode.TOO_MANY_RULES),
+    (403, ProblemCode.QUOTA_FORBIDDEN),
+    (412, ProblemCode.RULE_CHANGED),
+    (428, ProblemCode.IF_MATCH_REQUIRED),
+)
+
+LIST = Route(
+    function="quotas_list",
+    method="GET",
+    path="v1/quotas",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="List the gates of a tenant",
+    description="The tenant's own gate first, then those of types and sources for which something is set. With `type` "
+    "or `source` that gate alone, also where nothing is set for it: so a gate's `id` and `etag` are found. An operator "
+    "who names no tenant gets the gates of all tenants, and `limit` counts tenants.",
+    parameters=(*NAMES, *PAGE),
+    responses={200: QuotaPage},
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
+)
+READ = Route(
+    function="quotas_read",
+    method="GET",
+    path="v1/quotas/{gate}",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="Read a gate: its rule, who is inside, who waits",
+    parameters=(GATE, *NAMES),
+    responses={200: Quota},
+    problems=NAME_PROBLEMS,
+)
+SET = Route(
+    function="quotas_set",
+    method="PATCH",
+    path="v1/quotas/{gate}",
+    scope=Scope.QUOTA,
+    durable_client=True,
+    tag="quotas",
+    summary="Set or change the rule of a gate",
+    description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule "
+    "start at once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
+    parameters=(GATE, *NAMES, IF_MATCH, DRY_RUN),
+    body=RuleChange,
+    body_required=True,
+    responses={200: QuotaChange},
+    headers={200: ("ETag",)},
+    problems=(
+        *_RULE_PROBLEMS,
+        (400, ProblemCode.NOT_JSON),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+DELETE = Route(
+    function="quotas_delete",
+    method="DELETE",
+    path="v1/quotas/{gate}",
+    scope=Scope.QUOTA,
+    durable_client=True,
+    tag="quotas",
+    summary="Delete the rule of a gate",
+    description="A rule for every tenant, or a limit of the settings, then counts for it. A hold or throttle stays.",
+    parameters=(GATE, *NAMES, IF_MATCH, REASON, DRY_RUN),
+    responses={200: QuotaChange},
+    headers={200: ("ETag",)},
+    problems=_RULE_PROBLEMS,
+)
+WAITING = Route(
+    function="quotas_waiting",
+    method="GET",
+    path="v1/quotas/{gate}/waiting",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="List who waits for a gate, in order",
+    parameters=(GATE, *NAMES, *PAGE),
+    responses={200: WaitingPage},
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
+)
+LOG = Route(
+    function="quotas_log",
+    method="GET",
+    path="v1/quotas/{gate}/log",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="Read what was changed at a gate, in order",
+    parameters=(GATE, *NAMES, *PAGE),
+    responses={200: QuotaLogPage},
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
+)
+ROUTES = (LIST, READ, SET, DELETE, WAITING, LOG)
+
+_WHY: TypeAdapter[str] = TypeAdapter(Why)
+_MAX_DIGITS = 10
+_MAX_TENANTS = 100
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """Reads and changes of gates."""
+    bp = df.Blueprint()
+    add(bp, LIST, _list, wiring)
+    add(bp, READ, _read, wiring)
+    add(bp, SET, _set, wiring)
+    add(bp, DELETE, _delete, wiring)
+    add(bp, WAITING, _waiting, wiring)
+    add(bp, LOG, _log, wiring)
+    return bp
+
+
+async def _list(request: Request) -> func.HttpResponse:
+    req, context = request.http, await request.fresh_context()
+    limit, position = page(req)
+    names = {name: req.params[name] for name in ("type", "source") if name in req.params}
+    tenant = request.caller.tenant_for(req.params.get("tenant"))
+    if names:
+        gate = await _gate(request, context, with_id=False)
+        return respond(req, QuotaPage(quotas=[await shown(context, gate)], next=None))
+    if tenant is not None:
+        return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
+    known = sorted({EVERY, *(await context.desks.directory()).tenants})
+    following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
+    found = [each for tenant in following for each in await _of_tenant(context, tenant)]
+    is_last = not following or following[-1] == known[-1]
+    return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
+
+
+async def _read(request: Request) -> func.HttpResponse:
+    context = await request.fresh_context()
+    found = await shown(context, await _gate(request, context))
+    return respond(request.http, found, etag=found.etag)
+
+
+async def _set(request: Request) -> func.HttpResponse:
+    req, context = request.http, await request.fresh_context()
+    body = optional_body(req, RuleChange, ProblemCode.QUOTA_INVALID)
+    gate, by, rule_seq = await _changed_by(request, context, body.reason)
+    if dry_run_of(req):
+        return respond(req, await _preview(context, gate, body.patch(), rule_seq))
+    orchestrations = request.orchestrations()
+    changed = await quotas.set_rule(context, orchestrations, gate, body.patch(), by, rule_seq=rule_seq)
+    return await change_response(request, context, changed)
+
+
+async def _delete(request: Request) -> func.HttpResponse:
+    req, context = request.http, await request.fresh_context()
+    try:
+        reason = _WHY.validate_python(req.params.get("reason", ""), strict=True)
+    except ValidationError as wrong:
+        raise QuotaInvalid(*(("reason", text) for _, text in errors_of(wrong))) from None
+    gate, by, rule_seq = await _changed_by(request, context, reason)
+    if dry_run_of(req):
+        return respond(req, await _preview(context, gate, None, rule_seq))
+    changed = await quotas.delete_rule(context, request.orchestrations(), gate, by, rule_seq=rule_seq)
+    return await change_response(request, context, changed)
+
+
+async def _waiting(request: Request) -> func.HttpResponse:
+    context = await request.fresh_context()
+    limit, position = page(request.http)
+    after = _number(position)
+    gate = await _gate(request, context)
+    desk, known = await read_desk(context, gate.tenant)
+    standings = await first_waiting(context, desk, gate, known)
+    chosen = [waiting_job(each, number) for number, each in enumerate(standings, start=1) if number > after][:limit]
+    following = cursor(str(after + limit)) if after + limit < len(standings) else None
+    total = (await _quota(context, gate, desk, known)).staged if gate.kind is not GateKind.TENANT else desk.waiting
+    return respond(request.http, WaitingPage(waiting=chosen, total=total or 0, next=following))
+
+
+async def _log(request: Request) -> func.HttpResponse:
+    context = await request.fresh_context()
+    limit, position = page(request.http)
+    gate = await _gate(request, context)
+    entries = await context.desks.log(gate.tenant, gate.id, after=_number(position), limit=limit)
+    following = cursor(str(entries[-1].seq)) if len(entries) == limit else None
+    return respond(request.http, QuotaLogPage(entries=[log_entry(each) for each in entries], next=following))
+
+
+def _number(position: str) -> int:
+    """Raises RequestError (400)."""
+    if position and not (position.isdecimal() and len(position) <= _MAX_DIGITS):
+        raise bad_cursor()
+    return int(position or 0)
+
+
+async def _gate(request: Request, context: Context, *, with_id: bool = True) -> Gate:
+    """Raises TenantForbidden, GateNotFound, GateUnclear, QuotaInvalid, RequestError (400)."""
+    req = request.http
+    moving = req.method not in ("GET", "HEAD")
+    tenant = request.caller.tenant_for(req.params.get("tenant"), moving=moving) or request.caller.tenant
+    if tenant is None:
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+    return await find_gate(
+        context,
+        tenant,
+        job_type=req.params.get("type"),
+        source=req.params.get("source"),
+        gate_id=req.route_params["gate"] if with_id else None,
+    )
+
+
+async def _changed_by(request: Request, context: Context, reason: str) -> tuple[Gate, By, int | None]:
+    """Raises QuotaForbidden, RequestError (428), and what `_gate` raises."""
+    gate = await _gate(request, context)
+    if not request.caller.moves_all:
+        raise QuotaForbidden
+    return gate, By(actor=request.caller.actor, reason=reason), _rule_seq(request.http)
+
+
+def _rule_seq(req: func.HttpRequest) -> int | None:
+    """None: `*`. An ETag that none of this API has fits nothing. Raises RequestError (428)."""
+    given: str = req.headers.get("If-Match", "").strip()
+    if not given:
+        detail = "send If-Match with the etag of the gate as it was read, or *"
+        raise RequestError(ProblemCode.IF_MATCH_REQUIRED, detail, status=428)
+    if given == "*":
+        return None
+    tag = re.fullmatch(r'"([0-9a-f]{32})"', given)
+    return int(tag[1], 16) if tag is not None else -1
+
+
+async def _preview(
+    context: Context, gate: Gate, patch: dict[str, int | None] | None, rule_seq: int | None
+) -> QuotaChange:
+    found = await quotas.preview_rule(context, gate, patch, rule_seq=rule_seq)
+    now = await _shown(context, found.changed.desk, found.changed.directory, found.changed.after)
+    change = quota_change(found.changed.before, found.changed.after, now)
+    return change.model_copy(update={"dryRun": True, "released": found.released, "held_back": found.held_back})
+
+
+async def change_response(request: Request, context: Context, changed: Changed) -> func.HttpResponse:
+    """A change and the gate as it stands now."""
+    now = await _shown(context, changed.desk, changed.directory, changed.after)
+    return respond(request.http, quota_change(changed.before, changed.after, now), etag=now.etag)
+
+
+async def shown(context: Context, gate: Gate) -> Quota:
+    """Raises LedgerUnavailable."""
+    desk, known = await read_desk(context, gate.tenant, also=gate)
+    return await _quota(context, gate, desk, known)
+
+
+async def _quota(context: Context, gate: Gate, desk: Desk, known: Directory) -> Quota:
+    return await _shown(context, desk, known, await quotas.state_of(context, desk, gate))
+
+
+async def _shown(context: Context, desk: Desk, known: Directory, state: GateState) -> Quota:
+    return quota(desk, known, state, context.clock.now(), await oldest(context, desk, state.gate))
+
+
+async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
+    """The tenant's own gate, then those for which something stands in its desk."""
+    desk, known = await read_desk(context, tenant)
+    own = Gate(GateKind.TENANT, tenant)
+    others = [state.gate for state in desk.gates.values() if state.gate != own]
+    ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
+    return [await _quota(context, gate, desk, known) for gate in (own, *ordered)]
