@@ -48,8 +48,8 @@ _MAX_RACES = 40
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
 _PAGE = 1000
-#: operations of one transaction; of one that goes in; of what an end writes beside
-_ROOM, _EACH, _OF_AN_END = 100, 4, 8
+#: operations of one transaction; of one that goes in; of what an end and a creation write beside
+_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100, 4, 9, 5
 
 _T = TypeVar("_T")
 
@@ -153,6 +153,11 @@ def place_of(row: ActiveRow) -> Place:
     return Place(candidate=candidate)
 
 
+def _room(operations: int) -> int:
+    """How many go in with a transaction of so many operations."""
+    return max(0, min(MAX_LET_IN, (_ROOM - operations) // _EACH))
+
+
 def _has_place(active: ActiveRow, desk: Desk) -> bool:
     """Not where a process that knew no gates created the job after the desk had counted the rows."""
     return active.place is not None or active.created_at <= desk.counted_at
@@ -166,7 +171,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
     """
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | None:
-        let = await _letting(context, stored.desk, known, MAX_LET_IN)
+        let = await _letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
         decision = _decided(context, let.desk, known, job)
         initial_status = replace(job, status=decision.place.initial_status)
         write = _write(context, stored, known, replace(let, desk=decision.desk))
@@ -267,7 +272,7 @@ async def end_at_desk(
             return None
         is_known = False
         place = place_of(active) if active is not None else Place(candidate=Candidate.of(job))
-        room = max(0, min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH))
+        room = _room(_OF_AN_END + 2 * len(purged))
         desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, room, leaving=job.job_id)
         write = _write(context, stored, known, let)

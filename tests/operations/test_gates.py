@@ -11,6 +11,7 @@ import pytest
 from shared.core.gates.desk import Desk
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
+from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.errors import (
@@ -25,6 +26,7 @@ from shared.operations import desks
 from shared.operations.desks import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.index import Clearing, EndedRow
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import (
@@ -264,6 +266,37 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     await swept(staging)
     assert await status(staging, second) == ["THROTTLED"]
     assert (await desk_of(staging)).waiting == 1
+
+
+async def test_a_transaction_takes_a_hundred_operations(world: World) -> None:
+    """Azure's limit: a creation with fifty dependencies, and an end with clearings, let in as many as there is room."""
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until))
+    waiting = await posted(world, *range(50))
+    world.clock.advance(3601)
+    reserve, close, sizes = world.index.reserve, world.index.close_at_desk, []
+
+    async def reserves(job: Job, *, desk: DeskWrite | None = None, **fields: Any) -> None:
+        # CLAIM, LIST, ACTIVE, DUE and GATES; WAIT out, ACTIVE, DUE out and in
+        sizes.append(5 + len(job.dependencies or ()) + 4 * len(desk.let_in if desk is not None else ()))
+        await reserve(job, desk=desk, **fields)
+
+    async def closes(job: Job, active: Any, desk: DeskWrite, *, purged: Any = (), **fields: Any) -> None:
+        # ACTIVE, DUE, WAIT, LIST, CLAIM, ENDED, DEAD, GATES, and GATE of release 0.2.0
+        sizes.append(9 + 2 * len(purged) + 4 * len(desk.let_in))
+        await close(job, active, desk, purged=purged, **fields)
+
+    world.index.reserve, world.index.close_at_desk = reserves, closes  # type: ignore[method-assign]
+    await posted(world, 60, dependencies=waiting)
+    assert 90 < sizes[0] <= 100
+    await ruled(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
+    held_again = await posted(world, *range(61, 85))
+    await ruled(world, GateState(gate=TENANT, rule_seq=3))
+    row = EndedRow(job_id="gone", tenant="tenant_a", clear_at=START)
+    world.context.recent_ends._purged["tenant_a"] = [Clearing(row, START)] * 30
+    sizes.clear()
+    await cancelled(world, held_again[-1])
+    assert 90 < sizes[0] <= 100
 
 
 # --- what is refused
