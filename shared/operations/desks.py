@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting, called
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
     LineFull,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.gates.desk import ASLEEP
+from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, owed
 from shared.core.history import Origin
 from shared.core.occurrences import DependenciesSettled, DependencyFailed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shared.core.gates.desk import Desk, Letting, Waiting
+from shared.core.gates.desk import Desk
+from shared.core.gates.letting import Letting, Waiting
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
