@@ -284,7 +284,8 @@ class MemoryIndex(MemoryLists):
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         first = due_row(after.check_at, after.job_id) if after is not None else ""
         due = {
-            due_row(row.check_at, job_id): row
+            # a DUE row does not say where the job stands
+            due_row(row.check_at, job_id): replace(row, place=None)
             for (owner, job_id), row in self._active.items()
             if owner == tenant and row.check_at <= now
         }
@@ -295,6 +296,8 @@ class MemoryIndex(MemoryLists):
         found = self._active.get(key)
         if found is not None and found.check_at == active.check_at:
             self._active[key] = replace(found, check_at=check_at, looks=dict(looks), etag=str(next(self._etags)))
+            if active.place is not None:
+                self.desks.stand_in_line(self._active[key])
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         rows = sorted(self._active.items())

@@ -48,8 +48,8 @@ _MAX_RACES = 40
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
 _PAGE = 1000
-#: operations of one transaction; of one that goes in; of what an end writes beside
-_ROOM, _EACH, _OF_AN_END = 100, 4, 8
+#: operations of one transaction; of one that goes in; of what an end and a creation write beside
+_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100, 4, 9, 5
 
 _T = TypeVar("_T")
 
@@ -110,16 +110,25 @@ async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> S
 
     Raises Conflict, AlreadyExists, LedgerUnavailable.
     """
-    now = context.clock.now()
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
-    await context.index.write_desk(DeskWrite(before=stored, after=replace(desk, counting_until=now + _COUNTING)))
-    counting = await context.desks.read(tenant)
-    if counting is None or counting.desk.counting_until != now + _COUNTING:
-        raise Conflict
-    after = recounted(counting.desk, await places_of(context, tenant), context.clock.now())
-    await context.index.write_desk(DeskWrite(before=counting, after=after))
-    found = await context.desks.read(tenant)
-    if found is None:
+    began = context.clock.now()
+    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
+    counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
+    places: list[Place] = []
+    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
+    while page:
+        places += [place_of(row) for row in page]
+        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
+        if page and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
+            # else another begins while this one is at it, and of two none would come to its end
+            counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
+    return await _written(context, counting, recounted(counting.desk, places, began))
+
+
+async def _written(context: Context, before: StoredDesk | None, after: Desk) -> StoredDesk:
+    """The desk as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.index.write_desk(DeskWrite(before=before, after=after))
+    found = await context.desks.read(after.tenant)
+    if found is None or found.desk.counting_until != after.counting_until:
         raise Conflict
     return found
 
@@ -144,6 +153,11 @@ def place_of(row: ActiveRow) -> Place:
     return Place(candidate=candidate)
 
 
+def _room(operations: int) -> int:
+    """How many go in with a transaction of so many operations."""
+    return max(0, min(MAX_LET_IN, (_ROOM - operations) // _EACH))
+
+
 def _has_place(active: ActiveRow, desk: Desk) -> bool:
     """Not where a process that knew no gates created the job after the desk had counted the rows."""
     return active.place is not None or active.created_at <= desk.counted_at
@@ -157,7 +171,7 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
     """
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | None:
-        let = await _letting(context, stored.desk, known, MAX_LET_IN)
+        let = await _letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
         decision = _decided(context, let.desk, known, job)
         initial_status = replace(job, status=decision.place.initial_status)
         write = _write(context, stored, known, replace(let, desk=decision.desk))
@@ -247,8 +261,9 @@ async def end_at_desk(
     """
     ended_at = job.completed_at or job.updated_at
     # a job that was never staged is inside, and of one that ended within a minute no sweeper has moved the DUE row;
-    # one of release 0.2.0 may have been counted by nobody
-    is_known = job.staged_at is None and ended_at < job.created_at + FIRST_CHECK and not job.gated
+    # one of release 0.2.0 may have been counted by nobody, one that others wait for may have given its place back
+    is_plain = job.staged_at is None and not job.gated and not job.awaited
+    is_known = is_plain and ended_at < job.created_at + FIRST_CHECK
 
     async def act(stored: StoredDesk, known: Directory) -> Entered | None:
         nonlocal is_known
@@ -257,7 +272,7 @@ async def end_at_desk(
             return None
         is_known = False
         place = place_of(active) if active is not None else Place(candidate=Candidate.of(job))
-        room = max(0, min(MAX_LET_IN, (_ROOM - _OF_AN_END - 2 * len(purged)) // _EACH))
+        room = _room(_OF_AN_END + 2 * len(purged))
         desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, room, leaving=job.job_id)
         write = _write(context, stored, known, let)
@@ -353,11 +368,12 @@ async def check_counts(context: Context, tenant: str, inside: int) -> None:
     if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
         return
 
-    async def act(stored: StoredDesk, known: Directory) -> StoredDesk:
-        return await recount(context, tenant, stored)
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
+        return stored.desk.active, (await recount(context, tenant, stored)).desk.active
 
-    found = await at_desk(context, tenant, act)
-    telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=stored.desk.active, found=found.desk.active)
+    counted, found = await at_desk(context, tenant, act)
+    if counted != found:
+        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
 
 
 async def _letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:

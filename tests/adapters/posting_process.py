@@ -1,17 +1,20 @@
-"""A process that posts jobs of one tenant and ends whatever it starts: `python -m`, with JSON as its argument.
+"""Processes that post jobs of one tenant, each ending whatever it starts: `python -m`, with JSON as the argument.
 
-It posts when it reads a line, and begins to end jobs at the next one.
+They post when the first of them reads a line, and begin to end jobs at the next one. They are forks of one that has
+imported the app, and share nothing but that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import random
 import sys
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from multiprocessing.synchronize import Event
 from typing import Any
 
 from shared.adapters.blobs import BlobTexts
@@ -22,7 +25,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.errors import Transient
+from shared.errors import Overloaded, Transient
 from shared.operations.control_job import control_job
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
@@ -83,7 +86,7 @@ def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) ->
     return world
 
 
-async def main(asked: dict[str, Any]) -> None:
+async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -> None:
     account = TablesAccount.connect(
         connection=asked["connection"], endpoint=None, credential=None, version_table=f"tenants{asked['own']}"
     )
@@ -96,7 +99,7 @@ async def main(asked: dict[str, Any]) -> None:
         while True:
             try:
                 await create_numbered(world, number)
-            except Transient:
+            except (Transient, Overloaded):
                 await asyncio.sleep(random.random())
             else:
                 return
@@ -104,13 +107,10 @@ async def main(asked: dict[str, Any]) -> None:
     async def posts() -> None:
         await asyncio.gather(*(post(number) for number in range(asked["first"], asked["first"] + asked["count"])))
 
-    async def asked_to() -> None:
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-
-    print("ready", flush=True)
-    await asked_to()
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, may_post.wait)
     posting = asyncio.create_task(posts())
-    await asked_to()
+    await loop.run_in_executor(None, may_end.wait)
     orchestrations.may_end.set()
     await posting
     # what ends here may let in another, which starts here
@@ -121,5 +121,25 @@ async def main(asked: dict[str, Any]) -> None:
     await texts.close()
 
 
+def main(asked: dict[str, Any]) -> int:
+    forks = multiprocessing.get_context("fork")
+    may_post, may_end = forks.Event(), forks.Event()
+
+    def run(place: int) -> None:
+        own_share = {**asked, "first": place * asked["count"]}
+        asyncio.run(post_and_end(own_share, may_post, may_end))
+
+    processes = [forks.Process(target=run, args=(place,), daemon=True) for place in range(asked["processes"])]
+    for process in processes:
+        process.start()
+    print("ready", flush=True)
+    for event in (may_post, may_end):
+        sys.stdin.readline()
+        event.set()
+    for process in processes:
+        process.join()
+    return max(abs(process.exitcode or 0) for process in processes)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(json.loads(sys.argv[1])))
+    sys.exit(main(json.loads(sys.argv[1])))

@@ -68,42 +68,29 @@ def own() -> str:
 
 
 def at_once(azurite: str, own: str, jobs: int) -> Auditor:
-    with ExitStack() as closing:
-        processes = []
-        for place in range(PROCESSES):
-            share = jobs // PROCESSES
-            asked = {"connection": azurite, "own": own, "limit": LIMIT, "first": place * share, "count": share}
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.adapters.posting_process", json.dumps(asked)],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            closing.callback(process.kill)
-            processes.append(process)
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        with TableServiceClient.from_connection_string(azurite) as service:
-            service.create_table_if_not_exists(f"index{own}")
+    asked = {"connection": azurite, "own": own, "limit": LIMIT, "processes": PROCESSES, "count": jobs // PROCESSES}
+    command = [sys.executable, "-m", "tests.adapters.posting_process", json.dumps(asked)]
+    with (
+        TableServiceClient.from_connection_string(azurite) as service,
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        ExitStack() as closing,
+    ):
+        closing.callback(process.terminate)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        service.create_table_if_not_exists(f"index{own}")
         deadline = time.monotonic() + PATIENCE_S
         with Auditor(azurite, own) as auditor:
-            notify(processes)
-            while not (auditor.most >= LIMIT and auditor.waited):
-                assert time.monotonic() < deadline, "they do not post"
-                time.sleep(0.05)
-            notify(processes)
-            for process in processes:
-                assert process.wait(deadline - time.monotonic()) == 0
+            for _ in range(2):
+                process.stdin.write("on\n")
+                process.stdin.flush()
+                # nobody ends before the line is seen
+                while not (auditor.most >= LIMIT and auditor.waited):
+                    assert time.monotonic() < deadline, "they do not post"
+                    time.sleep(0.05)
+            assert process.wait(deadline - time.monotonic()) == 0
     return auditor
-
-
-def notify(processes: list[subprocess.Popen[str]]) -> None:
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("on\n")
-        process.stdin.flush()
 
 
 def check(azurite: str, own: str, jobs: int, auditor: Auditor) -> None:

@@ -288,9 +288,23 @@ async def test_who_is_not_asleep_is_not_let_in(storage: Storage) -> None:
     """A transaction that would leave a DUE row behind is a Conflict."""
     await opened(storage)
     row = await in_line(storage, 1)
-    await storage.index.reschedule_check(await active(storage, 1), LATER)
+    # a DUE row does not say where the job stands
+    await storage.index.reschedule_check(replace(await active(storage, 1), place=None), LATER)
     with pytest.raises(Conflict):
         await storage.index.write_desk(admitting(await stored(storage), row))
+
+
+async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> None:
+    """Its WAIT row says where the DUE row is then: it is let in all the same, and leaves no DUE row behind."""
+    await opened(storage)
+    await in_line(storage, 1)
+    await storage.index.reschedule_check(await active(storage, 1), LATER)
+    [row] = await storage.desks.first_waiting("tenant_a", 0, 5)
+    assert row.due_at == LATER
+    write = replace(admitting(await stored(storage), row), check_at=LATER + timedelta(hours=1))
+    await storage.index.write_desk(write)
+    assert await due(storage, LATER) == []
+    assert await due(storage, LATER + timedelta(hours=1)) == ["job_001"]
 
 
 # --- the log and the directory

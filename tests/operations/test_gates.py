@@ -11,12 +11,22 @@ import pytest
 from shared.core.gates.desk import Desk
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
+from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import Contended, CreationWithdrawn, LedgerUnavailable, LimitReached, OrchestrationUnavailable
+from shared.errors import (
+    Contended,
+    CreationWithdrawn,
+    DataLost,
+    LedgerUnavailable,
+    LimitReached,
+    OrchestrationUnavailable,
+)
+from shared.operations import desks
 from shared.operations.desks import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.index import Clearing, EndedRow
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import (
@@ -258,6 +268,37 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     assert (await desk_of(staging)).waiting == 1
 
 
+async def test_a_transaction_takes_a_hundred_operations(world: World) -> None:
+    """Azure's limit: a creation with fifty dependencies, and an end with clearings, let in as many as there is room."""
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until))
+    waiting = await posted(world, *range(50))
+    world.clock.advance(3601)
+    reserve, close, sizes = world.index.reserve, world.index.close_at_desk, []
+
+    async def reserves(job: Job, *, desk: DeskWrite | None = None, **fields: Any) -> None:
+        # CLAIM, LIST, ACTIVE, DUE and GATES; WAIT out, ACTIVE, DUE out and in
+        sizes.append(5 + len(job.dependencies or ()) + 4 * len(desk.let_in if desk is not None else ()))
+        await reserve(job, desk=desk, **fields)
+
+    async def closes(job: Job, active: Any, desk: DeskWrite, *, purged: Any = (), **fields: Any) -> None:
+        # ACTIVE, DUE, WAIT, LIST, CLAIM, ENDED, DEAD, GATES, and GATE of release 0.2.0
+        sizes.append(9 + 2 * len(purged) + 4 * len(desk.let_in))
+        await close(job, active, desk, purged=purged, **fields)
+
+    world.index.reserve, world.index.close_at_desk = reserves, closes  # type: ignore[method-assign]
+    await posted(world, 60, dependencies=waiting)
+    assert 90 < sizes[0] <= 100
+    await ruled(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
+    held_again = await posted(world, *range(61, 85))
+    await ruled(world, GateState(gate=TENANT, rule_seq=3))
+    row = EndedRow(job_id="gone", tenant="tenant_a", clear_at=START)
+    world.context.recent_ends._purged["tenant_a"] = [Clearing(row, START)] * 30
+    sizes.clear()
+    await cancelled(world, held_again[-1])
+    assert 90 < sizes[0] <= 100
+
+
 # --- what is refused
 
 
@@ -457,6 +498,30 @@ async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging
     assert (desk.active, desk.staged) == (1, 1)
 
 
+@pytest.mark.parametrize("fault", [DataLost("gone"), LedgerUnavailable("away")])
+async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fault: Exception) -> None:
+    """Its time is over and the sweeper's look at it fails: the next end lets it in, and fails nobody."""
+    soon = START + timedelta(minutes=5)
+    first, second = [(await posted(staging, number, expires_at=soon))[0] for number in (1, 2)]
+    staging.clock.advance(400)
+    read = staging.ledger.read
+
+    async def fails(job_id: str) -> Any:
+        if job_id == second:
+            raise fault
+        return await read(job_id)
+
+    staging.ledger.read = fails  # type: ignore[method-assign]
+    assert "failed, the next sweep tries again" in await swept(staging)
+    await dispatch(staging, first)
+    await service_sends(staging, first, "RESULT", 1)
+    staging.ledger.read = read  # type: ignore[method-assign]
+    assert await status(staging, first) == ["SUCCEEDED"]
+    stored = await staging.index.desks.read("tenant_a")
+    assert stored is not None
+    assert (stored.desk.active, stored.desk.waiting) == (1, 0)
+
+
 # --- counts, and who knows of gates
 
 
@@ -548,6 +613,27 @@ async def test_others_wait_while_one_counts(staging: World) -> None:
     assert len(waits) == 5
     assert await status(staging, second) == ["THROTTLED"]
     assert (await desk_of(staging)).counting_until is None
+
+
+async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page takes two seconds: the others go on waiting, and it comes to its end."""
+    monkeypatch.setattr(desks, "_PAGE", 2)
+    await posted(limited(staging, max_inflight_per_tenant=None), *range(9))
+    pages = staging.index.list_active
+    others: list[str] = []
+
+    async def slow(*args: Any, **fields: Any) -> Any:
+        staging.clock.advance(2)
+        stored = await staging.index.desks.read("tenant_a")
+        assert stored is not None
+        others.append("waits" if (stored.desk.counting_until or START) > staging.clock.now() else "begins")
+        return await pages(*args, **fields)
+
+    staging.index.list_active = slow  # type: ignore[method-assign]
+    await posted(staging, 10)
+    staging.index.list_active = pages  # type: ignore[method-assign]
+    assert others == ["waits"] * 5
+    assert (await desk_of(staging)).active == 9
 
 
 async def test_a_desk_that_cannot_be_written_is_an_answer(staging: World) -> None:

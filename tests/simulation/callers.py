@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.contracts.envelope import Envelope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import ControlNotPossible, JobNotFound, LimitReached, NotRedrivable, Transient
+from shared.errors import ControlNotPossible, DependencyUnknown, JobNotFound, LimitReached, NotRedrivable, Transient
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.redrive_job import redrive_job
@@ -50,6 +50,7 @@ class Callers:
                 request_type=request_type,
                 payload=payload,
                 idempotency_key=f"key-{number}",
+                **self._after(number),
             )
             at_s = self.random.uniform(0, min(600.0, span_s / 4))
             self.promised[number] = set()
@@ -72,6 +73,13 @@ class Callers:
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
             self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
+
+    def _after(self, number: int) -> dict[str, Any]:
+        """Each job but the first of its tenant waits for the one before it."""
+        if not self.plan.dependent or number < 2:
+            return {}
+        policy = self.random.choice(("fail", "run"))
+        return {"dependencies": [f"key:key-{number - 2}"], "on_dependency_failure": policy}
 
     def _services_away(self, seconds: float) -> None:
         self.bus.services_away_until = self.scheduler.now + timedelta(seconds=seconds)
@@ -99,6 +107,11 @@ class Callers:
                 if self.faults.occurs(0.1):
                     return
                 await self.scheduler.pause(self.random.uniform(0.2, 60))
+            except DependencyUnknown:
+                # the job that it waits for is yet to be submitted; given up, it never will be
+                if self.faults.ended:
+                    return
+                await self.scheduler.pause(self.random.uniform(1, 60))
             except LimitReached as refused:
                 await self.scheduler.pause(refused.retry_after_s)
             else:

@@ -13,6 +13,7 @@ from shared.views.audit import verify
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+_EPSILON = timedelta(microseconds=1)
 #: from the last fault until every job has ended, at most
 MAX_SETTLING = timedelta(hours=24)
 
@@ -61,6 +62,11 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
             world.add_violation(f"{job_id} was promised by a 202 and withdrawn")
         return
     _audit_redrive(world, job)
+    for awaited in job.dependencies or ():
+        other = world.ledger.records.get(awaited)
+        ended_at = other.job.completed_at if other is not None else None
+        if job.attempts_total and (ended_at is None or ended_at > job.dependencies_settled_at):
+            world.add_violation(f"{job_id} began before {awaited} had ended")
     for step in record.steps:
         if step.status == "SUCCEEDED" and not step.carried:
             written = world.services.results.get((step.result_ref or {}).get("uri", ""))

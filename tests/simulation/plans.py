@@ -32,9 +32,9 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 def plan_of(seed: int) -> Plan:
     """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line."""
     if seed % 8 in (1, 3) and seed % 16 != 3:
-        return replace(
-            HOSTILE if seed % 8 == 3 else MODERATE, jobs=5, tenant_limit=1 + seed // 16 % 2, overflow="stage"
-        )
+        plan = HOSTILE if seed % 8 == 3 else MODERATE
+        # in every second of them a job waits for the one before it, too
+        return replace(plan, jobs=5, tenant_limit=1 + seed // 16 % 2, overflow="stage", dependent=seed % 16 >= 8)
     if seed % 4 != 3:
         return MODERATE
     return ARCHIVING if seed % 8 == 7 else HOSTILE

@@ -76,4 +76,4 @@ def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
         del self._active[job.tenant, job.job_id]
 
     monkeypatch.setattr(memory, "reserve", without_active_row)
-    assert "nothing leads the sweeper to it" in simulate(1, plan_of(1)).violations[0]
+    assert "nothing leads the sweeper to it" in simulate(2, plan_of(2)).violations[0]

@@ -81,6 +81,8 @@ class Plan:
     redrives: bool = False
     #: the tenant's limit of active jobs; None: no limit
     tenant_limit: int | None = None
+    #: jobs wait for the one before them
+    dependent: bool = False
     #: what becomes of a request over it: `reject`, or `stage`
     overflow: str = "reject"
     #: ended jobs are archived after this, and their claims end with it; None: kept

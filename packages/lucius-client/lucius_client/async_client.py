@@ -201,9 +201,9 @@ class AsyncClient:
         """Let a job that waits go past its gates, once; for operators."""
         return await self._call(calls.control(job_id, "admit", reason))
 
-    async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
+    async def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
-        return await self._call(calls.redrive(job_id, reason))
+        return await self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
 
     def receipts(
         self,

@@ -107,12 +107,13 @@ def audit(job_id: str) -> Call[dict[str, Any]]:
 
 
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
-    """Control a job; `verb` is cancel, pause, resume or redrive."""
+    """Control a job; `verb` is cancel, pause or resume."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
-def redrive(job_id: str, reason: str | None) -> Call[Job]:
-    return control(job_id, "redrive", reason)
+def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
+    body = _query(reason=reason) | ({"ignoreDependencies": True} if ignore_dependencies else {})
+    return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))
 
 
 def quota(tenant: str, job_type: str | None, source: str | None) -> Call[Quota]:

@@ -202,9 +202,9 @@ class Client:
         """Let a job that waits go past its gates, once; for operators."""
         return self._call(calls.control(job_id, "admit", reason))
 
-    def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
+    def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
-        return self._call(calls.redrive(job_id, reason))
+        return self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
 
     def receipts(
         self,

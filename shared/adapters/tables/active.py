@@ -99,6 +99,14 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     return operations
 
 
+def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
+    """The WAIT row of a job that has one says where its DUE row stands: whoever lets it in deletes that."""
+    if place is None or place.state is not PlaceState.WAITING or place.line is None:
+        return []
+    row = wait_row(place.line, place.candidate.rank, place.candidate.job_id)
+    return [("update", {"PartitionKey": partition, "RowKey": row, "due_at": check_at}, {"mode": UpdateMode.MERGE})]
+
+
 def leaves_line(partition: str, place: Place | None) -> list[Operation]:
     """The WAIT row out, of a job that has one."""
     if place is None or place.state is not PlaceState.WAITING or place.line is None:

@@ -17,6 +17,7 @@ from shared.adapters.tables.account import TablesAccount, read_row, transact
 from shared.adapters.tables.active import (
     active_of,
     deletes,
+    due_in_line,
     first_check,
     inserts,
     leaves_line,
@@ -324,7 +325,8 @@ class TablesIndex(TablesLists):
         await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
-        operations = moves(encode_key(active.tenant), active, check_at, looks)
+        partition = encode_key(active.tenant)
+        operations = [*moves(partition, active, check_at, looks), *due_in_line(partition, active.place, check_at)]
         # Race sweeps: gone, or moved by another one
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)

@@ -64,12 +64,12 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         # a later release runs beside this one, or was taken back: its jobs must not take the room of the others
         report.add_action(active.job_id, SweepAction.SKIP)
         if not report.dry_run:
-            await context.index.reschedule_check(active, now + REPAIR_INTERVAL)
+            await postpone(context, active, now + REPAIR_INTERVAL)
         return
     except DataLost:
         # else it would be the longest due of its tenant in every sweep
         if not report.dry_run:
-            await context.index.reschedule_check(active, now + UNREADABLE_INTERVAL)
+            await postpone(context, active, now + UNREADABLE_INTERVAL)
         raise
     if stored is None:
         await _withdraw(context, orchestrations, active, report, now)
@@ -116,6 +116,16 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             next_check = max(min(ends, default=now) + GRACE, now + RECHECK_AFTER)
     if not report.dry_run:
         await context.index.reschedule_check(active, next_check, looks=looks)
+
+
+async def postpone(context: Context, active: ActiveRow, until: datetime) -> None:
+    """The next look at a job whose own came to nothing: it may be in line, which its DUE row does not say.
+
+    Raises LedgerUnavailable.
+    """
+    row = await context.index.read_active(active.tenant, active.job_id)
+    if row is not None and row.check_at == active.check_at:
+        await context.index.reschedule_check(row, until, looks=row.looks)
 
 
 async def _repair_staged(

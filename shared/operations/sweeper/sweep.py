@@ -22,7 +22,7 @@ from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
-from shared.operations.sweeper.repair import repair
+from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
@@ -156,7 +156,7 @@ class _Pass:
             if not self._dry_run and active.check_at <= self._context.clock.now():
                 with contextlib.suppress(LuciusError):
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
-                    await self._context.index.reschedule_check(active, self._context.clock.now(), looks=active.looks)
+                    await postpone(self._context, active, self._context.clock.now())
 
     async def _survey(self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None) -> Surveyed | None:
         """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""

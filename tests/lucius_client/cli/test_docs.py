@@ -131,6 +131,14 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert "HELD" in held
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
     assert re.search(r"total\s+11\s", shell("receipts"))
+    [first] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
+    shell("after", first)
+    [after] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
+    wait_until(
+        lambda: stack.get(f"/v1/jobs/{after}")["status"] == "SUCCEEDED", "the later job did not end", deadline_s=120
+    )
+    types = [event["type"] for event in stack.get(f"/v1/jobs/{after}/events")["events"]]
+    assert "DEPENDENCIES_SETTLED" in types
     text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))

@@ -125,9 +125,17 @@ def admit(
 
 
 @with_session
-def redrive(session: Session, job: JobId, reason: Reason = None) -> None:
+def redrive(
+    session: Session,
+    job: JobId,
+    reason: Reason = None,
+    ignore_dependencies: Annotated[
+        bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
+    ] = False,
+) -> None:
     """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
-    _show(session, session.client.redrive(job, reason=reason).plain())
+    again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
+    _show(session, again.plain())
 
 
 @with_session

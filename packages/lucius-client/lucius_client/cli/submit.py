@@ -67,6 +67,10 @@ def submit(
     label: Annotated[
         list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; may be repeated.")
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; may be repeated."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
     ndjson: Annotated[
         str | None,
@@ -92,6 +96,8 @@ def submit(
     labels = dict(_label(each) for each in label or [])
     owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
+        if after:
+            raise UsageError("--after is for documents; an envelope has its own dependencies")
         _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
@@ -103,7 +109,8 @@ def submit(
 
     def body(name: str, uri: str) -> Json:
         key = str(uuid.uuid4()) if again else None
-        return envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
+        made = envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
+        return {**made, "dependencies": after} if after else made
 
     if dry_run:
         checked, refused = _for_each(
