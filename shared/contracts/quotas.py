@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -27,9 +27,10 @@ def _whole(value: Any) -> Any:
 def _instant(value: Any) -> Any:
     """The routes are strict, and JSON has no instants."""
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
+        instant = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
+    return instant.astimezone(UTC) if instant is not None and instant.tzinfo is not None else instant
 
 
 _Number = Annotated[
