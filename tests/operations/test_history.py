@@ -122,6 +122,7 @@ async def test_a_receipt_separates_waiting_from_working(world: World) -> None:
         "backoff_s": pytest.approx(16 - queue_s, abs=0.01),
         "paused_s": 1000.0,
         "backlog_s": 0,
+        "gated_s": 0,
     }
     assert (costs.attempts_total, costs.replies_ignored) == (2, 1)
 
