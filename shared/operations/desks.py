@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.core.gates.desk import Candidate, Desk
@@ -57,6 +57,8 @@ class Entered:
     """Jobs that a transaction let in; each has to learn it."""
 
     job_ids: tuple[str, ...] = ()
+    #: of each the gates that it passed; see `shared.core.occurrences.Admitted`
+    passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: more could go in, if there had been room
     more: bool = False
 
@@ -353,4 +355,4 @@ async def _call(context: Context, write: DeskWrite) -> None:
 
 
 def _entered(let: LetIn) -> Entered:
-    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), more=let.more)
+    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

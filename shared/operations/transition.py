@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from shared import telemetry
 from shared.core import durable_names
@@ -181,37 +182,40 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
     """
     turns = asyncio.Semaphore(_NOTIFIED_AT_ONCE)
 
-    async def one(job_id: str) -> None:
+    async def one(job_id: str, gates: tuple[dict[str, Any], ...]) -> None:
         async with turns:
             try:
-                await admit(context, orchestrations, job_id)
+                await admit(context, orchestrations, job_id, gates)
             except LuciusError as fault:
                 telemetry.record_fault(fault)
                 telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
 
     try:
         for _ in range(_MAX_ROUNDS):
-            await asyncio.gather(*map(one, entered.job_ids))
+            await asyncio.gather(*map(one, entered.job_ids, entered.passed))
             if not entered.more:
                 return
             entered = await desks.let_in(context, tenant)
         await context.desk_calls.call(tenant)
-        await asyncio.gather(*map(one, entered.job_ids))
+        await asyncio.gather(*map(one, entered.job_ids, entered.passed))
     except LuciusError as fault:
         telemetry.record_fault(fault)
 
 
-async def admit(context: Context, orchestrations: Orchestrations, job_id: str) -> Stored | None:
+async def admit(
+    context: Context, orchestrations: Orchestrations, job_id: str, gates: tuple[dict[str, Any], ...] = ()
+) -> Stored | None:
     """A job that is inside learns it: the job that it redrives names it, it becomes QUEUED, and it starts.
 
-    None: it does not wait any more. Raises LedgerUnavailable, OrchestrationUnavailable.
+    `gates`: those that it passed; none where whoever let it in is gone. None: it does not wait any more. Raises
+    LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
         return None
     await mark_unnamed(context, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
-    return await start_once(orchestrations, (await transition(context, stored, Admitted(), origin)).stored)
+    return await start_once(orchestrations, (await transition(context, stored, Admitted(gates), origin)).stored)
 
 
 async def mark_unnamed(context: Context, record: Record) -> None:

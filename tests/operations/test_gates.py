@@ -140,6 +140,8 @@ async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World)
     assert job.deadline_at == staging.clock.now() + timedelta(seconds=job.total_time_s)
     [event] = [each for each in await staging.ledger.events(second) if each.type == "ADMITTED"]
     assert event.data["waited_s"] == 600
+    [passed] = event.data["gates"]
+    assert (passed["name"], passed["active"], passed["max_active"]) == ("tenant tenant_a", 1, 1)
     desk = await desk_of(staging)
     assert (desk.active, desk.waiting) == (1, 1)
     await ended(staging, second, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from shared.core.gates.desk import (
     EMERGENCY,
@@ -14,6 +15,7 @@ from shared.core.gates.desk import (
     TooManyLines,
     Word,
     enter,
+    gates_of,
     is_emergency,
     line_of,
     stand,
@@ -47,6 +49,8 @@ class LetIn:
 
     desk: Desk
     admitted: tuple[Waiting, ...] = ()
+    #: of each of those, in the same order, the gates that it passed, for its history
+    passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: to lines of their own, since their source has a gate by now; with the number of the new line
     relined: tuple[tuple[Waiting, int], ...] = ()
     #: others could go in, if there were room in the transaction
@@ -67,6 +71,7 @@ class Letting:
         #: rows of a line that were read and have not gone in
         self._heads: dict[int, list[Waiting]] = {}
         self._admitted: list[Waiting] = []
+        self._passed: list[tuple[dict[str, Any], ...]] = []
         self._relined: list[tuple[Waiting, int]] = []
         #: lines of which all who were read are gone, and those that cannot go on in this transaction
         self._read_out: set[int] = set()
@@ -94,7 +99,13 @@ class Letting:
     def result(self) -> LetIn:
         # who has moved to another line was not looked at there
         self._read_out -= {target for _, target in self._relined}
-        return LetIn(self._desk, tuple(self._admitted), tuple(self._relined), more=self._first() is not None)
+        return LetIn(
+            self._desk,
+            tuple(self._admitted),
+            tuple(self._passed),
+            tuple(self._relined),
+            more=self._first() is not None,
+        )
 
     def _first(self) -> int | None:
         """The line whose turn it is: emergencies before all, then the lowest rank."""
@@ -128,8 +139,18 @@ class Letting:
             self._desk = enter(step_away(self._desk, number), self._directory, head.candidate, self._now)
             self._desk = replace(self._desk, staged=max(0, self._desk.staged - 1))
             self._admitted.append(head)
+            self._passed.append(self._gates_of(head.candidate))
         if number in self._desk.lines:
             self._set_head(number)
+
+    def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
+        """Those with a rule, and how many are inside with the job."""
+        found = []
+        for gate in gates_of(self._desk, candidate.job_type, candidate.source):
+            if (rule := self._directory.rule_of(self._desk.state(gate))) is not None:
+                inside = self._desk.inside_of(gate)
+                found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})
+        return tuple(found)
 
     def _set_head(self, number: int) -> None:
         rows = self._heads[number]
