@@ -364,7 +364,9 @@ async def test_a_write_that_went_through_unheard_is_its_own(world: World, monkey
     with monkeypatch.context() as patch:
         patch.setattr(MemoryIndex, "write_desk", unheard)
         changed = await ruled(world, seq=1, max_active=2)
-    assert changed.after.rule_seq == len(await entries(world)) == 2
+        assert (changed.before is changed.after, changed.after.rule_seq, len(await entries(world))) == (False, 2, 2)
+        gone = await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=2)
+    assert gone.after.rule_seq == len(await entries(world)) == 3
 
 
 async def test_two_changes_at_once_of_one_etag(world: World) -> None:
