@@ -35,7 +35,8 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.core import durable_names
 from shared.core.directive import directive_of
-from shared.core.gates.desk import Candidate, Desk, Waiting
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle

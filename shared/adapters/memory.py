@@ -6,7 +6,7 @@ They pass the same tests as the tables. Nothing here survives a restart.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 
@@ -17,7 +17,6 @@ from shared.core.gates.desk import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.bus import DeadReply
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CHECK,
@@ -389,33 +388,6 @@ class MemoryArchive:
 
     async def put(self, name: str, text: str) -> None:
         self.kept[name] = text
-
-
-class MemoryDeskCalls:
-    """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str | None, datetime | None]] = []
-
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
-        self.calls.append((tenant, job_id, at))
-
-
-class MemoryDeadReplies:
-    """See `shared.ports.bus.DeadReplies`."""
-
-    def __init__(self) -> None:
-        self.lying: dict[int, list[DeadReply]] = {}
-
-    async def waiting(self, lane: int) -> int:
-        return len(self.lying.get(lane, []))
-
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
-        queue = self.lying.get(lane, [])
-        for reply in list(queue):
-            if await take(reply):
-                queue.remove(reply)
-        return True
 
 
 class MemorySweepMark:

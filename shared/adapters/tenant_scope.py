@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
-from shared.core.gates.desk import Waiting
+from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, Rule

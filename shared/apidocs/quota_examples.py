@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from shared.apidocs.json_schema import JsonObject
 from shared.core.gates.changes import ChangeType, changed
-from shared.core.gates.desk import Candidate, Desk, Line, Waiting
+from shared.core.gates.desk import Candidate, Desk, Line
+from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.gates.standing import standing
 from shared.views.quota import log_entry, quota, quota_change, waiting_job

@@ -12,7 +12,7 @@ from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
-from shared.operations import desks
+from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.places import follow
 from shared.operations.quotas import By
@@ -48,7 +48,7 @@ async def _enter(context: Context, job: Job, by: By) -> None:
 
     async def act(stored: StoredDesk, known: Directory) -> None:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
-        place = desks.place_of(active) if active is not None else None
+        place = desk_counts.place_of(active) if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
             # it is inside by now, or it was paused or ended
             return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.core.canonical import digest
-from shared.core.gates.desk import ASLEEP
+from shared.core.gates.letting import ASLEEP
 from shared.core.history import Origin
 from shared.core.job import Job
 from shared.core.occurrences import Awaited

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates.desk import MAX_LET_IN, Candidate, Desk, LetIn, Letting, called
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
     LineFull,
@@ -24,21 +25,19 @@ from shared.core.gates.places import (
     arrive,
     give_back,
     line_up,
-    recounted,
     set_apart,
     set_aside,
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
+from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
-#: others wait so long for one that counts
-_COUNTING = timedelta(seconds=5)
 #: a desk whose counts differ from the rows
 _COUNTED_AGAIN = timedelta(minutes=10)
 #: where nothing says when a gate opens: jobs end all the time
@@ -47,7 +46,6 @@ _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
-_PAGE = 1000
 #: operations of one transaction; of one that goes in; of what an end and a creation write beside
 _ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100, 4, 9, 5
 
@@ -101,56 +99,8 @@ async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
     if stored is None or counting is not None or (opened is not None and stored.desk.counted_at < opened):
-        return await recount(context, tenant, stored)
+        return await desk_counts.recount(context, tenant, stored)
     return stored
-
-
-async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> StoredDesk:
-    """Counts who is inside and who waits, by the tenant's ACTIVE rows; meanwhile nobody else changes the desk.
-
-    Raises Conflict, AlreadyExists, LedgerUnavailable.
-    """
-    began = context.clock.now()
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
-    counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
-    places: list[Place] = []
-    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
-    while page:
-        places += [place_of(row) for row in page]
-        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-        if page and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
-            # else another begins while this one is at it, and of two none would come to its end
-            counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
-    return await _written(context, counting, recounted(counting.desk, places, began))
-
-
-async def _written(context: Context, before: StoredDesk | None, after: Desk) -> StoredDesk:
-    """The desk as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.index.write_desk(DeskWrite(before=before, after=after))
-    found = await context.desks.read(after.tenant)
-    if found is None or found.desk.counting_until != after.counting_until:
-        raise Conflict
-    return found
-
-
-async def places_of(context: Context, tenant: str) -> list[Place]:
-    """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
-    places: list[Place] = []
-    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
-    while page:
-        places += [place_of(row) for row in page]
-        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-    return places
-
-
-def place_of(row: ActiveRow) -> Place:
-    """A job that no gate concerned when it was created is inside."""
-    if row.place is not None:
-        return row.place
-    candidate = Candidate(
-        job_id=row.job_id, job_type=row.request_type, mode=row.mode, source=row.source, priority=row.priority, rank=0
-    )
-    return Place(candidate=candidate)
 
 
 def _room(operations: int) -> int:
@@ -271,7 +221,7 @@ async def end_at_desk(
         if active is None and not is_known:
             return None
         is_known = False
-        place = place_of(active) if active is not None else Place(candidate=Candidate.of(job))
+        place = desk_counts.place_of(active) if active is not None else Place(candidate=Candidate.of(job))
         room = _room(_OF_AN_END + 2 * len(purged))
         desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, room, leaving=job.job_id)
@@ -296,7 +246,7 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
         active = await context.index.read_active(tenant, job_id)
         if active is None:
             return Entered()
-        desk = give_back(stored.desk, place_of(active)) if _has_place(active, stored.desk) else stored.desk
+        desk = give_back(stored.desk, desk_counts.place_of(active)) if _has_place(active, stored.desk) else stored.desk
         let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         write = _write(context, stored, known, let)
         await context.index.withdraw(active, write)
@@ -316,7 +266,7 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_a
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
             return Entered()
-        place = place_of(active)
+        place = desk_counts.place_of(active)
         if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
             # those that wait go first
             let = await _letting(context, stored.desk, known, MAX_LET_IN)
@@ -369,7 +319,7 @@ async def check_counts(context: Context, tenant: str, inside: int) -> None:
         return
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
-        return stored.desk.active, (await recount(context, tenant, stored)).desk.active
+        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
 
     counted, found = await at_desk(context, tenant, act)
     if counted != found:

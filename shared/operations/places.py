@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.core.gates.desk import ASLEEP
+from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, owed
 from shared.core.history import Origin
 from shared.core.occurrences import DependenciesSettled, DependencyFailed
 from shared.errors import Contended
-from shared.operations import desks
+from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
 from shared.operations.dependencies import mark
@@ -33,7 +33,7 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None:
             return stored
-        place = desks.place_of(active)
+        place = desk_counts.place_of(active)
         match owed(job, place):
             case Owed.NOTHING:
                 return stored

@@ -20,7 +20,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, MAX_RULES, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
-from shared.operations import desks
+from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
@@ -229,7 +229,9 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         _check_room(stored.desk, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
             # only sources with a gate are counted
-            stored = await desks.recount(context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag))
+            stored = await desk_counts.recount(
+                context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag)
+            )
         after, entry = changes.changed(before, after, known, type_, actor=by.actor, reason=by.reason, at=now)
         changed = Changed(before, after, changes.with_change(stored.desk, after, known, now), known)
         tried.append((changed, entry.hash))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core import durable_names
 from shared.core.decide import apply
-from shared.core.gates.desk import ASLEEP
+from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
 from shared.core.job import Event, Job, Record

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from shared.core.gates.desk import Desk, Letting, Waiting
+from shared.core.gates.desk import Desk
+from shared.core.gates.letting import Letting, Waiting
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
 from shared.core.job import Job
-from shared.operations import desks
+from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 
 
@@ -24,7 +25,7 @@ async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) 
         return desk, known
     if also is not None:
         desk = desk.with_state(desk.state(also))
-    return recounted(desk, await desks.places_of(context, tenant), now), known
+    return recounted(desk, await desk_counts.places_of(context, tenant), now), known
 
 
 async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[Standing]:

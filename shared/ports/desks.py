@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.gates.desk import ASLEEP, Desk, Waiting
+from shared.core.gates.desk import Desk
+from shared.core.gates.letting import ASLEEP, Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind, Rule
 

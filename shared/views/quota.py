@@ -6,7 +6,8 @@ from datetime import datetime
 
 from shared.core.gates import rate
 from shared.core.gates.changes import NUMBERS, plain
-from shared.core.gates.desk import Desk, Waiting
+from shared.core.gates.desk import Desk
+from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.core.gates.standing import Standing, waiting_of

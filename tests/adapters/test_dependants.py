@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.gates.desk import ASLEEP, Candidate, Desk
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Place, PlaceState, after_dependency
 from shared.core.job import Job
 from shared.core.states import JobStatus

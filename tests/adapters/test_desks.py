@@ -7,7 +7,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.core.gates.desk import MAX_LINES, Candidate, Desk, Line, Waiting, enter, leave, stand, step_away
+from shared.core.gates.desk import (
+    MAX_LINES,
+    Candidate,
+    Desk,
+    Line,
+    enter,
+    leave,
+    stand,
+    step_away,
+)
+from shared.core.gates.letting import Waiting
 from shared.core.gates.log import entry_hash, logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle

@@ -24,7 +24,7 @@ from tests.operations.support import dispatch, submitted
 from triggers.replies_bus import receive
 
 pytestmark = pytest.mark.parametrize("storage", ["tables"], indirect=True)
-LATER = "WAITING_FOR_JOBS"
+LATER = "OF_A_LATER_RELEASE"
 
 
 async def one_later_of_two(storage: Storage) -> tuple[World, str, str, bytes]:

@@ -151,9 +151,9 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
     assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "DUE", "LIST"]
     async with TableServiceClient.from_connection_string(azurite) as service:
-        of_a_later_release = {"PartitionKey": "job_rows", "RowKey": "JOB", "status": "WAITING_FOR_JOBS"}
+        of_a_later_release = {"PartitionKey": "job_rows", "RowKey": "JOB", "status": "OF_A_LATER_RELEASE"}
         await service.get_table_client("luciusledger").update_entity(of_a_later_release)
-    with pytest.raises(UnknownStatus, match="WAITING_FOR_JOBS"):
+    with pytest.raises(UnknownStatus, match="OF_A_LATER_RELEASE"):
         await TablesLedger(account, "luciusledger", texts).read("job_rows")
     await account.close()
     await texts.close()

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.gates import rate
-from shared.core.gates.desk import Candidate, Desk, LetIn, Letting, Shut, Waiting, is_open, next_look, rank
+from shared.core.gates.desk import Candidate, Desk, Shut, rank
+from shared.core.gates.letting import (
+    LetIn,
+    Letting,
+    Waiting,
+    is_open,
+    next_look,
+)
 from shared.core.gates.places import (
     LineFull,
     Place,

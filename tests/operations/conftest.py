@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import (
-    MemoryArchive,
-    MemoryDeadReplies,
-    MemoryDeskCalls,
-    MemoryIndex,
-    MemoryLedger,
-    MemoryRejected,
-)
+from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_bus import MemoryDeadReplies, MemoryDeskCalls
 from shared.contracts.messages import Directive
 from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.directive import message_id

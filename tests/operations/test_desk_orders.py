@@ -18,7 +18,7 @@ from shared.core.gates.places import Decision, PlaceState, arrive, give_back, li
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.operations import create_job, desks
+from shared.operations import create_job, desk_counts, desks
 from shared.operations.creation import initial_status_of
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
@@ -106,8 +106,8 @@ def wrong(world: World) -> str | None:
     """What must never be, at any instant."""
     rows = list(world.index._active.values())
     stored = world.index.desks._desks.get("tenant_a")
-    inside = [row for row in rows if not desks.place_of(row).is_staged]
-    waiting = [row for row in rows if desks.place_of(row).state is PlaceState.WAITING]
+    inside = [row for row in rows if not desk_counts.place_of(row).is_staged]
+    waiting = [row for row in rows if desk_counts.place_of(row).state is PlaceState.WAITING]
     live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
     if len(inside) > 1 or len(live) > 1:
         return f"{len(inside)} inside, {len(live)} at work"
@@ -163,7 +163,7 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
         untold = [
             row.job_id
             for row in world.index._active.values()
-            if desks.place_of(row).state is PlaceState.ADMITTED
+            if desk_counts.place_of(row).state is PlaceState.ADMITTED
             and row.job_id in world.ledger._jobs
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]

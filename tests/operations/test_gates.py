@@ -23,7 +23,7 @@ from shared.errors import (
     OrchestrationUnavailable,
 )
 from shared.operations import desks
-from shared.operations.desks import place_of
+from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import Clearing, EndedRow

@@ -22,7 +22,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.gates.desk import Desk
 from shared.errors import LedgerUnavailable, LimitReached
-from shared.operations.desks import place_of
+from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
 from tests.azurite import running_azurite
 from tests.jobs import ROOT

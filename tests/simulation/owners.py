@@ -17,7 +17,7 @@ from shared.core.gates.places import PlaceState
 from shared.core.job import Record
 from shared.core.retry import JITTER
 from shared.core.states import JobStatus
-from shared.operations.desks import place_of
+from shared.operations.desk_counts import place_of
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.index import ActiveRow

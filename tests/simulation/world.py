@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.memory import MemoryArchive, MemoryDeskCalls, MemoryIndex, MemoryRejected
+from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.core import durable_names
 from shared.core.occurrences import ControlKind
 from shared.errors import (
@@ -22,7 +23,7 @@ from shared.errors import (
 )
 from shared.operations.admission import Admission
 from shared.operations.context import Context
-from shared.operations.desks import place_of
+from shared.operations.desk_counts import place_of
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds

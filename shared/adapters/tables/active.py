@@ -15,7 +15,8 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.desks import place_columns, place_of, wait_entity
 from shared.adapters.tables.keys import active_row, due_row, wait_row
 from shared.core.canonical import encode_key
-from shared.core.gates.desk import Candidate, Waiting
+from shared.core.gates.desk import Candidate
+from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Job
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks

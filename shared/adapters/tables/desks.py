@@ -26,7 +26,8 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.gates.desk import Candidate, Desk, Line, Waiting
+from shared.core.gates.desk import Candidate, Desk, Line
+from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle

@@ -25,8 +25,8 @@ from shared.adapters.tables.active import (
     moves_place,
 )
 from shared.adapters.tables.desks import operations_of
+from shared.adapters.tables.ending import ended_entity, ending, gate_of_0_2_0, put_off, rescheduled
 from shared.adapters.tables.keys import (
-    GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
     POSITION_ROW,
@@ -43,11 +43,9 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import (
     TablesLists,
     changing_columns,
-    dead_inserts,
-    letter_column,
     list_columns,
 )
-from shared.adapters.tables.table import Operation, Table
+from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.places import Place
@@ -66,21 +64,6 @@ from shared.ports.index import (
     Looks,
     SweepPosition,
 )
-
-
-async def _gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
-    """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
-    entity = await read_row(table, partition, GATE_ROW)
-    if entity is None:
-        return []
-    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
-    under_etag = {
-        "mode": UpdateMode.REPLACE,
-        "etag": entity.metadata["etag"],
-        "match_condition": MatchConditions.IfNotModified,
-    }
-    return [("update", row, under_etag)]
-
 
 #: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
 _MAX_RACES = 8
@@ -186,12 +169,12 @@ class TablesIndex(TablesLists):
         await transact(await self._account.table(self._table), operations_of(desk))
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        operations = _ending(job, claim_expires_at)
+        operations = ending(job, claim_expires_at)
         ended_at = job.completed_at or job.updated_at
         # of a job that ends sooner no sweeper has moved the DUE row
         check_at = first_check(job) if ended_at < first_check(job) else None
-        partition, put_off = encode_key(job.tenant), _put_off(purged)
-        if not await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at, at_first=put_off):
+        partition, later = encode_key(job.tenant), put_off(purged)
+        if not await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at, at_first=later):
             for one in purged:
                 await self.reschedule_clearing(one.row, one.clear_at, purged=True)
 
@@ -208,11 +191,11 @@ class TablesIndex(TablesLists):
         operations = [
             *deletes(partition, job.job_id, active.check_at if active is not None else first_check(job)),
             *leaves_line(partition, active.place if active is not None else None),
-            *_ending(job, claim_expires_at),
-            *_put_off(purged),
+            *ending(job, claim_expires_at),
+            *put_off(purged),
             *operations_of(desk),
         ]
-        await transact(table, [*operations, *(await _gate_of_0_2_0(table, partition) if job.gated else [])])
+        await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if job.gated else [])])
 
     async def _end(
         self,
@@ -238,7 +221,7 @@ class TablesIndex(TablesLists):
                 check_at = active["check_at"]
             ending = [*deletes(partition, job_id, check_at), *operations, *(at_first if race == 0 else ())]
             try:
-                await transact(table, [*ending, *(await _gate_of_0_2_0(table, partition) if gated else [])])
+                await transact(table, [*ending, *(await gate_of_0_2_0(table, partition) if gated else [])])
             except (Conflict, AlreadyExists):
                 # ACTIVE is gone with all the rest; or a sweeper moved DUE (Race sweeps)
                 check_at = None
@@ -336,7 +319,7 @@ class TablesIndex(TablesLists):
         keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
         operations = [
             *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
-            ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
+            ("create", ended_entity(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
         if desk is None:
             await self._end(partition, active.job_id, operations, gated=active.gated, check_at=active.check_at)
@@ -359,7 +342,7 @@ class TablesIndex(TablesLists):
         ]
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        operations = _rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
+        operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
@@ -372,40 +355,3 @@ class TablesIndex(TablesLists):
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
-
-
-def _ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row."""
-    partition = encode_key(job.tenant)
-    listed = {
-        "PartitionKey": partition,
-        "RowKey": list_row(job.created_at, job.job_id),
-        **changing_columns(job),
-        **letter_column(job),
-    }
-    claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
-    clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
-    return [
-        ("update", listed, {"mode": UpdateMode.MERGE}),
-        ("update", claim, {"mode": UpdateMode.MERGE}),
-        ("create", _ended(partition, job.job_id, clear_at, purged=False)),
-        *dead_inserts(partition, job),
-    ]
-
-
-def _put_off(purged: Sequence[Clearing]) -> list[Operation]:
-    return [
-        each for one in purged for each in _rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
-    ]
-
-
-def _rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
-    old, new = ended_row(ended.clear_at, ended.job_id), _ended(partition, ended.job_id, clear_at, purged=purged)
-    if old == new["RowKey"]:
-        return [("update", new, {"mode": UpdateMode.REPLACE})]
-    return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
-
-
-def _ended(partition: str, job_id: str, clear_at: datetime, *, purged: bool) -> dict[str, Any]:
-    row = ended_row(clear_at, job_id)
-    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}

@@ -6,7 +6,7 @@ that was read. A job passes all its gates at once or none; a job that waits hold
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,11 +18,7 @@ from shared.core.routing import normalise
 
 #: of one desk, which is one row; a tenant needs one for each job type, mode and limited source that waits
 MAX_LINES = 400
-#: jobs that one transaction lets in
-MAX_LET_IN = 20
 EMERGENCY = "emergency"
-#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
-ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
@@ -265,160 +261,3 @@ def max_staged(desk: Desk, directory: Directory) -> int:
     """The end of every line of the tenant."""
     rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
     return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A WAIT row: a job in line."""
-
-    candidate: Candidate
-    line: int
-    #: as in its ACTIVE row
-    claim: str
-    created_at: datetime
-    #: where its DUE row stands
-    due_at: datetime = ASLEEP
-
-
-@dataclass(frozen=True)
-class LetIn:
-    """What a desk lets in at one moment."""
-
-    desk: Desk
-    admitted: tuple[Waiting, ...] = ()
-    #: to lines of their own, since their source has a gate by now; with the number of the new line
-    relined: tuple[tuple[Waiting, int], ...] = ()
-    #: others could go in, if there were room in the transaction
-    more: bool = False
-
-
-class Letting:
-    """Who goes in next, lowest rank first among the lines whose gates are open; a line is read when it is its turn.
-
-    Use: while `wants()` names a line, `load` its first rows, as many as `room` and one more; then take `result`.
-    """
-
-    def __init__(self, desk: Desk, directory: Directory, now: datetime, *, room: int = MAX_LET_IN) -> None:
-        self._desk = desk
-        self._directory = directory
-        self._now = now
-        self.room = room
-        #: rows of a line that were read and have not gone in
-        self._heads: dict[int, list[Waiting]] = {}
-        self._admitted: list[Waiting] = []
-        self._relined: list[tuple[Waiting, int]] = []
-        #: lines of which all who were read are gone, and those that cannot go on in this transaction
-        self._read_out: set[int] = set()
-
-    def wants(self) -> int | None:
-        """Lets in whom it can; the line that has to be read to go on, None: nobody else may go in."""
-        while self.room and (number := self._first()) is not None:
-            if number not in self._heads:
-                return number
-            self._take(number)
-        return None
-
-    def load(self, number: int, rows: Sequence[Waiting]) -> None:
-        """The first rows of the line, in its order."""
-        line = self._desk.lines[number]
-        self._heads[number] = list(rows)
-        if not rows:
-            # its rows are gone, whatever the desk counted
-            lines = {each: kept for each, kept in self._desk.lines.items() if each != number}
-            self._desk = replace(self._desk, lines=lines, staged=max(0, self._desk.staged - line.count))
-            return
-        self._set_head(number)
-
-    @property
-    def result(self) -> LetIn:
-        # who has moved to another line was not looked at there
-        self._read_out -= {target for _, target in self._relined}
-        return LetIn(self._desk, tuple(self._admitted), tuple(self._relined), more=self._first() is not None)
-
-    def _first(self) -> int | None:
-        """The line whose turn it is: emergencies before all, then the lowest rank."""
-        numbers = (number for number in self._desk.lines if number not in self._read_out)
-        ordered = sorted(numbers, key=lambda each: (not self._desk.lines[each].emergency, self._desk.lines[each].head))
-        return next((number for number in ordered if is_open(self._desk, self._directory, number, self._now)), None)
-
-    def _take(self, number: int) -> None:
-        head = self._heads[number][0]
-        line = self._desk.lines[number]
-        own = head.candidate.source if self._desk.has_source(head.candidate.source) else None
-        if own != line.source and own is not None:
-            try:
-                # while its old line is there: a row cannot move to where it stands
-                target, target_line = line_of(self._desk, self._directory, head.candidate)
-            except TooManyLines:
-                # until a line is empty
-                self._read_out.add(number)
-                return
-            self._desk = step_away(self._desk, number)
-            self._heads[number].pop(0)
-            self.room -= 1
-            self._desk = stand(self._desk, target, target_line, head.candidate.rank)
-            self._relined.append((head, target))
-            # what was read of that line, if anything, is not its order any more
-            self._heads.pop(target, None)
-            self._read_out.add(target)
-        else:
-            self._heads[number].pop(0)
-            self.room -= 1
-            self._desk = enter(step_away(self._desk, number), self._directory, head.candidate, self._now)
-            self._desk = replace(self._desk, staged=max(0, self._desk.staged - 1))
-            self._admitted.append(head)
-        if number in self._desk.lines:
-            self._set_head(number)
-
-    def _set_head(self, number: int) -> None:
-        rows = self._heads[number]
-        if not rows:
-            self._read_out.add(number)
-            return
-        line = self._desk.lines[number]
-        self._desk = replace(self._desk, lines={**self._desk.lines, number: replace(line, head=rows[0].candidate.rank)})
-
-
-def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
-    """Whether the first of the line may go in."""
-    return all(word.shut is None for word in _words_of(desk, directory, desk.lines[number], now))
-
-
-def _words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[Word]:
-    """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
-    emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
-    return words(desk, directory, line.job_type, line.source, now, emergency=emergency)
-
-
-def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
-    emergency = is_emergency(desk, directory, candidate.priority)
-    own = (not emergency, candidate.rank)
-    before = (number for number, line in desk.lines.items() if (not line.emergency, line.head) < own)
-    return any(is_open(desk, directory, number, now) for number in before)
-
-
-#: a call is made for so long ahead at least
-_SOONEST = timedelta(seconds=1)
-
-
-def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
-    """The desk with the look that its lines need; the one that is on its way already stands, if it is soon enough."""
-    at = next_look(desk, directory, now)
-    if at is None:
-        return desk
-    at = max(at, now + _SOONEST)
-    is_on_its_way = desk.wake_at is not None and now < desk.wake_at <= at
-    return desk if is_on_its_way else replace(desk, wake_at=at)
-
-
-def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:
-    """When time alone may open a line next; None: only an end or a person does."""
-    found: list[datetime] = []
-    for line in desk.lines.values():
-        shut = [word for word in _words_of(desk, directory, line, now) if word.shut is not None]
-        if not shut:
-            found.append(now)
-        elif all(word.opens_at is not None for word in shut):
-            found.append(max(word.opens_at for word in shut if word.opens_at is not None))
-    return min(found, default=None)

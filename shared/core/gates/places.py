@@ -19,11 +19,11 @@ from shared.core.gates.desk import (
     leave,
     line_of,
     max_staged,
-    others_first,
     stand,
     step_away,
     words,
 )
+from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory
 from shared.core.job import Job
 from shared.core.states import JobStatus

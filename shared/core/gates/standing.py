@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.core.gates import rate
-from shared.core.gates.desk import Desk, Line, Shut, Waiting, Word, words
+from shared.core.gates.desk import (
+    Desk,
+    Line,
+    Shut,
+    Word,
+    words,
+)
+from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
 
 #: positions are counted so far, and are "over 1,000" from there on

@@ -1,0 +1,35 @@
+"""What the bus holds for the app, in this process: for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from shared.ports.bus import DeadReply
+
+
+class MemoryDeskCalls:
+    """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str | None, datetime | None]] = []
+
+    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+        self.calls.append((tenant, job_id, at))
+
+
+class MemoryDeadReplies:
+    """See `shared.ports.bus.DeadReplies`."""
+
+    def __init__(self) -> None:
+        self.lying: dict[int, list[DeadReply]] = {}
+
+    async def waiting(self, lane: int) -> int:
+        return len(self.lying.get(lane, []))
+
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
+        queue = self.lying.get(lane, [])
+        for reply in list(queue):
+            if await take(reply):
+                queue.remove(reply)
+        return True

@@ -1,0 +1,72 @@
+"""The rows with which a job ends in its tenant's partition: LIST, CLAIM, DEAD, and ENDED."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import read_row
+from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
+from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column
+from shared.adapters.tables.table import Operation, Table
+from shared.core.canonical import encode_key
+from shared.core.job import Job
+from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
+
+
+def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
+    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row."""
+    partition = encode_key(job.tenant)
+    listed = {
+        "PartitionKey": partition,
+        "RowKey": list_row(job.created_at, job.job_id),
+        **changing_columns(job),
+        **letter_column(job),
+    }
+    claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
+    clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
+    return [
+        ("update", listed, {"mode": UpdateMode.MERGE}),
+        ("update", claim, {"mode": UpdateMode.MERGE}),
+        ("create", ended_entity(partition, job.job_id, clear_at, purged=False)),
+        *dead_inserts(partition, job),
+    ]
+
+
+def put_off(purged: Sequence[Clearing]) -> list[Operation]:
+    """Earlier ends whose histories are purged: their ENDED rows at the next instant."""
+    return [
+        each for one in purged for each in rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
+    ]
+
+
+def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
+    """An ENDED row at another instant."""
+    old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
+    if old == new["RowKey"]:
+        return [("update", new, {"mode": UpdateMode.REPLACE})]
+    return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
+
+
+def ended_entity(partition: str, job_id: str, clear_at: datetime, *, purged: bool) -> dict[str, Any]:
+    """An ENDED row."""
+    row = ended_row(clear_at, job_id)
+    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
+
+
+async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
+    """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
+    entity = await read_row(table, partition, GATE_ROW)
+    if entity is None:
+        return []
+    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
+    under_etag = {
+        "mode": UpdateMode.REPLACE,
+        "etag": entity.metadata["etag"],
+        "match_condition": MatchConditions.IfNotModified,
+    }
+    return [("update", row, under_etag)]
