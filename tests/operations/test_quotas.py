@@ -29,7 +29,7 @@ from shared.errors import (
     RuleChanged,
     TooManyRules,
 )
-from shared.operations import quotas
+from shared.operations import desks, quotas
 from shared.operations.admit_job import admit_job
 from shared.operations.find_gate import find_gate
 from shared.operations.gate_directory import GateDirectory
@@ -132,6 +132,23 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
     assert await statuses(world, [runs, waits, passes]) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
     await resumed(world, SCANNER)
     assert await statuses(world, [waits]) == [JobStatus.QUEUED]
+
+
+async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -> None:
+    """R51: at the end of the hold, however many come meanwhile; then they go in. A raised rule for all calls desks."""
+    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    until = world.clock.now() + timedelta(hours=1)
+    await held(world, until=until)
+    jobs = [await created(world, number) for number in range(3)]
+    assert calls == [("tenant_a", None, until)]
+    world.clock.advance(3600)
+    await desks.let_in(world.context, "tenant_a")
+    assert (await read_desk(world.context, "tenant_a"))[0].active == 3
+    await held(world)
+    jobs.append(await created(world, 9))
+    calls.clear()
+    await ruled(world, Gate(GateKind.TENANT, EVERY), max_active=1)
+    assert calls == [("tenant_a", None, None)]
 
 
 async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> None:
@@ -347,7 +364,9 @@ async def test_a_write_that_went_through_unheard_is_its_own(world: World, monkey
     with monkeypatch.context() as patch:
         patch.setattr(MemoryIndex, "write_desk", unheard)
         changed = await ruled(world, seq=1, max_active=2)
-    assert changed.after.rule_seq == len(await entries(world)) == 2
+        assert (changed.before is changed.after, changed.after.rule_seq, len(await entries(world))) == (False, 2, 2)
+        gone = await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=2)
+    assert gone.after.rule_seq == len(await entries(world)) == 3
 
 
 async def test_two_changes_at_once_of_one_etag(world: World) -> None:
