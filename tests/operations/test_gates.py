@@ -22,7 +22,7 @@ from shared.errors import (
     LimitReached,
     OrchestrationUnavailable,
 )
-from shared.operations import desks
+from shared.operations import desk_counts
 from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
@@ -619,7 +619,7 @@ async def test_others_wait_while_one_counts(staging: World) -> None:
 
 async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page takes two seconds: the others go on waiting, and it comes to its end."""
-    monkeypatch.setattr(desks, "_PAGE", 2)
+    monkeypatch.setattr(desk_counts, "_PAGE", 2)
     await posted(limited(staging, max_inflight_per_tenant=None), *range(9))
     pages = staging.index.list_active
     others: list[str] = []
