@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -84,6 +85,19 @@ def _mode_from_older_name(value: Any) -> Any:
     return OLDER_MODES.get(value, value) if isinstance(value, str) else value
 
 
+#: what a date-time of JSON Schema may lack
+_ZONE = {"pattern": r"([Zz]|[+-]\d{2}:\d{2})$"}
+
+
+def _instant(value: Any) -> Any:
+    """Text with its zone; a number would be one of several things."""
+    if value is None or isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be an instant as text")
+    return datetime.fromisoformat(value)
+
+
 class CallbackUrls(BaseModel):
     """Addresses for notifications, by name; https only. Validated and stored, never called with credentials."""
 
@@ -152,7 +166,10 @@ class Envelope(BaseModel):
     """Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."""
     on_dependency_failure: Literal["fail", "run"] = "fail"
     """What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."""
-    expires_at: AwareDatetime | None = None
+    expires_at: Annotated[
+        AwareDatetime | None,
+        BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
+    ] = None
     """When the job is of no use any more, where it has not begun: it fails then."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],

@@ -154,7 +154,12 @@ ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [
     ("a blank tenant", {"tenant_id": "  "}, False),
     ("another major version", {"schema_version": "2.0"}, False),
     ("a later minor version", {"schema_version": "1.7"}, True),
-    ("dependencies", {"dependencies": ["job_1"]}, False),
+    ("a dependency", {"dependencies": ["job_1"]}, True),
+    ("a dependency without a name", {"dependencies": [""]}, False),
+    ("too many dependencies", {"dependencies": ["job_1"] * 51}, False),
+    ("another policy for them", {"on_dependency_failure": "wait"}, False),
+    ("an end", {"expires_at": "2027-01-01T00:00:00Z"}, True),
+    ("an end without a zone", {"expires_at": "2027-01-01T00:00:00"}, False),
     ("a label that is no text", {"labels": {"a": 1}}, False),
     ("an escape in a label", {"labels": {"a": "\x1b[2J"}}, False),
     ("a control character in the name of a label", {"labels": {"a\x9b": "x"}}, False),
@@ -194,7 +199,6 @@ def _accepts(body: dict[str, Any]) -> bool:
         and protocol.payload_errors(request.payload) == []
         and not any(POLICY.violation(uri) for uri in references)
         and not (request.mode == "BURST" and request.doc_id is None)
-        and not request.dependencies
     )
 
 
