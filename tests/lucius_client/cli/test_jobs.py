@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.lucius_client.cli.command import INVOICE, run_on, stdout_of
 from tests.running_stack import RunningStack
+from tests.waiting import wait_until
 
 
 def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
@@ -51,7 +52,9 @@ def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant
     failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch", "-o", "ids")
     assert failed.returncode == 1
     old = failed.stdout.strip()
-    [dead] = json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--type", "OCR", "--since", "1h", "--json"))
+    narrowed = ("deadletters", "--tenant", tenant, "--type", "OCR", "--since", "1h", "--json")
+    # its row comes with the index, after the job's own
+    [dead] = wait_until(lambda: json.loads(stdout_of(stack, *narrowed)), "it was not listed")
     assert json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--label", "team:red", "--json")) == []
     assert (dead["jobId"], dead["failed_step_id"]) == (old, "ocr")
     assert dead["error_code"] in stdout_of(stack, "deadletters", "--tenant", tenant)

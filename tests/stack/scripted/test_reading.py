@@ -106,7 +106,12 @@ def test_a_dead_letter_is_redriven_to_its_end(stack: RunningStack, service: Scri
     with ScriptedService(stack.bus_connection, "embedding") as embedding:
         embedding.reply(embedding.directive(job_id), "RESULT", status="FAILED_FINAL", error=ERROR, result_ref=None)
         until(stack, job_id, status_is("FAILED_FINAL"))
-        [letter] = [each for each in stack.get("/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
+
+        def listed() -> list[Any]:
+            return [each for each in stack.get("/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
+
+        # its row comes with the index, after the job's own
+        [letter] = wait_until(listed, "it was not listed")
         assert (letter["error_code"], letter["failed_step_id"], letter["attempts_total"]) == (
             "PDF_ENCRYPTED",
             "embedding",
