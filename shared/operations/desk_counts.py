@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -26,13 +27,11 @@ async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> S
     desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
     counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
     places: list[Place] = []
-    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
-    while page:
-        places += [place_of(row) for row in page]
-        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-        if page and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
+    async for page in _pages(context, tenant):
+        if places and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
             # else another begins while this one is at it, and of two none would come to its end
             counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
+        places += page
     return await _written(context, counting, recounted(counting.desk, places, began))
 
 
@@ -47,12 +46,15 @@ async def _written(context: Context, before: StoredDesk | None, after: Desk) -> 
 
 async def places_of(context: Context, tenant: str) -> list[Place]:
     """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
-    places: list[Place] = []
-    page = await context.index.list_active(tenant, after=None, limit=_PAGE)
-    while page:
-        places += [place_of(row) for row in page]
-        page = await context.index.list_active(tenant, after=page[-1].job_id, limit=_PAGE) if len(page) == _PAGE else []
-    return places
+    return [place async for page in _pages(context, tenant) for place in page]
+
+
+async def _pages(context: Context, tenant: str) -> AsyncIterator[list[Place]]:
+    """The same, as many at once as one query gives; none of them empty."""
+    rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
+    while rows:
+        yield [place_of(row) for row in rows]
+        rows = await context.index.list_active(tenant, after=rows[-1].job_id, limit=_PAGE) if len(rows) == _PAGE else []
 
 
 def place_of(row: ActiveRow) -> Place:

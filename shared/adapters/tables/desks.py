@@ -24,6 +24,7 @@ from shared.adapters.tables.keys import (
     gate_log_row,
     wait_row,
 )
+from shared.adapters.tables.listing import first_rows
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate, Desk, Line
@@ -56,12 +57,7 @@ class TablesDesks:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
-        found: list[Waiting] = []
-        async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
-            found.append(_waiting_of(entity))
-            if len(found) == limit:
-                break
-        return found
+        return [_waiting_of(entity) for entity in await first_rows(table, query, parameters, limit)]
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         table = await self._account.table(self._index_table)
@@ -71,13 +67,9 @@ class TablesDesks:
             "first": gate_log_row(gate_id, after),
             "end": f"GATELOG:{gate_id};",
         }
-        found: list[LogEntry] = []
-        async for entity in table.query_entities(query, parameters=parameters, results_per_page=limit):
-            values = {field.name: entity[field.name] for field in fields(LogEntry)}
-            found.append(LogEntry(**{**values, "data": json.loads(values["data"])}))
-            if len(found) == limit:
-                break
-        return found
+        found = await first_rows(table, query, parameters, limit)
+        values = [{field.name: entity[field.name] for field in fields(LogEntry)} for entity in found]
+        return [LogEntry(**{**each, "data": json.loads(each["data"])}) for each in values]
 
     async def directory(self) -> DirectoryRows:
         table = await self._account.table(self._gates_table)

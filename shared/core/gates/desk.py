@@ -180,21 +180,29 @@ def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emerge
     return Word(gate, rule=rule)
 
 
-def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Desk:
-    """The desk with the job inside; its tokens are used."""
-    key = (candidate.job_type, candidate.mode)
-    inside = {**desk.inside, key: desk.inside.get(key, 0) + 1}
-    by_source = dict(desk.inside_by_source)
-    if desk.has_source(candidate.source) and candidate.source is not None:
-        by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
+def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[Word]:
+    """The same to a job."""
     emergency = is_emergency(desk, directory, candidate.priority)
-    after = replace(
+    return words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+
+
+def count(desk: Desk, candidate: Candidate) -> Desk:
+    """The desk with one more inside."""
+    key, by_source = (candidate.job_type, candidate.mode), dict(desk.inside_by_source)
+    if candidate.source is not None and desk.has_source(candidate.source):
+        by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
+    return replace(
         desk,
-        inside=inside,
+        inside={**desk.inside, key: desk.inside.get(key, 0) + 1},
         inside_by_source=by_source,
         emergencies=desk.emergencies + (candidate.priority == EMERGENCY),
     )
-    if not emergency:
+
+
+def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Desk:
+    """The desk with the job inside; its tokens are used."""
+    after = count(desk, candidate)
+    if not is_emergency(desk, directory, candidate.priority):
         for gate in gates_of(desk, candidate.job_type, candidate.source):
             state = desk.state(gate)
             used = rate.spent(state, directory.rule_of(state), now)
@@ -222,14 +230,15 @@ class TooManyLines(Exception):
     """The tenant's jobs wait in `MAX_LINES` lines already."""
 
 
+def empty_line(desk: Desk, candidate: Candidate, *, emergency: bool) -> Line:
+    """The line of jobs like this one, before anybody stands in it."""
+    source = candidate.source if desk.has_source(candidate.source) else None
+    return Line(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
+
+
 def line_of(desk: Desk, directory: Directory, candidate: Candidate) -> tuple[int, Line]:
     """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
-    requested = Line(
-        job_type=candidate.job_type,
-        mode=candidate.mode,
-        source=candidate.source if desk.has_source(candidate.source) else None,
-        emergency=is_emergency(desk, directory, candidate.priority),
-    )
+    requested = empty_line(desk, candidate, emergency=is_emergency(desk, directory, candidate.priority))
     for number, line in desk.lines.items():
         if replace(line, count=0, head=0) == requested:
             return number, line
@@ -238,10 +247,14 @@ def line_of(desk: Desk, directory: Directory, candidate: Candidate) -> tuple[int
     return next(number for number in range(MAX_LINES) if number not in desk.lines), requested
 
 
+def longer(line: Line, at: int) -> Line:
+    """The line with one more, of rank `at`."""
+    return replace(line, count=line.count + 1, head=min(line.head, at) if line.count else at)
+
+
 def stand(desk: Desk, number: int, line: Line, at: int) -> Desk:
     """The desk with one more in the line, of rank `at`."""
-    head = min(line.head, at) if line.count else at
-    return replace(desk, lines={**desk.lines, number: replace(line, count=line.count + 1, head=head)})
+    return replace(desk, lines={**desk.lines, number: longer(line, at)})
 
 
 def step_away(desk: Desk, number: int) -> Desk:

@@ -10,18 +10,19 @@ from shared.core.gates.desk import (
     EMERGENCY,
     Candidate,
     Desk,
-    Line,
     Shut,
     TooManyLines,
     Word,
+    count,
+    empty_line,
     enter,
-    is_emergency,
     leave,
     line_of,
+    longer,
     max_staged,
     stand,
     step_away,
-    words,
+    words_to,
 )
 from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory
@@ -153,8 +154,7 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
 
     Raises Rejects and LineFull: nothing is to be written.
     """
-    emergency = is_emergency(desk, directory, candidate.priority)
-    verdicts = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    verdicts = tuple(words_to(desk, directory, candidate, now))
     stopped_by = next((word for word in verdicts if word.shut is not None), None)
     try:
         _, line = line_of(desk, directory, candidate)
@@ -181,8 +181,7 @@ def set_apart(
     desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime, *, may_stage: bool
 ) -> Decision:
     """A new job that depends on others: it holds nothing, and counts as staged. Raises Rejects and LineFull."""
-    emergency = is_emergency(desk, directory, candidate.priority)
-    verdicts = tuple(words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency))
+    verdicts = tuple(words_to(desk, directory, candidate, now))
     if not may_stage:
         raise Rejects(verdicts[0])
     if desk.staged >= (limit := max_staged(desk, directory)):
@@ -199,8 +198,7 @@ def set_apart(
 def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
     """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
     candidate = place.candidate
-    emergency = is_emergency(desk, directory, candidate.priority)
-    verdicts = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    verdicts = words_to(desk, directory, candidate, now)
     try:
         number, line = line_of(desk, directory, candidate)
     except TooManyLines:
@@ -238,39 +236,13 @@ def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
         if place.state is PlaceState.ENDED:
             continue
         if not place.is_staged:
-            fresh = _count(fresh, place.candidate)
+            fresh = count(fresh, place.candidate)
             continue
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.line is not None:
             number, candidate = place.line, place.candidate
-            known = lines.get(number)
-            if known is None:
-                # a line that the desk forgot
-                known = _line_like(desk, candidate)
-            head = min(known.head, candidate.rank) if known.count else candidate.rank
-            lines[number] = replace(known, count=known.count + 1, head=head)
+            # the desk may have forgotten it
+            known = lines.get(number) or empty_line(desk, candidate, emergency=candidate.priority == EMERGENCY)
+            lines[number] = longer(known, candidate.rank)
     kept = {number: line for number, line in lines.items() if line.count}
     return replace(fresh, lines=kept, counted_at=now, counting_until=None)
-
-
-def _line_like(desk: Desk, candidate: Candidate) -> Line:
-    return Line(
-        job_type=candidate.job_type,
-        mode=candidate.mode,
-        source=candidate.source if desk.has_source(candidate.source) else None,
-        emergency=candidate.priority == EMERGENCY,
-    )
-
-
-def _count(desk: Desk, candidate: Candidate) -> Desk:
-    """`enter` without a token: it is inside already."""
-    key = (candidate.job_type, candidate.mode)
-    by_source = dict(desk.inside_by_source)
-    if candidate.source is not None and desk.has_source(candidate.source):
-        by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
-    return replace(
-        desk,
-        inside={**desk.inside, key: desk.inside.get(key, 0) + 1},
-        inside_by_source=by_source,
-        emergencies=desk.emergencies + (candidate.priority == EMERGENCY),
-    )

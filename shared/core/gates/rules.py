@@ -83,8 +83,8 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hold:
-    """Nothing passes the gate."""
+class _ForATime:
+    """What somebody does to a gate until it is resumed."""
 
     reason: str
     actor: str
@@ -99,19 +99,15 @@ class Hold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throttle:
+class Hold(_ForATime):
+    """Nothing passes the gate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throttle(_ForATime):
     """A rate for a time, beside the rule's."""
 
     max_per_hour: int
-    reason: str
-    actor: str
-    at: datetime
-    until: datetime | None = None
-    #: made by a caller of the tenant's own, who may end it; else by an operator
-    own: bool = False
-
-    def is_on(self, now: datetime) -> bool:
-        return self.until is None or now < self.until
 
 
 @dataclass(frozen=True, kw_only=True)
