@@ -308,6 +308,7 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
     await desks.enter_tenant(job.tenant, START)
     await desks.put_default(gate, Rule(), START)
+    await desks.put_over_all(gate, state, START)
     await desks.note_settings(START)
 
 

@@ -15,10 +15,10 @@ from shared.contracts.quotas import RuleChange, Why
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState
 from shared.core.routing import normalise
-from shared.errors import QuotaForbidden, QuotaInvalid
+from shared.errors import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.operations import quotas
 from shared.operations.context import Context
-from shared.operations.find_gate import find_gate
+from shared.operations.find_gate import find_gate, over_all, over_all_of_id
 from shared.operations.quotas import By, Changed
 from shared.operations.waiting import first_waiting, oldest, read_desk
 from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
@@ -48,6 +48,12 @@ NAMES = (
     ),
     Parameter(name="type", where="query", schema={"type": "string"}, description="The gate of one of its job types."),
     Parameter(name="source", where="query", schema={"type": "string"}, description="The gate of one of its sources."),
+)
+NAME = Parameter(
+    name="name",
+    where="query",
+    schema={"type": "string"},
+    description="A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`.",
 )
 IF_MATCH = Parameter(
     name="If-Match",
@@ -90,7 +96,7 @@ LIST = Route(
     description="The tenant's own gate first, then those of types and sources for which something is set. With `type` "
     "or `source` that gate alone, also where nothing is set for it: so a gate's `id` and `etag` are found. An operator "
     "who names no tenant gets the gates of all tenants, and `limit` counts tenants.",
-    parameters=(*NAMES, *PAGE),
+    parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -101,7 +107,7 @@ READ = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read a gate: its rule, who is inside, who waits",
-    parameters=(GATE, *NAMES),
+    parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
     problems=NAME_PROBLEMS,
 )
@@ -115,7 +121,7 @@ SET = Route(
     summary="Set or change the rule of a gate",
     description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule "
     "start at once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
-    parameters=(GATE, *NAMES, IF_MATCH, DRY_RUN),
+    parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
     responses={200: QuotaChange},
@@ -137,7 +143,7 @@ DELETE = Route(
     tag="quotas",
     summary="Delete the rule of a gate",
     description="A rule for every tenant, or a limit of the settings, then counts for it. A hold or throttle stays.",
-    parameters=(GATE, *NAMES, IF_MATCH, REASON, DRY_RUN),
+    parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
     responses={200: QuotaChange},
     headers={200: ("ETag",)},
     problems=_RULE_PROBLEMS,
@@ -149,7 +155,7 @@ WAITING = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="List who waits for a gate, in order",
-    parameters=(GATE, *NAMES, *PAGE),
+    parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -160,7 +166,7 @@ LOG = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read what was changed at a gate, in order",
-    parameters=(GATE, *NAMES, *PAGE),
+    parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -185,7 +191,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 async def _list(request: Request) -> func.HttpResponse:
     req, context = request.http, await request.fresh_context()
     limit, position = page(req)
-    names = {name: req.params[name] for name in ("type", "source") if name in req.params}
+    names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}
     tenant = request.caller.tenant_for(req.params.get("tenant"))
     if names:
         gate = await _gate(request, context, with_id=False)
@@ -262,6 +268,12 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     """Raises TenantForbidden, GateNotFound, GateUnclear, QuotaInvalid, RequestError (400)."""
     req = request.http
     moving = req.method not in ("GET", "HEAD")
+    if (name := req.params.get("name")) is not None:
+        if any(each in req.params for each in ("type", "source")):
+            raise GateUnclear
+        return over_all(context, name)
+    if with_id and (found := over_all_of_id(context, req.route_params["gate"])) is not None:
+        return found
     tenant = request.caller.tenant_for(req.params.get("tenant"), moving=moving) or request.caller.tenant
     if tenant is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")

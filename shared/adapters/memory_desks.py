@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import ActiveRow
@@ -23,6 +23,7 @@ class MemoryDesks:
         self._log: dict[str, list[LogEntry]] = {}
         self._tenants: dict[str, datetime] = {}
         self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
+        self._over_all: dict[str, tuple[GateState, datetime]] = {}
         self._settings_since: datetime | None = None
         self._etags = itertools.count(1)
 
@@ -37,7 +38,10 @@ class MemoryDesks:
 
     async def directory(self) -> DirectoryRows:
         return DirectoryRows(
-            tenants=dict(self._tenants), defaults=dict(self._defaults), settings_since=self._settings_since
+            tenants=dict(self._tenants),
+            defaults=dict(self._defaults),
+            over_all=dict(self._over_all),
+            settings_since=self._settings_since,
         )
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
@@ -51,6 +55,11 @@ class MemoryDesks:
         self._defaults.pop(key, None)
         if rule is not None:
             self._defaults[key] = (rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._over_all.pop(gate.id, None)
+        if state is not None:
+            self._over_all[gate.id] = (state, since)
 
     async def note_settings(self, since: datetime | None) -> None:
         self._settings_since = since

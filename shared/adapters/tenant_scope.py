@@ -13,7 +13,7 @@ from shared.access.caller import Caller
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
-from shared.core.gates.rules import EVERY, Gate, Rule
+from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
@@ -304,6 +304,10 @@ class TenantDesks:
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         self._reach.check_move(EVERY)
         await self._desks.put_default(gate, rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await self._desks.put_over_all(gate, state, since)
 
     async def note_settings(self, since: datetime | None) -> None:
         # what the settings of this process say, whoever asks first

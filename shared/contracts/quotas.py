@@ -89,6 +89,8 @@ class Resume(BaseModel):
     """One source of the tenant, as its jobs name it."""
     service: _Name | None = None
     """A platform service; not together with others."""
+    name: _Name | None = None
+    """A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`; not with others."""
     reason: Why
     """In words, on one line; it stands in the gate's log."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.responses.response import Cursor, Instant, JobId, Response
 
 GateId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["0f3a5b7c9d1e2f40"])]
-GateKindName = Literal["tenant", "tenant/type", "tenant/source"]
+GateKindName = Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
 ShutName = Literal["HELD", "FULL", "RATE", "LINE"]
 
 
@@ -59,6 +59,8 @@ class Quota(Response):
     kind: GateKindName
     tenant: str
     """As it is compared: trimmed and lower-cased; `*`: every tenant."""
+    name: str | None
+    """Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
     type: str | None
     """Of a gate of a job type; of tenant `*` also `*`: each type."""
     source: str | None

@@ -9,7 +9,7 @@ from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState, Rule
 from shared.core.gates.standing import Standing, waiting_of
 from shared.responses.quota import (
     Quota,
@@ -36,7 +36,8 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         id=gate.id,
         kind=gate.kind.value,
         tenant=gate.tenant,
-        type=gate.name if gate.kind is GateKind.TYPE else None,
+        name=gate.words if gate.kind in OVER_ALL else None,
+        type=gate.name if gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else None,
         source=gate.name if gate.kind is GateKind.SOURCE else None,
         etag=etag_of(state),
         rule=_rule(state.rule),

@@ -279,6 +279,7 @@ FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
     "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
     "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),
     "put_default": lambda desks: desks.put_default(Gate(GateKind.TENANT, EVERY), Rule(), START),
+    "put_over_all": lambda desks: desks.put_over_all(Gate.over_all(GateKind.PLATFORM), None, START),
 }
 
 
@@ -308,6 +309,7 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     assert (rows.tenants, rows.settings_since) == ({"tenant_a": START}, START)
     await own.remove_tenant("tenant_a")
     await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
+    await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
 
 
 def test_every_method_of_the_desks_is_decided_here() -> None:

@@ -858,8 +858,12 @@ class Quota(Message):
     """
 
     id: str
-    kind: Literal["tenant", "tenant/type", "tenant/source"]
+    kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
     tenant: Annotated[str, Field(description="As it is compared: trimmed and lower-cased; `*`: every tenant.")]
+    name: Annotated[
+        str | None,
+        Field(description="Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."),
+    ]
     type: Annotated[str | None, Field(description="Of a gate of a job type; of tenant `*` also `*`: each type.")]
     source: Annotated[str | None, Field(description="Of a gate of a source, trimmed and lower-cased.")]
     etag: Annotated[str, Field(description="For `If-Match`: of rule, hold and throttle, not of the counts.")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,7 +38,7 @@ from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 _GATE = "gate_"
 #: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
 _PIECE = 16_000
-_TENANT, _DEFAULT, _SETTINGS = "TENANT:", "DEFAULT:", "SETTINGS"
+_TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
 class TablesDesks:
@@ -81,10 +81,13 @@ class TablesDesks:
                 since = entity["since"]
             elif entity["RowKey"].startswith(_TENANT):
                 rows.tenants[entity["tenant"]] = entity["since"]
-            else:
+            elif entity["RowKey"].startswith(_OVER_ALL):
+                state = _gate_of(json.loads(entity["state"]))
+                rows.over_all[state.gate.id] = (state, entity["since"])
+            elif entity["RowKey"].startswith(_DEFAULT):
                 key = (GateKind(entity["kind"]), entity["name"])
                 rows.defaults[key] = (Rule(**json.loads(entity["rule"])), entity["since"])
-        return DirectoryRows(tenants=rows.tenants, defaults=rows.defaults, settings_since=since)
+        return replace(rows, settings_since=since)
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         table = await self._account.table(self._gates_table)
@@ -109,6 +112,16 @@ class TablesDesks:
         }
         table = await self._account.table(self._gates_table)
         await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        row = f"{_OVER_ALL}{gate.id}"
+        if state is None:
+            await self._remove(row)
+            return
+        columns = {"state": _json(_gate_json(state)), "since": since}
+        table = await self._account.table(self._gates_table)
+        entity = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **columns}
+        await table.upsert_entity(entity, mode=UpdateMode.REPLACE)
 
     async def note_settings(self, since: datetime | None) -> None:
         if since is None:

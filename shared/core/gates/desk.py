@@ -131,12 +131,17 @@ class Desk:
     def inside_of(self, gate: Gate) -> int:
         """Jobs that are inside this gate."""
         match gate.kind:
-            case GateKind.TENANT:
+            case GateKind.TENANT | GateKind.PLATFORM:
                 return self.active
-            case GateKind.TYPE:
+            case GateKind.MODE:
+                return sum(count for (_, mode), count in self.inside.items() if mode == gate.name)
+            case GateKind.TYPE | GateKind.PLATFORM_TYPE:
                 return sum(count for (job_type, _), count in self.inside.items() if job_type == gate.name)
             case GateKind.SOURCE:
                 return self.inside_by_source.get(gate.name, 0)
+            case GateKind.SERVICE | GateKind.LANE:
+                # the bus counts them
+                return 0
 
     def has_source(self, source: str | None) -> bool:
         """Whether the source has a gate, so that its jobs wait in a line of their own."""

@@ -40,13 +40,17 @@ def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
     `only`: the lines all of whose jobs have to.
     """
     match gate.kind:
-        case GateKind.TENANT:
+        case GateKind.TENANT | GateKind.PLATFORM:
             return dict(desk.lines)
-        case GateKind.TYPE:
+        case GateKind.MODE:
+            return {number: line for number, line in desk.lines.items() if line.mode == gate.name}
+        case GateKind.TYPE | GateKind.PLATFORM_TYPE:
             return {number: line for number, line in desk.lines.items() if line.job_type == gate.name}
         case GateKind.SOURCE:
             sources = (gate.name,) if only else (gate.name, None)
             return {number: line for number, line in desk.lines.items() if line.source in sources}
+        case GateKind.SERVICE | GateKind.LANE:
+            return {}
 
 
 def waiting_of(desk: Desk, gate: Gate) -> int:
