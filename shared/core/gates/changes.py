@@ -32,6 +32,11 @@ class ChangeType(StrEnum):
     RESUMED = "RESUMED"
     #: past the gates, once; an entry of its tenant's gate
     JOB_ADMITTED = "JOB_ADMITTED"
+    #: by the end of a job, by time, by somebody
+    BREAKER_OPENED = "BREAKER_OPENED"
+    BREAKER_HALF_OPEN = "BREAKER_HALF_OPEN"
+    BREAKER_CLOSED = "BREAKER_CLOSED"
+    BREAKER_RESET = "BREAKER_RESET"
 
 
 def patched(state: GateState, patch: Mapping[str, int | None]) -> GateState:
