@@ -82,7 +82,7 @@ async def active(storage: Storage, number: int) -> ActiveRow:
 
 
 def admitting(before: StoredDesk, *rows: Waiting, leaving: Candidate | None = None) -> DeskWrite:
-    desk = leave(before.desk, leaving) if leaving is not None else before.desk
+    desk = leave(before.desk, leaving, 0) if leaving is not None else before.desk
     for row in rows:
         desk = enter(step_away(desk, row.line), NOWHERE, row.candidate, START)
     desk = replace(desk, staged=desk.staged - len(rows))

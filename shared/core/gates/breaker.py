@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 #: ends that are kept, the newest ones, and how old one may be
 RING = 50
@@ -91,13 +92,14 @@ class Breaker:
     closed_at: datetime | None = None
 
     @property
-    def calls(self) -> int:
-        """Ends that count."""
-        return len(self.ring)
+    def bad(self) -> int:
+        """Bad ends that count; of an open one those by which it opened."""
+        return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
 
     @property
-    def bad(self) -> int:
-        return sum(not end.good for end in self.ring)
+    def calls(self) -> int:
+        """All ends that count, likewise."""
+        return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
 def at(breaker: Breaker, now: datetime) -> Breaker:
@@ -187,6 +189,15 @@ def reset(breaker: Breaker) -> Breaker:
     """Closed, as new, in an epoch of its own; the very same where it is so already."""
     is_new = breaker.state is BreakerState.CLOSED and not breaker.ring and breaker.closed_at is None
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
+
+
+def plain(breaker: Breaker) -> dict[str, Any]:
+    """As JSON, for the log."""
+    found: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
+    found |= {"bad": breaker.bad, "calls": breaker.calls}
+    if breaker.state is BreakerState.HALF_OPEN:
+        found["allow"] = breaker.allow
+    return found | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
 
 
 def _trips(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:

@@ -79,6 +79,8 @@ class Word:
     #: when it opens by time alone; None: only an end or a person opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
+    #: of a breaker: so many jobs may be inside at once; 0: it is open
+    allowed: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +176,8 @@ def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emerge
     if state.hold is not None and state.hold.is_on(now):
         return Word(gate, Shut.HELD, state.hold.until, rule)
     breaker = state.breaker if rule is not None and rule.breaker is not None else None
-    if breaker is not None and _is_shut(breaker, now, emergency=emergency):
-        return Word(gate, Shut.BREAKER, breakers.next_change(breaker, now), rule)
+    if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
+        return Word(gate, Shut.BREAKER, breakers.next_change(breaker, now), rule, allowed)
     if emergency:
         if gate.kind is GateKind.TENANT and rule is not None and desk.emergencies >= (rule.emergency_max_active or 0):
             return Word(gate, Shut.FULL, None, rule)
@@ -187,10 +189,11 @@ def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emerge
     return Word(gate, rule=rule)
 
 
-def _is_shut(breaker: Breaker, now: datetime, *, emergency: bool) -> bool:
-    """A half-open one is a number, which stops no emergency."""
+def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
+    """The breaker's limit, where it is reached; None: one more may go in. A half-open one stops no emergency."""
     allowed = breakers.limit(breaker, now)
-    return allowed is not None and (allowed == 0 if emergency else breaker.inside >= allowed)
+    is_reached = allowed is not None and breaker.inside >= allowed and not (emergency and allowed)
+    return allowed if is_reached else None
 
 
 def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[Word]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, reset
+from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, plain, reset
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
@@ -92,9 +91,14 @@ def _moved(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, 
     state = replace(state, breaker=after)
     if (after.state, after.epoch) == (before.state, before.epoch):
         return state, ()
-    data = {"before": {"breaker": plain(before)}, "after": {"breaker": plain(after)}}
-    reason = _why(before, after)
-    state, entry = logged(state, _LOG_TYPES[after.state], actor="system", reason=reason, at=now, data=data)
+    state, entry = logged(
+        state,
+        _LOG_TYPES[after.state],
+        actor="system",
+        reason=_why(before, after),
+        at=now,
+        data={"before": {"breaker": plain(before)}, "after": {"breaker": plain(after)}},
+    )
     return state, (entry,)
 
 
@@ -107,12 +111,3 @@ def _why(before: Breaker, after: Breaker) -> str:
             return f"its cool-down of {before.cooldown_s} s is over"
         case BreakerState.CLOSED:
             return "since it opened, jobs ended well, or none ended at all"
-
-
-def plain(breaker: Breaker) -> dict[str, Any]:
-    """As JSON, for the log."""
-    bad, calls = breaker.opened_by if breaker.state is BreakerState.OPEN else (breaker.bad, breaker.calls)
-    found = {"state": breaker.state.value, "epoch": breaker.epoch, "bad": bad, "calls": calls}
-    if breaker.state is BreakerState.HALF_OPEN:
-        found["allow"] = breaker.allow
-    return found | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})

@@ -17,8 +17,9 @@ quotas:
   maxPerHour: 500
   priority: {emergency: {maxActive: 5, skipQueue: true}}
 - {tenant: acme, source: s, maxStaged: 0}
+- {tenant: acme, jobType: OCR, breaker: {failureRate: 0.3}}
 """
-NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active"))
+NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "breaker"))
 
 
 def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
@@ -29,6 +30,9 @@ def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
     assert read_rules(file) == [
         FileRule("acme", None, None, numbers),
         FileRule("acme", None, "s", {**NONE, "max_staged": 0}),
+        FileRule(
+            "acme", "OCR", None, {**NONE, "breaker": {"failure_rate": 0.3, "min_calls": None, "cooldown_s": None}}
+        ),
     ]
 
 
@@ -41,6 +45,9 @@ WRONG = {
     "quotas: [{tenant: a, maxActive: yes}]": "quotas[0].maxActive: must be a whole number",
     "quotas: [{tenant: a, limit: 1}]": "quotas[0]: unknown: limit",
     "quotas: [{tenant: a, priority: {high: {}}}]": "quotas[0].priority: must be",
+    "quotas: [{tenant: a, breaker: on}]": "quotas[0].breaker: must be a mapping",
+    "quotas: [{tenant: a, breaker: {rate: 1}}]": "quotas[0].breaker: must be a mapping",
+    "quotas: [{tenant: a, breaker: {minCalls: yes}}]": "quotas[0].breaker.minCalls: must be a number",
     "quotas: [{tenant: a}, {tenant: a, jobType: '*'}]": "two rules for one gate: a",
     "quotas: [!!python/object/apply:os.getcwd []]": "is no YAML",
 }
