@@ -241,10 +241,10 @@ class MemoryIndex(MemoryLists):
                 # the transaction deletes the DUE row that stands there
                 raise Conflict
             self.desks.leave_line(row)
-            moved = let_in(write.after, row.place)
+            inside = let_in(write.after, row.place)
             self._active[key] = replace(
                 row,
-                place=moved if line is None else replace(row.place, state=PlaceState.WAITING, line=line),
+                place=inside if line is None else replace(row.place, state=PlaceState.WAITING, line=line),
                 check_at=write.check_at if line is None else row.check_at,
                 etag=str(next(self._etags)),
             )

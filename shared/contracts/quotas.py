@@ -8,10 +8,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.contracts.envelope import Word
-from shared.core.gates.breaker import MAX_COOLDOWN_S, RING
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
+#: ends of jobs that a breaker keeps, the newest ones
+RING = 50
+#: the longest time for which a breaker is open, in seconds
+MAX_COOLDOWN_S = 900
 
 
 def _not_nobody(value: int) -> int:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.contracts.quotas import MAX_COOLDOWN_S, RING
 from shared.core.gates.breaker import (
-    MAX_COOLDOWN_S,
-    RING,
     Breaker,
     BreakerRule,
     BreakerState,
@@ -25,7 +24,7 @@ from shared.core.gates.breaker import (
     reset,
 )
 from shared.core.gates.desk import Candidate, Desk, Shut, enter, words
-from shared.core.gates.ends import MAX_SETTLED, SAYS, judged, says, settled
+from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, is_good, judged, settled
 from shared.core.gates.log import entry_hash
 from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
@@ -294,13 +293,13 @@ def job(status: JobStatus, code: str | None = None):  # type: ignore[no-untyped-
     return replace(planned("job_1").job, status=status, error_code=code)
 
 
-def test_what_an_end_says() -> None:
+def test_which_ends_count() -> None:
     """A document's own fault, a cancel, a fault of LUCIUS's own and one of another job say nothing."""
     bad = {Reason.ATTEMPTS_EXHAUSTED, Reason.DISPATCH_FAILED, Reason.TIME_EXCEEDED}
     for reason in (*Reason, "PDF_ENCRYPTED"):
-        assert says(job(JobStatus.FAILED_FINAL, reason)) == (False if reason in bad else None)
-    assert (says(job(JobStatus.SUCCEEDED)), says(job(JobStatus.CANCELLED))) == (True, None)
-    assert len(SAYS) == 4
+        assert is_good(job(JobStatus.FAILED_FINAL, reason)) == (False if reason in bad else None)
+    assert (is_good(job(JobStatus.SUCCEEDED)), is_good(job(JobStatus.CANCELLED))) == (True, None)
+    assert len(GOOD_ENDS) == 4
 
 
 class Type:
@@ -369,7 +368,7 @@ def test_an_open_breaker_stops_everybody_and_half_open_so_many_of_this_epoch() -
 
 
 @pytest.mark.parametrize("lost", ["cancelled", "own fault", "never"])
-def test_a_probe_that_says_nothing_does_not_hold_it_shut(lost: str) -> None:
+def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
     """One that was cancelled makes room at once; one that never ends, after a cool-down."""
     one = two_failed()
     one.posts("line")
@@ -385,7 +384,7 @@ def test_a_probe_that_says_nothing_does_not_hold_it_shut(lost: str) -> None:
     assert one.shut() is None
 
 
-def test_a_job_that_was_not_inside_says_nothing() -> None:
+def test_a_job_that_was_not_inside_does_not_count() -> None:
     """One that expired in its line ends for TIME_EXCEEDED, and feeds no breaker; nor one whose place was given back."""
     one = Type()
     one.posts("a")
@@ -436,7 +435,7 @@ def test_time_moves_a_few_breakers_in_one_transaction() -> None:
     assert (len(first), len(second), settled(desk, known, now)) == (MAX_SETTLED, 3, (desk, ()))
 
 
-def test_a_breaker_that_is_taken_away_begins_anew() -> None:
+def test_a_breaker_that_is_taken_away_begins_again() -> None:
     """Ends meanwhile count for nothing, and a hold of the gate comes first."""
     one = two_failed()
     state = one.desk.state(OCR)

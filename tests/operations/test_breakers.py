@@ -235,7 +235,7 @@ async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
     assert (await breaker_of(world)).state is BreakerState.OPEN
 
 
-async def test_an_opening_is_told_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_opening_is_known_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The place at which an incident is raised: with the gate as it was written."""
     seen: list[Entered] = []
     monkeypatch.setattr(desks, "_on_breakers_opened", seen.append)
@@ -340,7 +340,7 @@ async def test_a_rule_is_merged_also_inside_its_breaker(world: World) -> None:
         await ruled(world, OCR, 0, breaker={"min_calls": 7})
 
 
-async def test_who_waits_at_a_breaker_is_told_so(world: World) -> None:
+async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     """`explain` and the view say until when, half-open how many; the first one's time is the end of the cool-down."""
     waiting = await opened(world)
     breaker = await breaker_of(world)

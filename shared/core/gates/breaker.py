@@ -19,11 +19,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-#: ends that are kept, the newest ones, and how old one may be
-RING = 50
+from shared.contracts.quotas import MAX_COOLDOWN_S, RING
+
+#: how old an end may be that counts
 _OLDEST = timedelta(hours=6)
-#: the longest cool-down, which each re-opening doubles; after so long closed it is the rule's again
-MAX_COOLDOWN_S = 900
+#: each re-opening doubles the cool-down; after so long closed it is the rule's again
 _CALM = timedelta(hours=1)
 #: past so many jobs at once nothing is limited any more
 _MOST = 32

@@ -19,7 +19,7 @@ from shared.core.states import JobStatus
 
 #: what the end of a job says about its type, by its status and, where it failed, why: good or bad. What is not here
 #: says nothing: a document's own fault, a cancel, a fault of LUCIUS's own
-SAYS: Mapping[tuple[JobStatus, str | None], bool] = {
+GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
     (JobStatus.SUCCEEDED, None): True,
     (JobStatus.FAILED_FINAL, Reason.ATTEMPTS_EXHAUSTED): False,
     (JobStatus.FAILED_FINAL, Reason.DISPATCH_FAILED): False,
@@ -44,9 +44,9 @@ class Judged:
     opened: tuple[GateState, ...] = ()
 
 
-def says(job: Job) -> bool | None:
+def is_good(job: Job) -> bool | None:
     """Whether the job's end was a good one; None: it says nothing about its type."""
-    return SAYS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
+    return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
 def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: datetime) -> Judged:
@@ -54,7 +54,7 @@ def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: dateti
     nothing.
     """
     gate = Gate(GateKind.TYPE, desk.tenant, place.candidate.job_type)
-    state, good = desk.state(gate), says(job)
+    state, good = desk.state(gate), is_good(job)
     rule = directory.rule_of(state)
     if place.state is not PlaceState.ADMITTED or good is None:
         return Judged(desk)
@@ -62,11 +62,11 @@ def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: dateti
         # a breaker that comes later begins anew
         kept = reset(state.breaker) if state.breaker is not None else None
         return Judged(desk if kept is state.breaker else desk.with_state(replace(state, breaker=kept)))
-    state, log = _moved(state, at(state.breaker or Breaker(), now), now)
+    state, log = _changed(state, at(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     end = End(now, place.breaker_epoch, good)
     after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
-    state, more = _moved(state, after, now)
+    state, more = _changed(state, after, now)
     is_opened = after.epoch != found.epoch
     return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else ())
 
@@ -80,12 +80,12 @@ def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tupl
             continue
         after = at(state.breaker, now)
         if after.state is not state.breaker.state:
-            moved, log = _moved(state, after, now)
-            desk, entries = desk.with_state(moved), [*entries, *log]
+            changed, log = _changed(state, after, now)
+            desk, entries = desk.with_state(changed), [*entries, *log]
     return desk, tuple(entries)
 
 
-def _moved(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
+def _changed(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
     """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)
