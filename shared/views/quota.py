@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 
 from shared.core.gates import rate
@@ -90,7 +91,7 @@ def log_entry(entry: LogEntry) -> QuotaLogEntry:
 def _rule(rule: Rule | None) -> QuotaRule | None:
     if rule is None:
         return None
-    breaker = QuotaBreakerRule.of(rule.breaker) if rule.breaker is not None else None
+    breaker = QuotaBreakerRule(**asdict(rule.breaker)) if rule.breaker is not None else None
     return QuotaRule(**{name: getattr(rule, name) for name in NUMBERS}, breaker=breaker)
 
 
