@@ -1,12 +1,16 @@
-"""Quotas kept as a file."""
+"""Quotas kept as a file, and on the command line."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rules_file import FileRule, read_rules
+from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.stub_api import CannedResponse, serving
 
 FILE = """
 quotas:
@@ -68,6 +72,11 @@ def test_a_wrong_file_names_the_place(tmp_path: Path, text: str) -> None:
     [
         (["set", "--tenant", "a", "--reason", "r"], "name a number to set"),
         (["set", "--tenant", "a", "--reason", "r", "--max-active", "-1"], "--max-active -1: must be a whole number"),
+        (
+            ["set", "--tenant", "a", "--reason", "r", "--breaker", "off"],
+            "--breaker off: must be on, none, or failure_r",
+        ),
+        (["set", "--tenant", "a", "--reason", "r", "--breaker", "min_calls=x"], "--breaker min_calls=x: must be on"),
         (["hold", "--tenant", "a", "--reason", "r", "--until", "soon"], "--until soon: must be an instant"),
         (["apply", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
     ],
@@ -76,3 +85,48 @@ def test_wrong_options_are_usage(words: list[str], message: str) -> None:
     """Exit code 2, without a request."""
     completed = run_main("quota", *words, api="http://127.0.0.1:1")
     assert (completed.returncode, message in completed.stderr) == (2, True), completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("on", {}),
+        ("none", None),
+        ("failure_rate=0.25", {"failure_rate": 0.25}),
+        ("min_calls=5,cooldown_s=none", {"min_calls": 5, "cooldown_s": None}),
+    ],
+)
+def test_a_breaker_is_given_in_one_option(text: str, numbers: dict[str, Any] | None) -> None:
+    """The API gets its numbers as an object, beside those of the rule."""
+    change = CannedResponse(body=samples.quota_change())
+    with serving(CannedResponse(body={"quotas": [samples.quota()], "next": None}), change) as api:
+        words = ("quota", "set", "--tenant", "tenant_a", "--reason", "r", "--max-active", "3", "--breaker", text)
+        completed = run_main(*words, api=api.url)
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(api.requests[1].body) == {"max_active": 3, "breaker": numbers, "reason": "r"}
+
+
+def test_the_log_shows_breakers_and_jobs() -> None:
+    """Entries that have no rule before and after them are shown as well."""
+    entry = {
+        "gate_id": "0" * 16,
+        "actor": "system",
+        "reason": "r",
+        "at": "2026-05-01T00:00:00Z",
+        "prev_hash": "",
+        "hash": "",
+    }
+    opened = {"state": "OPEN", "epoch": 1, "bad": 6, "calls": 10, "until": "2026-05-01T00:01:00+00:00"}
+    half_open = {"state": "HALF_OPEN", "epoch": 1, "bad": 0, "calls": 0, "allow": 1}
+    data = [
+        ("BREAKER_OPENED", {"before": {"breaker": half_open}, "after": {"breaker": opened}}),
+        ("BREAKER_HALF_OPEN", {"before": {"breaker": opened}, "after": {"breaker": half_open}}),
+        ("JOB_ADMITTED", {"job_id": "job_1"}),
+    ]
+    entries = [{**entry, "seq": number, "type": type_, "data": each} for number, (type_, each) in enumerate(data, 1)]
+    pages = ({"quotas": [samples.quota()], "next": None}, {"entries": entries, "next": None})
+    with serving(*(CannedResponse(body=page) for page in pages)) as api:
+        completed = run_main("quota", "log", "--tenant", "tenant_a", api=api.url, terminal=True, COLUMNS="300")
+    assert completed.returncode == 0, completed.stderr
+    assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 bad" in completed.stdout
+    assert "breaker HALF_OPEN, 1 at once" in completed.stdout
