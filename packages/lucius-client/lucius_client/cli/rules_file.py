@@ -38,11 +38,6 @@ _OF_A_BREAKER = {
     "cooldownS": "cooldown_s",
     "minTenants": "min_tenants",
 }
-    "failureRate": "failure_rate",
-    "minCalls": "min_calls",
-    "cooldownS": "cooldown_s",
-    "minTenants": "min_tenants",
-}
 #: as the API has them
 BREAKER_NUMBERS = tuple(_OF_A_BREAKER.values())
 
