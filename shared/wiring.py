@@ -20,17 +20,20 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tenant_bulks import TenantBulks
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.admission import Admission
@@ -38,6 +41,7 @@ from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -138,7 +142,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, bulks, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -152,6 +156,7 @@ class Wiring:
             ledger=ledger,
             index=index,
             desks=desks,
+            bulks=bulks,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -178,6 +183,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        bulks=TenantBulks(context.bulks, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -207,10 +213,10 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, Bulks, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        return MemoryLedger(), index, index.desks, MemoryBulks(), MemoryRejected(), MemoryArchive(), MemorySweepMark()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -232,6 +238,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
+        TablesBulks(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),

@@ -94,6 +94,8 @@ class MemoryIndex(MemoryLists):
         self._active: dict[tuple[str, str], ActiveRow] = {}
         #: DEP rows: who waits for the end of a job
         self._dependants: dict[tuple[str, str], set[str]] = {}
+        #: DEPFAILED rows: who waited for a job that did not succeed
+        self._failed_dependants: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
@@ -201,6 +203,7 @@ class MemoryIndex(MemoryLists):
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
@@ -213,19 +216,32 @@ class MemoryIndex(MemoryLists):
             self.desks.check(desk)
             self._apply(desk)
         if settled is not None:
-            self._dependants[awaited].discard(active.job_id)
+            await self.drop_dependant(*awaited, active.job_id, succeeded=succeeded)
         self.desks.leave_line(found)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        return sorted(self._dependants.get((tenant, job_id), set()))[:limit]
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return [each for each in sorted(self._dependants.get((tenant, job_id), set())) if each > after][:limit]
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        found = sorted(self._failed_dependants.get((tenant, job_id), set()))
+        return [each for each in found if each > after][:limit]
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         return dependant in self._dependants.get((tenant, job_id), set())
 
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
-        self._dependants.get((tenant, job_id), set()).discard(dependant)
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
+        waiting = self._dependants.get((tenant, job_id), set())
+        if dependant in waiting:
+            waiting.discard(dependant)
+            if not succeeded:
+                self._failed_dependants.setdefault((tenant, job_id), set()).add(dependant)
+
+    async def delete_listing(self, job: Job) -> None:
+        await super().delete_listing(job)
+        for awaited in job.dependencies or ():
+            self._failed_dependants.get((job.tenant, awaited), set()).discard(job.job_id)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)

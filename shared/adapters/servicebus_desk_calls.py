@@ -28,9 +28,12 @@ class ServiceBusDeskCalls:
         #: Race sender: an aio sender must not be used by two coroutines at once
         self._lock = asyncio.Lock()
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
         options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
-        called = {"tenant": tenant} if job_id is None else {"tenant": tenant, "job_id": job_id}
+        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id}
+        called = {name: value for name, value in named.items() if value is not None}
         message = ServiceBusMessage(json.dumps(called), content_type="application/json", subject="CALL", **options)
         async with self._lock:
             try:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.core import durable_names
 from shared.core.occurrences import ControlKind
@@ -154,6 +155,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
