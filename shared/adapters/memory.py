@@ -92,10 +92,6 @@ class MemoryIndex(MemoryLists):
         self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
-        #: DEP rows: who waits for the end of a job
-        self._dependants: dict[tuple[str, str], set[str]] = {}
-        #: DEPFAILED rows: who waited for a job that did not succeed
-        self._failed_dependants: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
@@ -220,28 +216,6 @@ class MemoryIndex(MemoryLists):
         self.desks.leave_line(found)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
-
-    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        return [each for each in sorted(self._dependants.get((tenant, job_id), set())) if each > after][:limit]
-
-    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        found = sorted(self._failed_dependants.get((tenant, job_id), set()))
-        return [each for each in found if each > after][:limit]
-
-    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        return dependant in self._dependants.get((tenant, job_id), set())
-
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
-        waiting = self._dependants.get((tenant, job_id), set())
-        if dependant in waiting:
-            waiting.discard(dependant)
-            if not succeeded:
-                self._failed_dependants.setdefault((tenant, job_id), set()).add(dependant)
-
-    async def delete_listing(self, job: Job) -> None:
-        await super().delete_listing(job)
-        for awaited in job.dependencies or ():
-            self._failed_dependants.get((job.tenant, awaited), set()).discard(job.job_id)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)
