@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import azure.durable_functions as df
 import azure.functions as func
+from pydantic import BaseModel, ConfigDict, StrictBool, WithJsonSchema
 
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.bulks import BulkRequest
+from shared.contracts.quotas import Why
 from shared.core.bulks import BulkAction, ItemState
 from shared.core.filters import parse_filter
 from shared.core.routing import normalise
@@ -29,6 +30,7 @@ from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
 from shared.views.bulk import bulk_response, item_response, preview
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
+from triggers.http.filters import FILTER_SCHEMA
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page
 from triggers.http.parameters import bad_cursor as _bad_cursor
 from triggers.http.problems import RequestError
@@ -70,6 +72,21 @@ _TENANT_PROBLEMS = (
     (403, ProblemCode.TENANT_FORBIDDEN),
 )
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.BULK_NOT_FOUND))
+
+
+class BulkRequest(BaseModel):
+    """What is done to which jobs of a tenant, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    """A control of each job, or its redrive."""
+    filter: Annotated[dict[str, Any], WithJsonSchema(FILTER_SCHEMA)]
+    reason: Why
+    """In words, on one line; it stands in each job's history."""
+    dryRun: StrictBool = False
+    """Only say which jobs these are now; nothing is written."""
+
 
 START = Route(
     function="bulk_start",
