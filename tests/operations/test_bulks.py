@@ -83,20 +83,20 @@ async def later(world: World) -> None:
 
 async def test_every_job_of_the_filter_has_an_outcome(world: World) -> None:
     """Those that were there before the bulk, of the tenant; later ones, and others' ones, are not touched."""
-    wanted = [await made(world, number, labels={"team": "red"}) for number in range(45)]
+    meant = [await made(world, number, labels={"team": "red"}) for number in range(45)]
     other = await made(world, 100)
     foreign = await made(world, 101, tenant_id="tenant_b", labels={"team": "red"})
-    await cancelled(world, wanted[0])
+    await cancelled(world, meant[0])
     await later(world)
     bulk = await started(world, BulkAction.CANCEL, label="team:red", status="QUEUED,CANCELLED")
     await later(world)
     late = await made(world, 102, labels={"team": "red"})
     done = await worked(world, bulk)
     assert (done.state, done.matched, done.done, done.refused, done.open) == (BulkState.DONE, 45, 45, 0, 0)
-    assert {await status(world, each) for each in wanted} == {JobStatus.CANCELLED}
+    assert {await status(world, each) for each in meant} == {JobStatus.CANCELLED}
     assert {await status(world, each) for each in (other, foreign, late)} == {JobStatus.QUEUED}
-    [event] = [each for each in await world.ledger.events(wanted[1]) if each.type == "CANCEL_REQUESTED"]
-    assert (event.cause_id, event.actor, event.reason) == (f"bulk:{bulk.bulk_id}:{wanted[1]}", "app:1", "why")
+    [event] = [each for each in await world.ledger.events(meant[1]) if each.type == "CANCEL_REQUESTED"]
+    assert (event.cause_id, event.actor, event.reason) == (f"bulk:{bulk.bulk_id}:{meant[1]}", "app:1", "why")
 
 
 async def test_each_action_is_that_of_its_route(world: World) -> None:
