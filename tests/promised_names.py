@@ -319,7 +319,14 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
 async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
     """The rows of a bulk with every column."""
     id_, key = f"bulk_{0:013d}{'f' * 16}", "f" * 64
-    common: dict[str, Any] = {"reason": "r", "actor": "a", "created_at": START, "look_at": START, "ended_at": START, "cursor": "c"}
+    common: dict[str, Any] = {
+        "reason": "r",
+        "actor": "a",
+        "created_at": START,
+        "look_at": START,
+        "ended_at": START,
+        "cursor": "c",
+    }
     bulk = Bulk(bulk_id=id_, tenant=job.tenant, action=BulkAction.REDRIVE, root=job.job_id, key=key, **common)
     item = BulkItem(job_id=job.job_id, code="C", new_job_id=job.job_id, tried_at=START)
     work = Work(no=1, job_id=job.job_id, dependants_after=job.job_id)

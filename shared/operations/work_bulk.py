@@ -43,6 +43,8 @@ _LISTED = 40
 _STEPS = 5
 #: whoever works on a bulk is left alone for so long
 _TURN = timedelta(seconds=60)
+#: clocks of processes differ: the next call may be taken by one whose clock is behind
+_SKEW = timedelta(seconds=5)
 #: the sweeper gives a call so much time to come
 _CALL_COMES = timedelta(seconds=30)
 #: after a step in which every item was refused for now
@@ -76,7 +78,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()
-    if stored is None or stored.bulk.state is not BulkState.RUNNING or now < stored.bulk.look_at:
+    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + _SKEW < stored.bulk.look_at:
         return
     try:
         stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))

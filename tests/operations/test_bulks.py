@@ -435,6 +435,20 @@ async def test_two_workers_at_once(world: World) -> None:
     assert [await requests(world, each, "CANCEL_REQUESTED") for each in jobs] == [1] * 60
 
 
+async def test_the_next_worker_may_be_behind(world: World) -> None:
+    """By a few seconds of its clock: the call is taken, and no sweep is waited for."""
+    for number in range(130):
+        await made(world, number)
+    await later(world)
+    bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
+    queue = world.context.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    while queue:
+        queue.pop(0)
+        world.clock.advance(-1)
+        await work_bulk(world.context, world.orchestrations, TENANT, bulk.bulk_id)
+    assert (await read_bulk(world.context, TENANT, bulk.bulk_id)).done == 130
+
+
 async def answered(world: World) -> None:
     """The calls to jobs and desks until there is none."""
     calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
