@@ -558,7 +558,7 @@ async def test_hundreds_of_jobs(world: World) -> None:
         await work_bulk(world.context, world.orchestrations, tenant, bulk_id)
         assert (await read_bulk(world.context, TENANT, bulk_id)).done - before <= 100
     found = await read_bulk(world.context, TENANT, bulk.bulk_id)
-    assert (found.state, found.done, calls) == (BulkState.DONE, 400, calls)
+    assert (found.state, found.done, calls > 4) == (BulkState.DONE, 400, True)
     await adds_up(world, bulk)
 
 
