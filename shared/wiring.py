@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
@@ -28,11 +29,13 @@ from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tenant_bulks import TenantBulks
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.context import Context
@@ -40,6 +43,7 @@ from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -140,7 +144,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, books, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, books, bulks, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -154,6 +158,7 @@ class Wiring:
             ledger=ledger,
             index=index,
             desks=desks,
+            bulks=bulks,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -181,6 +186,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        bulks=TenantBulks(context.bulks, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -210,10 +216,13 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, Books, RejectedMessages, Archive, SweepMarks]:
+def _storage(
+    settings: Settings,
+) -> tuple[Ledger, Index, Desks, Books, Bulks, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
-        index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryBooks(), MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        index, rejected = MemoryIndex(), MemoryRejected()
+        books, bulks = MemoryBooks(), MemoryBulks()
+        return MemoryLedger(), index, index.desks, books, bulks, rejected, MemoryArchive(), MemorySweepMark()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -236,6 +245,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, Books, RejectedM
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
         TablesBooks(account, settings.gates_table),
+        TablesBulks(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),

@@ -12,6 +12,7 @@ from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -38,6 +39,7 @@ class Context:
     ledger: Ledger
     index: Index
     desks: Desks
+    bulks: Bulks
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher
