@@ -27,10 +27,12 @@ from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tenant_incidents import TenantIncidents
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.admission import Admission
@@ -41,6 +43,7 @@ from shared.operations.readiness import Dependency, Readiness
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -138,7 +141,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, incidents, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -152,6 +155,7 @@ class Wiring:
             ledger=ledger,
             index=index,
             desks=desks,
+            incidents=incidents,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -178,6 +182,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -207,10 +212,13 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
+def _storage(
+    settings: Settings,
+) -> tuple[Ledger, Index, Desks, Incidents, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        rejected, archive, marks = MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        return MemoryLedger(), index, index.desks, index.incidents, rejected, archive, marks
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -219,7 +227,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
         transport=settings.table_transport,
     )
-    texts, archive = (
+    texts, blob_archive = (
         BlobTexts.connect(
             connection=settings.blob_connection,
             endpoint=settings.blob_endpoint,
@@ -232,8 +240,9 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
+        TablesIncidents(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
-        archive,
+        blob_archive,
         TablesSweepMark(account, settings.index_table),
     )
 

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
+from shared.adapters.tenant_reach import Reach, check_seen
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, Rule
+from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.errors import DataLost, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import (
@@ -35,44 +37,12 @@ from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
 
-class _Reach:
-    """The tenants that one request reaches."""
-
-    def __init__(self, caller: Caller, moving: bool) -> None:
-        self._caller = caller
-        self._moving = moving
-
-    def sees(self, tenant: str | None) -> bool:
-        """None: a row that names no tenant."""
-        return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
-
-    def takes(self, tenant: str | None) -> bool:
-        """Whether its job may be read. Raises TenantForbidden where it may only be seen, and the request moves."""
-        if self._moving and self._caller.may_see(tenant):
-            self.check_move(tenant)
-        return self.sees(tenant)
-
-    def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
-        if not self._caller.may_move(tenant):
-            _check(self._caller.may_see(tenant))
-            raise TenantForbidden("the token may see this tenant's jobs, and not change them")
-
-    def only(self, tenant: str | None) -> str | None:
-        """The tenant that a list is narrowed to; None: none."""
-        if self.sees(None):
-            return tenant
-        own = self._caller.tenant
-        _check(own is not None and tenant in (None, own))
-        return own
-
-
 class TenantLedger:
     """See `shared.ports.ledger.Ledger`. One a request: events are given only of jobs that this one has read."""
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
         #: job id to tenant, of the jobs that were read
         self._seen: dict[str, str] = {}
 
@@ -115,7 +85,7 @@ class TenantLedger:
         return await self._ledger.events(job_id, after_seq=after_seq, limit=limit)
 
     def _check_move(self, job_id: str) -> None:
-        _check(job_id in self._seen)
+        check_seen(job_id in self._seen)
         self._reach.check_move(self._seen[job_id])
 
 
@@ -124,7 +94,7 @@ class TenantIndex:
 
     def __init__(self, index: Index, caller: Caller, *, moving: bool = False) -> None:
         self._index = index
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return await self._of(tenant).read_claim(tenant, claim)
@@ -202,9 +172,11 @@ class TenantIndex:
     ) -> list[DeadRow]:
         return await self._of(tenant).dead_letters(tenant, after=after, limit=limit, since=since)
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         self._reach.check_move(job.tenant)
-        return await self._index.end_dead_letter(job, state)
+        return await self._index.end_dead_letter(job, state, settlement)
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
@@ -269,7 +241,7 @@ class TenantIndex:
         raise _sweeper_only()
 
     def _of(self, tenant: str) -> Index:
-        _check(self._reach.sees(tenant))
+        check_seen(self._reach.sees(tenant))
         return self._index
 
 
@@ -278,7 +250,7 @@ class TenantDesks:
 
     def __init__(self, desks: Desks, caller: Caller, *, moving: bool = False) -> None:
         self._desks = desks
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
 
     async def read(self, tenant: str) -> StoredDesk | None:
         return await self._of(tenant).read(tenant)
@@ -310,14 +282,8 @@ class TenantDesks:
         await self._desks.note_settings(since)
 
     def _of(self, tenant: str) -> Desks:
-        _check(self._reach.sees(tenant))
+        check_seen(self._reach.sees(tenant))
         return self._desks
-
-
-def _check(allowed: bool) -> None:
-    if not allowed:
-        # a bug: no request gets this far with a job that it has not read
-        raise PermissionError("a job of another tenant")
 
 
 def _sweeper_only() -> PermissionError:
@@ -329,7 +295,7 @@ class TenantRejected:
 
     def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:
         self._rejected = rejected
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
         #: message id to tenant, of the messages that were read
         self._seen: dict[str, str | None] = {}
 
@@ -354,7 +320,7 @@ class TenantRejected:
         return await self._rejected.list_days(first, last, tenant=self._reach.only(tenant), after=after, limit=limit)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
-        _check(message.id in self._seen)
+        check_seen(message.id in self._seen)
         self._reach.check_move(self._seen[message.id])
         await self._rejected.mark(message, redriven_at=redriven_at, outcome=outcome)
 

@@ -15,6 +15,7 @@ from shared.operations.submissions import Submissions
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -38,6 +39,7 @@ class Context:
     ledger: Ledger
     index: Index
     desks: Desks
+    incidents: Incidents
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher

@@ -12,10 +12,12 @@ from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.desks import Desks
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
@@ -28,6 +30,7 @@ class Storage:
     index: Index
     rejected: RejectedMessages
     desks: Desks
+    incidents: Incidents
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +43,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks)
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, index.incidents)
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -53,6 +56,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesIncidents(account, f"index{own}", f"gates{own}"),
     )
     await account.close()
     await texts.close()

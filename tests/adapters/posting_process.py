@@ -21,6 +21,7 @@ from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.history import Origin
@@ -76,6 +77,7 @@ def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) ->
         ledger=TablesLedger(account, f"ledger{own}", texts),
         index=TablesIndex(account, f"index{own}", f"tenants{own}"),
         desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+        incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
         clock=Clock(),
         sleep=asyncio.sleep,
         random=random.random,

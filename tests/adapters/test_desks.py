@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shared.core.chained_log import entry_hash
 from shared.core.gates.desk import (
     MAX_LINES,
     Candidate,
@@ -18,7 +19,7 @@ from shared.core.gates.desk import (
     step_away,
 )
 from shared.core.gates.letting import Waiting
-from shared.core.gates.log import entry_hash, logged
+from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.job import Job

@@ -19,6 +19,7 @@ from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.directive import encode_directive
@@ -136,6 +137,7 @@ async def app(
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
                 desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
                 gates=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),

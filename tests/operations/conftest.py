@@ -165,6 +165,7 @@ def built(ledger: MemoryLedger) -> World:
         ledger=ledger,
         index=index,
         desks=index.desks,
+        incidents=index.incidents,
         rejected=rejected,
         archive=archive,
         publisher=publisher,

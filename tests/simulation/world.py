@@ -154,6 +154,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            incidents=self._port(self.index.incidents, LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),

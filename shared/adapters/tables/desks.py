@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row
 from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
     GATES_ROW,
@@ -24,7 +24,7 @@ from shared.adapters.tables.keys import (
     gate_log_row,
     wait_row,
 )
-from shared.adapters.tables.listing import first_rows
+from shared.adapters.tables.log_rows import compact_json, entries_of, entry_entity
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate, Desk, Line
@@ -68,8 +68,7 @@ class TablesDesks:
             "end": f"GATELOG:{gate_id};",
         }
         found = await first_rows(table, query, parameters, limit)
-        values = [{field.name: entity[field.name] for field in fields(LogEntry)} for entity in found]
-        return [LogEntry(**{**each, "data": json.loads(each["data"])}) for each in values]
+        return entries_of(LogEntry, found)
 
     async def directory(self) -> DirectoryRows:
         table = await self._account.table(self._gates_table)
@@ -162,7 +161,9 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             ("create", wait_entity(partition, waiting, line)),
             ("update", in_line, {"mode": UpdateMode.MERGE}),
         ]
-    operations += [("create", _log_entity(partition, entry)) for entry in write.log]
+    operations += [
+        ("create", entry_entity(partition, gate_log_row(entry.gate_id, entry.seq), entry)) for entry in write.log
+    ]
     return operations
 
 
@@ -254,7 +255,7 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
         "staged": desk.staged,
         **_parts("lines", lines),
         "counted_at": desk.counted_at,
-        **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
+        **{f"{_GATE}{id_}": compact_json(_gate_json(state)) for id_, state in desk.gates.items()},
     }
     instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
     return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
@@ -282,7 +283,7 @@ def _desk_of(entity: Entity) -> Desk:
 
 def _parts(name: str, value: Any) -> dict[str, str]:
     """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
-    text = _json(value)
+    text = compact_json(value)
     pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(pieces)}
 
@@ -317,18 +318,3 @@ def _instants(values: dict[str, Any]) -> dict[str, Any]:
 
 def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
-    raise TypeError(f"{type(value).__name__} is no JSON")
-
-
-def _log_entity(partition: str, entry: LogEntry) -> dict[str, Any]:
-    values = {**asdict(entry), "data": _json(entry.data)}
-    return {"PartitionKey": partition, "RowKey": gate_log_row(entry.gate_id, entry.seq), **values}
