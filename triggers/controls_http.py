@@ -37,6 +37,17 @@ CONTROL_PROBLEMS = (
     (415, ProblemCode.NOT_JSON),
 )
 
+#: of every POST that takes a job up again
+REDRIVE_PROBLEMS = (
+    (409, ProblemCode.DEPENDENCY_FAILED),
+    (409, ProblemCode.JOB_LIVE),
+    (409, ProblemCode.JOB_SUCCEEDED),
+    (409, ProblemCode.RESULT_EXPIRED),
+    (409, ProblemCode.WITHDRAWN),
+    (429, ProblemCode.LIMIT_REACHED),
+    (503, ProblemCode.OVERLOADED),
+)
+
 CONTROLS = {
     kind: Route(
         function=f"job_{kind.value.lower()}",
@@ -68,16 +79,7 @@ REDRIVE = Route(
     responses={200: Job},
     descriptions={200: "The new job."},
     headers={200: ("Location", "Idempotency-Replayed")},
-    problems=(
-        *CONTROL_PROBLEMS,
-        (409, ProblemCode.DEPENDENCY_FAILED),
-        (409, ProblemCode.JOB_LIVE),
-        (409, ProblemCode.JOB_SUCCEEDED),
-        (409, ProblemCode.RESULT_EXPIRED),
-        (409, ProblemCode.WITHDRAWN),
-        (429, ProblemCode.LIMIT_REACHED),
-        (503, ProblemCode.OVERLOADED),
-    ),
+    problems=(*CONTROL_PROBLEMS, *REDRIVE_PROBLEMS),
 )
 ADMIT = Route(
     function="job_admit",

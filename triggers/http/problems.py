@@ -143,6 +143,9 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
     errors.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
+    errors.IncidentNotFound: _fixed(404, ProblemCode.INCIDENT_NOT_FOUND),
+    errors.IncidentSettled: _fixed(409, ProblemCode.INCIDENT_SETTLED),
+    errors.IncidentNoJob: _fixed(409, ProblemCode.INCIDENT_NO_JOB),
     errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
     errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
     errors.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),

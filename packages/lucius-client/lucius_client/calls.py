@@ -24,6 +24,7 @@ from lucius_client.models import (
     DryRun,
     Envelope,
     Explanation,
+    IncidentDetail,
     Job,
     Live,
     Protocol,
@@ -114,6 +115,19 @@ def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
 def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
     body = _query(reason=reason) | ({"ignoreDependencies": True} if ignore_dependencies else {})
     return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))
+
+
+def incident(incident_id: str) -> Call[IncidentDetail]:
+    return Call(Request("GET", _incident(incident_id)), _reader(IncidentDetail))
+
+
+def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
+    """Act on an incident; `verb` is resolve, retry or dismiss."""
+    return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
+
+
+def dismiss_dead_letter(job_id: str, reason: str) -> Call[Job]:
+    return Call(_post(f"/v1/deadletters/{_segment(job_id)}:dismiss", {"reason": reason}), _reader(Job))
 
 
 def quota(tenant: str, job_type: str | None, source: str | None) -> Call[Quota]:
@@ -263,6 +277,10 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _incident(incident_id: str) -> str:
+    return f"/v1/incidents/{_segment(incident_id)}"
 
 
 def _job(job_id: str) -> str:
