@@ -212,8 +212,8 @@ async def _list(request: Request) -> func.HttpResponse:
     if position and _CURSOR.fullmatch(position) is None:
         raise bad_cursor()
     asked = parse_incident_filter({word: req.params[word] for word in INCIDENT_WORDS if word in req.params})
-    wanted = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
-    found = await incidents.list_incidents(request.context(), wanted, after=position or None, limit=limit)
+    incident_filter = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
+    found = await incidents.list_incidents(request.context(), incident_filter, after=position or None, limit=limit)
     lines = [incident(each) for each in found.lines]
     return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))
 

@@ -45,10 +45,14 @@ _ONLY_OPEN = frozenset({IncidentState.OPEN})
 _Source = tuple[str | None, bool]
 
 
-async def list_incidents(context: Context, wanted: IncidentFilter, *, after: str | None, limit: int) -> Page[Incident]:
+async def list_incidents(
+    context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
+) -> Page[Incident]:
     """One page, the last that was opened first. Raises LedgerUnavailable."""
-    every_row = wanted.states is None and wanted.kinds is None and wanted.request_type is None
-    times: dict[str, Any] = {"since": wanted.since, "until": wanted.until}
+    every_row = (
+        incident_filter.states is None and incident_filter.kinds is None and incident_filter.request_type is None
+    )
+    times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
     async def rows_past(source: _Source, after: str | None, count: int) -> list[IncidentRow]:
         tenant, of_no_job = source
@@ -68,15 +72,15 @@ async def list_incidents(context: Context, wanted: IncidentFilter, *, after: str
         return found if found is not None and found.is_open else None
 
     def may_match(row: IncidentRow) -> bool:
-        return wanted.matches(row.incident)
+        return incident_filter.matches(row.incident)
 
     page: dict[str, Any] = {"after": after, "limit": limit}
-    if wanted.tenant_id is not None:
-        tenant = normalise(wanted.tenant_id)
+    if incident_filter.tenant_id is not None:
+        tenant = normalise(incident_filter.tenant_id)
         of_tenant: list[_Source] = [(tenant, False), (tenant, True)]
         return await fill_from(of_tenant, rows_past, may_match, as_it_is, **page, every_row=every_row)
-    if wanted.states == _ONLY_OPEN:
-        every_row = wanted.kinds is None and wanted.request_type is None
+    if incident_filter.states == _ONLY_OPEN:
+        every_row = incident_filter.kinds is None and incident_filter.request_type is None
         return await fill_from([None], open_past, may_match, if_open, **page, every_row=every_row)
     sources: list[_Source] = [(None, False), *((tenant, False) for tenant in await context.index.tenants())]
     return await fill_from(sources, rows_past, may_match, as_it_is, **page, every_row=every_row)

@@ -67,11 +67,11 @@ async def an_incident(world: World, **changes: Any) -> str:
     return incident_id
 
 
-async def listed(world: World, wanted: IncidentFilter = OPEN, limit: int = 10) -> list[str]:
+async def listed(world: World, requested: IncidentFilter = OPEN, limit: int = 10) -> list[str]:
     found: list[str] = []
     after: str | None = None
     while True:
-        page = await incidents.list_incidents(world.context, wanted, after=after, limit=limit)
+        page = await incidents.list_incidents(world.context, requested, after=after, limit=limit)
         assert page.after is None or page.partial or len(page.lines) == limit
         found += [each.id for each in page.lines]
         if (after := page.after) is None:
@@ -123,8 +123,8 @@ async def test_the_end_of_a_job_for_such_a_reason_is_an_incident(world: World) -
         IncidentState.OPEN,
     )
     assert found.opened_at == (await world.job(found.subject)).job.completed_at
-    for wanted in (OPEN, IncidentFilter(), IncidentFilter(tenant_id=" Tenant_A ")):
-        assert await listed(world, wanted) == [incident_id]
+    for requested in (OPEN, IncidentFilter(), IncidentFilter(tenant_id=" Tenant_A ")):
+        assert await listed(world, requested) == [incident_id]
     assert await log_of(world, incident_id) == [("OPENED", "system", "ATTEMPTS_EXHAUSTED")]
     for nothing in (job_incident_id(faulty), job_incident_id(fine), "inc_none", "none", f"inc_{1:013d}_{'0' * 16}"):
         with pytest.raises(IncidentNotFound):
@@ -180,7 +180,7 @@ async def test_killed_at_its_end_it_is_opened_once(world: World, monkeypatch: py
         assert await log_of(world, job_incident_id(job_id)) == [("OPENED", "system", "ATTEMPTS_EXHAUSTED")]
 
 
-async def test_an_end_that_is_told_again_opens_nothing_again(world: World) -> None:
+async def test_a_repeated_end_opens_nothing_again(world: World) -> None:
     """Settled meanwhile it stays so, and is not listed."""
     incident_id = await an_incident(world)
     await dismiss(world, incident_id)
@@ -260,7 +260,7 @@ async def test_a_resolved_incident_stays_so(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", ["an act", "a second redrive", "the sweeper"])
-async def test_a_redrive_that_died_is_told_later(world: World, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+async def test_a_redrive_that_died_is_finished_later(world: World, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
     """Killed between the old job's mark and its dead letter: whoever comes next settles the incident as retried."""
     incident_id = await an_incident(world)
     job_id = incident_id.removeprefix("inc_")
@@ -340,12 +340,12 @@ async def test_a_breaker_of_a_tenant_is_in_its_list(world: World) -> None:
     whose = ("tenant_a", "tenant_b", None)
     own, foreign, nobodys = [(await raised(world, f"{tenant}", tenant)).id for tenant in whose]
     jobs += await failed(world, *await given(world))
-    wanted = IncidentFilter(tenant_id="tenant_a")
-    assert await listed(world, wanted, limit=1) == [jobs[2], own, jobs[1], jobs[0]]
+    requested = IncidentFilter(tenant_id="tenant_a")
+    assert await listed(world, requested, limit=1) == [jobs[2], own, jobs[1], jobs[0]]
     assert set(await listed(world, IncidentFilter(), limit=2)) == {*jobs, own, foreign, nobodys}
     await dismiss(world, own)
-    assert await listed(world, replace(wanted, states=OPEN.states)) == [jobs[2], jobs[1], jobs[0]]
-    assert await listed(world, replace(wanted, kinds=frozenset({BREAKER}))) == [own]
+    assert await listed(world, replace(requested, states=OPEN.states)) == [jobs[2], jobs[1], jobs[0]]
+    assert await listed(world, replace(requested, kinds=frozenset({BREAKER}))) == [own]
 
 
 async def test_lists_are_filtered_and_paged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,12 +357,12 @@ async def test_lists_are_filtered_and_paged(world: World, monkeypatch: pytest.Mo
         each for number in range(9) for each in await failed(world, *await given(world, tenant_id=f"t_{number % 3}"))
     ]
     assert await listed(world, limit=4) == ids[::-1]
-    for wanted in (replace(OPEN, request_type="OCR"), IncidentFilter(request_type="OCR")):
-        assert await listed(world, wanted, limit=2) == ocr
+    for requested in (replace(OPEN, request_type="OCR"), IncidentFilter(request_type="OCR")):
+        assert await listed(world, requested, limit=2) == ocr
     middle = (await incidents.read_incident(world.context, ids[5])).opened_at
-    for wanted in (OPEN, IncidentFilter()):
-        assert await listed(world, replace(wanted, since=middle), limit=2) == ids[:4:-1]
-        assert await listed(world, replace(wanted, until=middle), limit=2) == ids[4::-1]
+    for requested in (OPEN, IncidentFilter()):
+        assert await listed(world, replace(requested, since=middle), limit=2) == ids[:4:-1]
+        assert await listed(world, replace(requested, until=middle), limit=2) == ids[4::-1]
 
 
 async def test_what_settled_unseen_leaves_the_list_of_open_ones(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
