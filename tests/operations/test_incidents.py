@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -42,7 +42,7 @@ EXHAUSTED = {"code": "ATTEMPTS_EXHAUSTED", "message": "every attempt timed out"}
 OPEN = IncidentFilter(states=frozenset({IncidentState.OPEN}))
 BREAKER = IncidentKind.BREAKER
 
-Act = Callable[[World, str], Awaitable[Any]]
+Act = Callable[[World, str], Coroutine[Any, Any, Any]]
 
 
 async def given(world: World, count: int = 1, **changes: Any) -> list[str]:
@@ -174,7 +174,7 @@ async def test_killed_at_its_end_it_is_opened_once(world: World, monkeypatch: py
                 await failed(world, job_id)
         assert await listed(world) == ([] if job_id == before else [job_incident_id(after), job_incident_id(before)])
         for _ in range(2):
-            error = {"type_": "RESULT", "number": 1, "status": "FAILED_FINAL", "error": EXHAUSTED}
+            error: dict[str, Any] = {"type_": "RESULT", "number": 1, "status": "FAILED_FINAL", "error": EXHAUSTED}
             await service_sends(world, job_id, **error, result_ref=None)
     for job_id in (before, after):
         assert await log_of(world, job_incident_id(job_id)) == [("OPENED", "system", "ATTEMPTS_EXHAUSTED")]
@@ -306,6 +306,31 @@ def test_in_every_order_one_act_settles_it() -> None:
         assert (await listed(world), await letters(world)) == ([], [])
 
     every_order(scenario, interruptions=1)
+
+
+@pytest.mark.parametrize(("act", "state"), [(resolve, "RESOLVED"), (dismiss, "DISMISSED"), (retry, "RETRIED")])
+def test_killed_at_any_call_an_act_is_done_once(act: Act, state: str) -> None:
+    """Before its first call to its last: an open incident is listed, and the same act, again, leaves one entry."""
+
+    async def scenario(meeting: Meeting, call: int, finished: list[int]) -> None:
+        incident_id = await an_incident(meeting.world)
+        world, meeting.killed = meeting.world, ("one", call)
+        ended = await meeting.at_once(one=act(world, incident_id))
+        meeting.killed = None
+        if ended["one"].error is None:
+            finished.append(call)
+        found = await incidents.read_incident(world.context, incident_id)
+        assert (await listed(world) == [incident_id]) == found.is_open
+        assert (await act(world, incident_id)).state.value == state
+        assert [type_ for type_, _, _ in await log_of(world, incident_id)] == ["OPENED", state]
+        assert await listed(world) == []
+
+    finished: list[int] = []
+    for call in range(1, 60):
+        every_order(lambda meeting, call=call: scenario(meeting, call, finished), interruptions=0)  # type: ignore[misc]
+        if finished:
+            break
+    assert finished[0] > 3
 
 
 async def test_a_breaker_or_a_service_has_one_open_incident(world: World) -> None:

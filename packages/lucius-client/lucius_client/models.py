@@ -931,6 +931,12 @@ class Protocol(Message):
     parallel: Annotated[
         list[list[str]] | None, Field(description="Groups of neighbouring steps that run at the same time.")
     ] = None
+    escalate: Annotated[
+        list[str] | None,
+        Field(
+            description="Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."
+        ),
+    ] = None
     digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
 
 
