@@ -20,12 +20,14 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -35,11 +37,11 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tenant_incidents import TenantIncidents
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
-from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
+from shared.ports.books import Books
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -141,7 +143,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, incidents, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, incidents, books, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -163,7 +165,7 @@ class Wiring:
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
             sweep_marks=marks,
-            admission=Admission(),
+            books=books,
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,
@@ -179,6 +181,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         return context
     return replace(
         context,
+        unscoped=context.of_all_tenants,
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
@@ -214,11 +217,11 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 def _storage(
     settings: Settings,
-) -> tuple[Ledger, Index, Desks, Incidents, RejectedMessages, Archive, SweepMarks]:
+) -> tuple[Ledger, Index, Desks, Incidents, Books, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
         rejected, archive, marks = MemoryRejected(), MemoryArchive(), MemorySweepMark()
-        return MemoryLedger(), index, index.desks, index.incidents, rejected, archive, marks
+        return MemoryLedger(), index, index.desks, index.incidents, MemoryBooks(), rejected, archive, marks
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -241,6 +244,7 @@ def _storage(
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
         TablesIncidents(account, settings.index_table, settings.gates_table),
+        TablesBooks(account, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         blob_archive,
         TablesSweepMark(account, settings.index_table),

@@ -14,7 +14,7 @@ from shared.adapters.tenant_reach import Reach, check_seen
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
-from shared.core.gates.rules import EVERY, Gate, Rule
+from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, UnknownStatus
@@ -27,7 +27,6 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
-    Guard,
     Index,
     ListRow,
     Looks,
@@ -148,10 +147,6 @@ class TenantIndex:
         self._reach.check_move(tenant)
         await self._index.drop_dependant(tenant, job_id, dependant)
 
-    async def read_guard(self) -> Guard | None:
-        # counts of all tenants, and of no job: admission needs them
-        return await self._index.read_guard()
-
     async def write_desk(self, desk: DeskWrite) -> None:
         self._reach.check_move(desk.after.tenant)
         await self._index.write_desk(desk)
@@ -180,9 +175,6 @@ class TenantIndex:
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
-
-    async def write_guard(self, guard: Guard) -> None:
-        raise _sweeper_only()
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         raise _sweeper_only()
@@ -276,6 +268,10 @@ class TenantDesks:
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         self._reach.check_move(EVERY)
         await self._desks.put_default(gate, rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await self._desks.put_over_all(gate, state, since)
 
     async def note_settings(self, since: datetime | None) -> None:
         # what the settings of this process say, whoever asks first

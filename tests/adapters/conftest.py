@@ -10,12 +10,15 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
+from shared.ports.books import Books
 from shared.ports.desks import Desks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
@@ -31,6 +34,7 @@ class Storage:
     rejected: RejectedMessages
     desks: Desks
     incidents: Incidents
+    books: Books
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +47,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, index.incidents)
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, index.incidents, MemoryBooks())
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -57,6 +61,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
         TablesIncidents(account, f"index{own}", f"gates{own}"),
+        TablesBooks(account, f"gates{own}"),
     )
     await account.close()
     await texts.close()

@@ -90,6 +90,7 @@ class Meeting:
                 "index",
                 "desks",
                 "incidents",
+                "books",
                 "rejected",
                 "publisher",
                 "lanes",

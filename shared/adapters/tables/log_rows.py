@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from shared.adapters.tables.columns import json_text
 from shared.core.chained_log import Entry
 
 E = TypeVar("E", bound=Entry)
@@ -15,21 +15,10 @@ E = TypeVar("E", bound=Entry)
 
 def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
     """The row of an entry."""
-    return {"PartitionKey": partition, "RowKey": row, **asdict(entry), "data": compact_json(entry.data)}
+    return {"PartitionKey": partition, "RowKey": row, **asdict(entry), "data": json_text(entry.data)}
 
 
 def entries_of(kind: type[E], found: Iterable[Mapping[str, Any]]) -> list[E]:
     """The entries of these rows."""
     values = [{field.name: entity[field.name] for field in fields(kind)} for entity in found]
     return [kind(**{**each, "data": json.loads(each["data"])}) for each in values]
-
-
-def compact_json(value: Any) -> str:
-    """Instants in UTC as ISO text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
-    raise TypeError(f"{type(value).__name__} is no JSON")
