@@ -316,6 +316,28 @@ class GateNotFound(Refused):
         super().__init__(f"there is no gate {named[:300]}")
 
 
+class IncidentNotFound(Refused):
+    """There is no such incident, or it is another tenant's."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"there is no incident {incident_id[:160]}")
+
+
+class IncidentSettled(Refused):
+    """The incident was settled otherwise, and never changes again."""
+
+    def __init__(self, incident_id: str, state: str) -> None:
+        super().__init__(f"incident {incident_id} is {state} already")
+        self.state = state
+
+
+class IncidentNoJob(Refused):
+    """The incident is about a breaker or a service: there is no job to take up again."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
+
+
 class GateUnclear(Refused):
     """name one gate: tenant; tenant and type; tenant and source; type; service"""
 

@@ -106,7 +106,10 @@ class Settings:
         "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
     )
     gates_table: str = setting(
-        "LUCIUS_GATES_TABLE", form.text, "luciusgates", help="Which tenants have gates, and rules for every tenant"
+        "LUCIUS_GATES_TABLE",
+        form.text,
+        "luciusgates",
+        help="Which tenants have gates, rules for every tenant, open incidents",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"

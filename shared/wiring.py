@@ -31,11 +31,13 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tenant_bulks import TenantBulks
+from shared.adapters.tenant_incidents import TenantIncidents
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.context import Context
@@ -47,6 +49,7 @@ from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -144,7 +147,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, books, bulks, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, incidents, books, bulks, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -159,6 +162,7 @@ class Wiring:
             index=index,
             desks=desks,
             bulks=bulks,
+            incidents=incidents,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -187,6 +191,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
         bulks=TenantBulks(context.bulks, caller, moving=moving),
+        incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -218,11 +223,11 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 def _storage(
     settings: Settings,
-) -> tuple[Ledger, Index, Desks, Books, Bulks, RejectedMessages, Archive, SweepMarks]:
+) -> tuple[Ledger, Index, Desks, Incidents, Books, Bulks, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
         index, rejected = MemoryIndex(), MemoryRejected()
-        books, bulks = MemoryBooks(), MemoryBulks()
-        return MemoryLedger(), index, index.desks, books, bulks, rejected, MemoryArchive(), MemorySweepMark()
+        books, bulks, archive, marks = MemoryBooks(), MemoryBulks(), MemoryArchive(), MemorySweepMark()
+        return MemoryLedger(), index, index.desks, index.incidents, books, bulks, rejected, archive, marks
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -231,7 +236,7 @@ def _storage(
         other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
         transport=settings.table_transport,
     )
-    texts, archive = (
+    texts, blob_archive = (
         BlobTexts.connect(
             connection=settings.blob_connection,
             endpoint=settings.blob_endpoint,
@@ -244,10 +249,11 @@ def _storage(
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
+        TablesIncidents(account, settings.index_table, settings.gates_table),
         TablesBooks(account, settings.gates_table),
         TablesBulks(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
-        archive,
+        blob_archive,
         TablesSweepMark(account, settings.index_table),
     )
 

@@ -29,6 +29,7 @@ from shared.adapters.tables import rows
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
 from shared.adapters.tables.ledger import TablesLedger
@@ -44,6 +45,7 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
 from shared.operations.sweeper.retention import archive_name
@@ -268,8 +270,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
-    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
+    await _incidents(TablesIncidents(account, "index", "gates"), failed)
     await index.write_comparison(0, Comparison(next_at=START))
     await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
@@ -317,6 +320,17 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     await desks.put_default(gate, Rule(), START)
     await desks.put_over_all(gate, state, START)
     await desks.note_settings(START)
+
+
+async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
+    """The rows of incidents that are open, and all columns of one that is settled."""
+    names: dict[str, Any] = {"tenant": failed.tenant, "request_type": "OCR", "code": "C", "detail": "d"}
+    opened_, entry = opened(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
+    end: dict[str, Any] = {"settled_at": START, "settled_by": "a", "reason": "r", "retried_by": failed.job_id}
+    await incidents.open(replace(opened_, **end), entry)
+    found = incident_of(failed)
+    assert found is not None
+    await incidents.enter_open(found[0], START)
 
 
 async def _books(books: TablesBooks) -> None:

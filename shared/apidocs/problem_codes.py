@@ -46,11 +46,15 @@ class ProblemCode(StrEnum):
         "IDEMPOTENCY_CONFLICT",
         "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",
     )
+    INCIDENT_NO_JOB = "INCIDENT_NO_JOB", "The incident is about no job: there is nothing to take up again."
+    INCIDENT_NOT_FOUND = "INCIDENT_NOT_FOUND", "There is no such incident, or it is another tenant's."
+    INCIDENT_SETTLED = "INCIDENT_SETTLED", "The incident was settled otherwise, and never changes again."
     INTERNAL = "INTERNAL", "Something went wrong here; the log has it under `correlation_id`."
     JOB_LIVE = "JOB_LIVE", "The job has not ended yet."
     JOB_NOT_FOUND = "JOB_NOT_FOUND", "There is no such job, or it is another tenant's."
     JOB_SUCCEEDED = "JOB_SUCCEEDED", "The job succeeded: there is nothing to take up again."
     JOB_TERMINAL = "JOB_TERMINAL", "The job has ended and never moves again."
+    KIND_INVALID = "KIND_INVALID", "`kind` is no kind of incident."
     LABEL_INVALID = "LABEL_INVALID", "`label` is not key:value."
     LEDGER_REFUSED = "LEDGER_REFUSED", "The ledger cannot hold a value of the reply."
     LENGTH_REQUIRED = (
@@ -102,6 +106,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", "There is nothing at this path."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", "There is no such schema."
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
+    STATE_INVALID = "STATE_INVALID", "`state` names a state that no incident has."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
     SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."

@@ -184,6 +184,8 @@ class Job:
     awaited: bool = False
     #: when it is of no use any more if it has not begun; None: always of use
     expires_at: datetime | None = None
+    #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
+    escalate: list[str] | None = None
 
     current_step_id: str
     current_step_index: int = 0

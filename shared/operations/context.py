@@ -16,6 +16,7 @@ from shared.ports.bulks import Bulks
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -40,6 +41,7 @@ class Context:
     index: Index
     desks: Desks
     bulks: Bulks
+    incidents: Incidents
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher

@@ -14,6 +14,7 @@ from shared.core.decide import apply
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
+from shared.core.incidents import IncidentState, Settlement
 from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
@@ -31,6 +32,7 @@ from shared.errors import (
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once
+from shared.operations.dead_letters import enter_open, leave_open
 from shared.operations.dependants import call, notify_dependants
 from shared.operations.desks import Entered
 from shared.ports.dead_letters import LetterState
@@ -167,6 +169,7 @@ async def _reread(context: Context, job_id: str) -> Stored:
 async def close(context: Context, stored: Stored) -> Entered:
     """The index transaction after a job's end, and whom its desk let in with it. Raises LedgerUnavailable."""
     job = stored.record.job
+    await enter_open(context, job)
     purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
     if await desks.is_counted(context, job):
         return await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
@@ -230,13 +233,25 @@ async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Orig
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
-    await end_letter(context, old.record.job)
+    await end_letter(context, old.record.job, new_id, origin)
 
 
-async def end_letter(context: Context, job: Job) -> None:
-    """A redriven job is no dead letter any more; one that was cancelled never was. Raises LedgerUnavailable."""
-    if job.status is JobStatus.FAILED_FINAL:
-        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
+async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:
+    """A redriven job is no dead letter any more, and its incident is settled; one that was cancelled never was any.
+
+    Raises LedgerUnavailable.
+    """
+    if job.status is not JobStatus.FAILED_FINAL:
+        return
+    settlement = Settlement(
+        state=IncidentState.RETRIED,
+        actor=origin.actor,
+        reason=origin.reason or "",
+        at=context.clock.now(),
+        retried_by=new_id,
+    )
+    if await context.index.end_dead_letter(job, LetterState.REDRIVEN, settlement) is not None:
+        await leave_open(context, job)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:

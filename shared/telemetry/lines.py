@@ -65,6 +65,8 @@ LINES: tuple[Line, ...] = (
     Line("JOB_REDRIVEN", _I, "Another job takes this one up again"),
     Line("DEAD_LETTER_DISMISSED", _I, "Somebody took a job that failed for good off the dead letters"),
     Line("DEAD_LETTERS_RESTORED", _I, "Dead letters of jobs that another release ended were listed"),
+    Line("INCIDENT_OPENED", _W, "A breaker or a silent service is an incident; `reason` has why"),
+    Line("INCIDENT_SETTLED", _I, "Somebody resolved or dismissed an incident; `status` has what"),
     Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
     Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),
     Line("STOCK_UNKNOWN", _W, "A pass ended, and its mark or its gauges could not be written"),

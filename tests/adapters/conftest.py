@@ -16,12 +16,14 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
@@ -34,6 +36,7 @@ class Storage:
     index: Index
     rejected: RejectedMessages
     desks: Desks
+    incidents: Incidents
     books: Books
     bulks: Bulks
 
@@ -48,7 +51,8 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryBooks(), MemoryBulks())
+        incidents, books, bulks = index.incidents, MemoryBooks(), MemoryBulks()
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, incidents, books, bulks)
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -61,6 +65,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesIncidents(account, f"index{own}", f"gates{own}"),
         TablesBooks(account, f"gates{own}"),
         TablesBulks(account, f"index{own}", f"gates{own}"),
     )

@@ -21,6 +21,7 @@ from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.directive import encode_directive
@@ -138,6 +139,7 @@ async def app(
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
                 desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
                 books=TablesBooks(account, f"gates{own}"),
                 bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
                 gates=GateDirectory(),

@@ -15,7 +15,9 @@ from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
+from shared.core.incidents import ESCALATED
 from shared.core.occurrences import ControlKind
+from shared.core.registry import Registry
 from shared.errors import (
     BusUnavailable,
     LedgerUnavailable,
@@ -52,7 +54,11 @@ SWEEP_EVERY_S = 60.0
 #: triggers/replies_bus.py
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
-_REGISTRY = protocols.registry()
+#: every final failure of a service is an incident
+_ESCALATED = {"escalate": (*ESCALATED, "PDF_ENCRYPTED")}
+_REGISTRY = Registry(
+    replace(each, definition=each.definition.model_copy(update=_ESCALATED)) for each in protocols.registry()
+)
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
     "LUCIUS_AUTH_MODE": "none",
@@ -162,6 +168,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            incidents=self._port(self.index.incidents, LedgerUnavailable),
             books=self._port(MemoryBooks(), LedgerUnavailable),
             bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),

@@ -345,6 +345,35 @@ class FieldError(Message):
     message: str
 
 
+class IncidentLinks(Message):
+    """
+    Paths of this API about the incident; all but `self` and `job` are for POST.
+    """
+
+    self: str
+    resolve: str
+    retry: Annotated[str | None, Field(description="Null: it is about no job.")]
+    dismiss: str
+    job: Annotated[str | None, Field(description="The job that failed.")]
+    retried_by: Annotated[str | None, Field(description="The job that took its place.")]
+
+
+class IncidentLogEntry(Message):
+    """
+    What happened to an incident: numbered without gaps, chained to the one before by its hash.
+    """
+
+    incident_id: str
+    seq: int
+    type: str
+    actor: str
+    reason: str
+    at: AwareDatetime
+    data: Annotated[dict[str, Any], Field(description="States `before` and `after`.")]
+    prev_hash: str
+    hash: str
+
+
 class JobLinks(Message):
     """
     Paths of this API about the job.
@@ -943,6 +972,68 @@ class DependencyPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class Incident(Message):
+    """
+    A job that failed for a reason that escalates, a breaker that opened, or a service of which nobody answers.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+
+
+class IncidentDetail(Message):
+    """
+    An incident with all that happened to it.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+    log: list[IncidentLogEntry]
+
+
+class IncidentPage(Message):
+    """
+    Incidents, the last that was opened first.
+    """
+
+    incidents: list[Incident]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
+
+
 class JobLine(Message):
     """
     A job in a list.
@@ -1033,6 +1124,12 @@ class Protocol(Message):
     steps: list[ProtocolStep]
     parallel: Annotated[
         list[list[str]] | None, Field(description="Groups of neighbouring steps that run at the same time.")
+    ] = None
+    escalate: Annotated[
+        list[str] | None,
+        Field(
+            description="Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."
+        ),
     ] = None
     digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
 
@@ -1426,6 +1523,7 @@ class Job(Message):
     ]
     redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
     redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
+    incident: Annotated[str | None, Field(description="The `incidentId` that its failure has, if it is one.")]
     event_seq: Annotated[int, Field(description="Number of its last event.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
@@ -13,6 +13,8 @@ GATE_ROW = "GATE"
 GATES_ROW = "GATES"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
+#: of the same table: incidents that are no job's, and which ones are open
+INCIDENTS_PARTITION = "incidents"
 #: to whom gates over all tenants are lent, and who asks for more
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
@@ -26,8 +28,9 @@ POSITION_ROW = "POSITION"
 #: how far its comparison of lists with dead letters is
 COMPARISON_ROW = "DEADSCAN"
 
-#: LIST and DEAD rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def step_row(index: int, step_id: str) -> str:
@@ -126,6 +129,16 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 def dead_row(ended_at: datetime, job_id: str) -> str:
     return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
+
+
+def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
+    """Of INCIDENT rows and those that point to them; whole milliseconds, as an incident's id has them."""
+    millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
+    return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"
+
+
+def incident_log_row(incident_id: str, seq: int) -> str:
+    return f"INCIDENTLOG:{incident_id}:{seq:010d}"
 
 
 def _millis(instant: datetime) -> int:

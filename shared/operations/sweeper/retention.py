@@ -18,6 +18,7 @@ from shared.core.recovery import instances
 from shared.core.states import JobStatus
 from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
 from shared.operations.context import Context
+from shared.operations.dead_letters import restore_dead_letter
 from shared.operations.read_history import read_history
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import Action, SweepAction
@@ -86,8 +87,8 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
     if job.status is JobStatus.FAILED_FINAL:
-        # its end, or its redrive, may be by a release that knows no dead letters
-        await context.index.restore_dead_letter(job)
+        # its end, or its redrive, may be by a release that knows no dead letters and no incidents
+        await restore_dead_letter(context, job)
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     if not ended.purged:
         left = [each for each in instances(record) if not await orchestrations.purge(each)]
