@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,16 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
+from shared.adapters.servicebus_hints import ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
@@ -35,12 +38,14 @@ from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger,
 from shared.core import durable_names
 from shared.operations.admission import Admission
 from shared.operations.context import Context
+from shared.operations.hinting import Hinting
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
+from shared.ports.feed import Feed
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -138,7 +143,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks = _storage(settings)
+        stores = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -149,16 +154,18 @@ class Wiring:
         return Context(
             settings=settings,
             registry=self._packaged.registry,
-            ledger=ledger,
-            index=index,
-            desks=desks,
-            rejected=rejected,
-            archive=archive,
+            ledger=stores.ledger,
+            index=stores.index,
+            desks=stores.desks,
+            rejected=stores.rejected,
+            archive=stores.archive,
             publisher=publisher,
             lanes=lanes,
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
-            sweep_marks=marks,
+            sweep_marks=stores.sweep_marks,
+            feed=stores.feed if settings.events != "off" else None,
+            hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
             admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,
@@ -207,16 +214,40 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
+@dataclass(frozen=True)
+class _Stores:
+    """What keeps the app's rows, by their fields of the context."""
+
+    ledger: Ledger
+    index: Index
+    desks: Desks
+    rejected: RejectedMessages
+    archive: Archive
+    sweep_marks: SweepMarks
+    feed: Feed
+
+
+def _storage(settings: Settings) -> _Stores:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        return _Stores(
+            ledger=MemoryLedger(),
+            index=index,
+            desks=index.desks,
+            rejected=MemoryRejected(),
+            archive=MemoryArchive(),
+            sweep_marks=MemorySweepMark(),
+            feed=MemoryFeed(),
+        )
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
-        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+        other_tables=(
+            *(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+            settings.feed_table,
+        ),
         transport=settings.table_transport,
     )
     texts, archive = (
@@ -228,13 +259,14 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         )
         for container in (CONTAINER, ARCHIVE)
     )
-    return (
-        TablesLedger(account, settings.ledger_table, texts),
-        TablesIndex(account, settings.index_table, settings.tenants_table),
-        TablesDesks(account, settings.index_table, settings.gates_table),
-        TablesRejected(account, settings.rejected_table, texts),
-        archive,
-        TablesSweepMark(account, settings.index_table),
+    return _Stores(
+        ledger=TablesLedger(account, settings.ledger_table, texts),
+        index=TablesIndex(account, settings.index_table, settings.tenants_table),
+        desks=TablesDesks(account, settings.index_table, settings.gates_table),
+        rejected=TablesRejected(account, settings.rejected_table, texts),
+        archive=archive,
+        sweep_marks=TablesSweepMark(account, settings.index_table),
+        feed=TablesFeed(account, settings.feed_table, SystemClock().now),
     )
 
 

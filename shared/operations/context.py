@@ -9,12 +9,15 @@ from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
+from shared.ports.feed import Feed
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -46,6 +49,12 @@ class Context:
     dead_replies: DeadReplies
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
+    #: None: `LUCIUS_EVENTS=off`, so that nothing is written into any feed
+    feed: Feed | None = None
+    #: None where there is no feed
+    hinting: Hinting | None = None
+    #: what this process knows of the feeds
+    known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     admission: Admission
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)

@@ -112,6 +112,9 @@ type tuningType = {
   @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
+  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
+  LUCIUS_EVENTS: string?
+
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 

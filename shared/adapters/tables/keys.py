@@ -11,6 +11,9 @@ TENANTS_PARTITION = "tenants"
 GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
+#: the table of the feeds: a partition a tenant, and one that says which table it is
+FEED_PARTITION, FEED_ROW = "=feed", "FEED"
+HEAD_ROW = "HEAD"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
 #: no tenant encodes to this: a lone = never stands there
@@ -73,6 +76,18 @@ def after_line(line: int) -> str:
 
 def gate_log_row(gate_id: str, seq: int) -> str:
     return f"GATELOG:{gate_id}:{seq:010d}"
+
+
+def seen_row(job_id: str) -> str:
+    return f"SEEN:{job_id}"
+
+
+def feed_event_row(number: int) -> str:
+    return f"E:{number:020d}"
+
+
+#: after every E row
+AFTER_FEED_EVENTS = "E;"
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:
