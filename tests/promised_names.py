@@ -121,6 +121,7 @@ def _functions() -> set[str]:
     settings = {
         "LUCIUS_STORAGE_BACKEND": "memory",
         "LUCIUS_AUTH_MODE": "none",
+        "LUCIUS_EVENTS": "feed",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     }
     done = subprocess.run(

@@ -5,6 +5,8 @@ A hint that comes twice costs nothing, and a lost one is made up for by the swee
 
 from __future__ import annotations
 
+from typing import List  # noqa: UP035
+
 import azure.durable_functions as df
 import azure.functions as func
 
@@ -33,7 +35,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         cardinality=func.Cardinality.MANY,
     )
     @limited(HINTS_S)
-    async def take_batch(messages: list[func.ServiceBusMessage]) -> None:
+    async def take_batch(messages: List[func.ServiceBusMessage]) -> None:  # noqa: UP006  # the worker refuses `list`
         found = [(message, decode_hint(message.get_body())) for message in messages]
         for message, hint in found:
             if hint is None:

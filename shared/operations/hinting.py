@@ -7,8 +7,9 @@ it but the end of a job, and nothing fails because of it: `shared.operations.swe
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,8 @@ from shared.ports.feed import HintQueue
 _MAX_HINTS, _MAX_BYTES = 100, 200_000
 #: that wait in a process; what is past it is left to the sweeper
 _MAX_WAITING = 5_000
+#: jobs whose last rows, without public events, a process remembers
+_MAX_INTERNAL = 2_000
 #: after a send that failed none is tried: a bus that is away costs each commit nothing
 _QUIET = timedelta(seconds=5)
 
@@ -37,20 +40,26 @@ class Hinting:
         self._clock = clock
         self._spawn = spawn
         self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
+        #: of jobs whose last rows mean nothing: the first and the last of these
+        self._internal: OrderedDict[str, tuple[int, int]] = OrderedDict()
         #: referred to here, since asyncio refers to tasks weakly
         self._sender: asyncio.Task[None] | None = None
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
         """EVENT rows that were committed; sent soon where they mean public events."""
-        hint = hint_of(job, rows)
+        hint = self._extended(hint_of(job, rows))
         if hint.events:
             self._enter(hint, None)
+        elif hint.last is not None:
+            self._internal[job.job_id] = (hint.first, hint.last)
+            if len(self._internal) > _MAX_INTERNAL:
+                self._internal.popitem(last=False)
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
         """The same, or without rows a hint at all that the job has; whether the queue has it. Raises nothing."""
         sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._enter(hint_of(job, rows), sent)
+        self._enter(self._extended(hint_of(job, rows)), sent)
         return await sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
@@ -63,6 +72,11 @@ class Hinting:
         """Until nothing waits that was noted before."""
         if (sender := self._sender) is not None:
             await asyncio.wait([sender])
+
+    def _extended(self, hint: Hint) -> Hint:
+        """With the rows before it that mean nothing, so that nobody has to read whether they do."""
+        first, last = self._internal.pop(hint.job_id, (0, 0))
+        return replace(hint, first=first) if last and last + 1 == hint.first else hint
 
     def _enter(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
         if len(self._waiting) >= _MAX_WAITING or self._is_quiet():

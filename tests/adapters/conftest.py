@@ -10,16 +10,20 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.desks import Desks
+from shared.ports.feed import Feed
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
+from tests.jobs import START
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Storage:
     index: Index
     rejected: RejectedMessages
     desks: Desks
+    feed: Feed
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +45,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks)
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryFeed())
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -53,6 +58,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesFeed(account, f"feed{own}", lambda: START),
     )
     await account.close()
     await texts.close()

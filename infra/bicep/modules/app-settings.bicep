@@ -58,6 +58,9 @@ param appConfigurationEndpoint string = ''
 @description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
 param callbackKeysUri string = ''
 
+@description('Required. Name of the environment, in the source of public events.')
+param environmentName string
+
 @description('Required. The app\'s own address as callers and platform services see it.')
 param publicUrl string
 
@@ -224,6 +227,7 @@ var appSettings = {
   LUCIUS_WORKSPACE_DAYS: string(workspaceRetentionDays)
   LUCIUS_ALLOWED_REF_HOSTS: join(referenceHosts, ',')
   LUCIUS_PUBLIC_URL: publicUrl
+  LUCIUS_ENVIRONMENT: environmentName
   LUCIUS_AUTH_MODE: 'jwt'
   LUCIUS_AUTH_ISSUER: auth.issuer
   LUCIUS_AUTH_AUDIENCE: auth.audience
