@@ -18,7 +18,7 @@ class KnownFeed:
     """What this process knows of a tenant's feed, as of HEAD's ETag."""
 
     head: Head
-    #: held from the first look at `seen` to the end of the write: what is read in between is as of `head`
+    #: Race feed: held from the first look at `seen` to the end of the write: what is read in between is as of `head`
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: by job id, the last EVENT row that the feed has
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)

@@ -8,7 +8,9 @@ from itertools import product
 from typing import Any
 
 from cloudevents.http import from_json
+from jsonschema import Draft202012Validator, FormatChecker
 
+from shared.apidocs import event_schemas
 from shared.core.as_of import creation_data
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
@@ -71,28 +73,28 @@ def test_the_life_of_a_job() -> None:
         story.after(400).replied("HEARTBEAT", step, progress={"page": 2}, worker_id="w-1")
         story.after(5).replied("RESULT", step)
     rows += story.events
-    told = [each for event in rows for each in public_events(event, story.record.job)]
+    found = [each for event in rows for each in public_events(event, story.record.job)]
     running = ["job.leased", "job.progress", "job.step.completed"]
-    assert [each["type"] for each in told] == [
+    assert [each["type"] for each in found] == [
         *("job.queued", "job.leased", "job.started", "job.progress", "job.step.completed"),
         *running,
         *running,
         "job.completed",
     ]
-    ids = [each["id"] for each in told]
+    ids = [each["id"] for each in found]
     assert len(set(ids)) == len(ids)
     assert ids[-2:] == [f"job_1:{story.events[-1].seq}:0", f"job_1:{story.events[-1].seq}:1"]
-    last = told[-1]["data"]
+    last = found[-1]["data"]
     assert last["payload"]["status"] == "SUCCEEDED"
     assert last["payload"]["duration"] == (story.now - START).total_seconds()
     assert last["payload"]["result"] == story.record.job.final_output
-    progress = told[3]["data"]
+    progress = found[3]["data"]
     assert progress["payload"]["progress"] == {"page": 2}
     assert progress["provenance"]["workerId"] == "w-1"
     assert progress["provenance"]["leaseId"].startswith("sha256:")
     assert progress["labels"] == {"team": "a"}
     # whoever makes it later, of the job as it is then, makes the same
-    assert [each for event in rows for each in public_events(event, planned(labels={"team": "a"}).job)] == told
+    assert [each for event in rows for each in public_events(event, planned(labels={"team": "a"}).job)] == found
 
 
 def test_what_goes_wrong() -> None:
@@ -130,7 +132,7 @@ def test_an_envelope_is_a_cloud_event() -> None:
     whole = numbered(leased, 7, ISSUER)
     read = from_json(json.dumps(whole))
     assert read["type"] == "job.leased"
-    assert read["id"] == read.data["eventId"] == "job_1:1:0"
+    assert read["id"] == read.data["eventId"] == "job_1:2:0"
     assert read["source"] == "/lucius/test/tenant_a"
     assert read["sequence"] == "00000000000000000007"
     assert read["dataschema"] == "https://lucius.example/v1/schemas/events/job.leased"
@@ -161,6 +163,29 @@ def test_the_largest_event_fits_a_column() -> None:
     for event in story.events:
         for each in public_events(event, story.record.job):
             assert len(encoded(numbered(each, 10**19, ISSUER))) <= MAX_EVENT_BYTES
+
+
+def test_events_are_as_their_schemas_describe() -> None:
+    """What a whole life means, and the example of each type, which the `cloudevents` package reads too."""
+    validators = {
+        name: Draft202012Validator(each, format_checker=FormatChecker())
+        for name, each in event_schemas.documents().items()
+    }
+    story = Story(planned(labels={"team": "a"}, idempotency_key="k"))
+    story.recorded()
+    story.after(31).occurs(DeadlinePassed("ocr", 1))
+    story.after(60).recorded()
+    story.replied("ACK")
+    story.after(400).replied("HEARTBEAT", progress={"text": "x" * 5_000})
+    story.replied("RESULT", status="FAILED_FINAL", error={"code": "PDF", "message": "y" * 5_000}, result_ref=None)
+    story.occurs(Redriven("job_2"))
+    events = [created(planned()), *story.events]
+    real = [numbered(each, 7, ISSUER) for event in events for each in public_events(event, story.record.job)]
+    assert len({each["type"] for each in real}) == 7
+    for each in [*real, *(event_schemas.example(type_) for type_ in PublicType)]:
+        validators[each["type"]].validate(each)
+        assert from_json(json.dumps(each))["type"] == each["type"]
+        assert not validators[each["type"]].is_valid({**each, "sequence": "7"})
 
 
 def test_rows_without_data_and_of_a_later_release() -> None:
