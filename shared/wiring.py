@@ -34,7 +34,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.admission import Admission
 from shared.operations.context import Context
@@ -186,6 +186,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
+        feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
     )
 
 

@@ -26,6 +26,7 @@ _SCHEMAS = "#/components/schemas/"
 _TAGS = {
     "jobs": "A job is one document on its way through the steps of a protocol.",
     "dead letters": "Jobs that failed for good.",
+    "events": "What happened to a tenant's jobs, in order.",
     "quotas": "How many jobs of a tenant may run or start, and who waits for that.",
     "protocols": "What can be asked for, as data.",
     "rejected messages": "Messages from services that no job could take.",

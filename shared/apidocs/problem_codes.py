@@ -22,6 +22,7 @@ class ProblemCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
     BY_INVALID = "BY_INVALID", "`by` is not one of `type`, `source` and `priority`."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
+    CURSOR_EXPIRED = "CURSOR_EXPIRED", "What follows on the cursor is not kept; `earliest` is the first that holds."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
@@ -35,6 +36,7 @@ class ProblemCode(StrEnum):
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", "`dryRun` is neither true nor false, or the body is no object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", "The body is no envelope; `errors` has every path."
+    EVENTS_OFF = "EVENTS_OFF", "The deployment keeps no events: `LUCIUS_EVENTS` is `off`."
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
@@ -105,10 +107,12 @@ class ProblemCode(StrEnum):
     )
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant, or more than one; `detail` has why."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."
+    TERMINAL_INVALID = "TERMINAL_INVALID", "`terminal` is neither `true` nor `false`."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."
     TOO_MANY_RULES = "TOO_MANY_RULES", "The tenant has as many gates with a rule, hold or throttle as it may have."
     TOO_MANY_LINES = "TOO_MANY_LINES", "The NDJSON body has more lines than are taken."
+    TYPES_INVALID = "TYPES_INVALID", "`types` names a type that no event has."
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
