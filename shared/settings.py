@@ -121,6 +121,9 @@ class Settings:
         help="`feed`: what happens to jobs is written into their tenants' feeds; `off`: nothing is",
         tuning=True,
     )
+    feed_days: float = setting(
+        "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
+    )
     environment: str = setting(
         "LUCIUS_ENVIRONMENT", form.text, "local", help="Name of this deployment, in the `source` of public events"
     )

@@ -46,6 +46,12 @@ class MemoryFeed:
     async def forget(self, tenant: str, job_id: str) -> None:
         self._seen.pop((tenant, job_id), None)
 
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        found = self._events[tenant]
+        old = next((place for place, event in enumerate(found[:limit]) if event.at >= before), len(found[:limit]))
+        del found[:old]
+        return old
+
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         return [event for event in self._events[tenant] if event.number > after][:limit]
 

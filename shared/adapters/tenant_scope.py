@@ -383,6 +383,9 @@ class TenantFeed:
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         return await self._of(tenant).events(tenant, after=after, limit=limit)
 
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        raise _sweeper_only()
+
     async def write(self, write: FeedWrite) -> Head:
         raise _sweeper_only()
 

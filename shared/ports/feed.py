@@ -85,6 +85,12 @@ class Feed(Protocol):
     async def forget(self, tenant: str, job_id: str) -> None:
         """The job's SEEN row goes with the job; again is harmless. Raises LedgerUnavailable."""
 
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        """The first events that were written before an instant, at most `limit` (up to 100); gives how many went.
+
+        Raises LedgerUnavailable.
+        """
+
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         """In the order of their numbers, from `after` exclusive. Raises LedgerUnavailable."""
 

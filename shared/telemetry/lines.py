@@ -89,6 +89,8 @@ LINES: tuple[Line, ...] = (
     Line("HINT_UNKNOWN", _W, "A message of the queue lucius-hints is no hint"),
     Line("JOB_UNREAD", _W, "A job's public events could not be read; it is hinted at again, at most three times"),
     Line("FEED_UNWRITTEN", _W, "A tenant's feed could not be written now; its jobs are hinted at again"),
+    Line("FEEDS_PRUNED", _I, "Events whose time in the feeds was over were removed, with their count"),
+    Line("FEED_UNPRUNED", _W, "Old events of a tenant could not be removed now; the next hour tries again"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
     Line("LEDGER_REFUSED", _W, "The tables refuse a row for good, or a blob of a job is gone"),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),

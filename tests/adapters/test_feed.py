@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -77,6 +78,18 @@ async def test_the_largest_transaction_fits(storage: Storage) -> None:
     found = [*events(1, 1, text=text), *events(2, MAX_ROWS - 3)]
     await storage.feed.write(write(Head(), found, {"job_1": 9}, "job_1"))
     assert await storage.feed.events(TENANT, after=0, limit=200) == found
+
+
+async def test_old_events_go_the_first_ones_first(storage: Storage) -> None:
+    feed = storage.feed
+    later = [replace(each, at=START + timedelta(days=1)) for each in events(4, 2)]
+    head = await feed.write(write(Head(), [*events(1, 3), *later], {"job_1": 5}, "job_1"))
+    assert await feed.remove(TENANT, before=START, limit=100) == 0
+    assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=2) == 2
+    assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=100) == 1
+    assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=100) == 0
+    assert await feed.events(TENANT, after=0, limit=10) == later
+    assert (await feed.head(TENANT), await feed.seen(TENANT, "job_1")) == (head, 5)
 
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from shared.access.caller import Caller
 from shared.adapters.memory_feed import MemoryFeed
 from shared.core.public_events import PublicType
-from shared.errors import CursorExpired, EventsOff
+from shared.errors import CursorExpired, EventsOff, LedgerUnavailable
+from shared.operations.prune_feeds import prune_feeds
 from shared.operations.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.wiring import seen_by
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.support import submitted
 
 TENANT = "tenant_a"
 EVERY = EventFilter()
@@ -146,3 +149,22 @@ async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> Non
         with pytest.raises(PermissionError):
             await call
     assert await context.feed.events("tenant_b", after=0, limit=1) == []
+
+
+async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every tenant; one whose rows cannot be reached keeps its own, and holds up nobody."""
+    feed = await filled(250)
+    await submitted(world)
+    context = replace(world.context, feed=feed)
+    world.clock.advance(timedelta(days=6.9).total_seconds())
+    assert await prune_feeds(context) == 0
+    world.clock.advance(timedelta(days=0.2).total_seconds())
+
+    async def away(tenant: str, **_given: object) -> int:
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(feed, "remove", away)
+        assert await prune_feeds(context) == 0
+    assert await prune_feeds(context) == 250
+    assert (await read(world, feed, "earliest")).next == (await read(world, feed, "latest")).next

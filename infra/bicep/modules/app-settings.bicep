@@ -118,6 +118,9 @@ type tuningType = {
   @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
   LUCIUS_EVENTS: string?
 
+  @description('Optional. Days that a public event stays in its tenant\'s feed.')
+  LUCIUS_FEED_DAYS: string?
+
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 

@@ -406,6 +406,26 @@ class ProtocolStep(Message):
     backoffs: Backoffs | None = None
 
 
+class PublicEvent(Message):
+    """
+    A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type.
+    """
+
+    specversion: str
+    id: Annotated[str, Field(description="The same however often the event comes.")]
+    source: str
+    type: str
+    subject: Annotated[str, Field(description="The job's id.")]
+    time: AwareDatetime
+    datacontenttype: str
+    dataschema: str | None = None
+    tenant: str
+    sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
+    jobseq: Annotated[int, Field(description="The job's own event that it comes from.")]
+    traceparent: str | None = None
+    data: dict[str, Any]
+
+
 class QuotaHold(Message):
     """
     Nobody passes the gate.
@@ -747,6 +767,15 @@ class DeadLetterPage(Message):
         bool,
         Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
     ]
+
+
+class FeedPage(Message):
+    """
+    Events of a tenant, in the order of their feed.
+    """
+
+    events: list[PublicEvent]
+    next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
 
 
 class JobLine(Message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 from collections.abc import Callable
 from datetime import datetime
@@ -85,6 +86,16 @@ class TablesFeed:
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        first = await self.events(tenant, after=0, limit=limit)
+        old = list(itertools.takewhile(lambda event: event.at < before, first))
+        keys = [{"PartitionKey": encode_key(tenant), "RowKey": feed_event_row(event.number)} for event in old]
+        if keys:
+            # another one may be at it, and has removed the same
+            with contextlib.suppress(Conflict):
+                await transact(await self._account.table(self._table), [("delete", key) for key in keys])
+        return len(keys)
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         table = await self._account.table(self._table)
