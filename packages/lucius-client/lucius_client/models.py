@@ -367,6 +367,7 @@ class Problem(Message):
         ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
+    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: the first cursor that holds.")] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: the request types there are.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: the setting that holds the limit.")] = None
