@@ -255,7 +255,7 @@ async def test_a_job_that_cannot_be_read_holds_up_no_other(fed: Fed, monkeypatch
 
 
 async def test_two_processes_in_every_order(world: World) -> None:
-    """Each with its own memory, both with the same and with other hints: at every call either may go first."""
+    """Race feed: each with its own memory, both with the same and with other hints; at every call either goes first."""
     first = of(world)
     jobs = [await first.finished(), await first.finished(idempotency_key="2")]
     hints = await first.hints()
