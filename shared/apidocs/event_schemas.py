@@ -66,7 +66,7 @@ _EXAMPLES: dict[PublicType, JsonObject] = {
     PublicType.RETRYING: {
         "status": "IN_PROGRESS",
         "from": "IN_PROGRESS",
-        "error": {"code": "OUT_OF_MEMORY", "message": "page 7 is too large"},
+        "error": {"code": "LEASE_EXPIRED"},
         "nextEligibleAt": "2026-01-27T10:02:05.000000Z",
     },
     PublicType.PAUSED: {"status": "PAUSED", "from": "QUEUED"},
