@@ -460,6 +460,24 @@ async def test_a_job_is_archived_once_its_events_are_in_the_feed(fed: Fed) -> No
     assert await fed.ids() == expected
 
 
+async def test_a_feed_that_cannot_be_written_keeps_no_rows_for_ever(world: World) -> None:
+    """Two days longer than their time, with a look each hour."""
+    fed, queue = refusing(world)
+    queue.refuses = True
+    settings = replace(fed.world.context.settings, retention_days=1.0, idempotency_ttl_days=1.0)
+    fed = replace(fed, world=replace(fed.world, context=replace(fed.world.context, settings=settings)))
+    job_id = await fed.finished()
+    fed.world.orchestrations.states[job_id] = InstanceState.ENDED
+    for hours in (25, 46):
+        fed.world.clock.advance(timedelta(hours=hours).total_seconds())
+        await sweep(fed.world.context, fed.world.orchestrations)
+        assert await fed.world.ledger.read(job_id) is not None
+    for _ in range(2):
+        fed.world.clock.advance(timedelta(hours=2).total_seconds())
+        await sweep(fed.world.context, fed.world.orchestrations)
+    assert await fed.world.ledger.read(job_id) is None
+
+
 async def test_what_ended_before_the_feed_began_stays_out_of_it(world: World) -> None:
     fed = of(world, MemoryFeed(since=world.clock.now() + timedelta(minutes=30)))
     without = replace(fed.world, context=replace(fed.world.context, feed=None, hinting=None))
