@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
@@ -28,6 +29,7 @@ from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.index import TablesIndex
@@ -36,12 +38,12 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
-from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
+from shared.ports.books import Books
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -164,9 +166,9 @@ class Wiring:
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
             sweep_marks=stores.sweep_marks,
+            books=stores.books,
             feed=stores.feed if settings.events != "off" else None,
             hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
-            admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,
@@ -182,6 +184,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         return context
     return replace(
         context,
+        unscoped=context.of_all_tenants,
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
@@ -222,6 +225,7 @@ class _Stores:
     ledger: Ledger
     index: Index
     desks: Desks
+    books: Books
     rejected: RejectedMessages
     archive: Archive
     sweep_marks: SweepMarks
@@ -235,6 +239,7 @@ def _storage(settings: Settings) -> _Stores:
             ledger=MemoryLedger(),
             index=index,
             desks=index.desks,
+            books=MemoryBooks(),
             rejected=MemoryRejected(),
             archive=MemoryArchive(),
             sweep_marks=MemorySweepMark(),
@@ -264,6 +269,7 @@ def _storage(settings: Settings) -> _Stores:
         ledger=TablesLedger(account, settings.ledger_table, texts),
         index=TablesIndex(account, settings.index_table, settings.tenants_table),
         desks=TablesDesks(account, settings.index_table, settings.gates_table),
+        books=TablesBooks(account, settings.gates_table),
         rejected=TablesRejected(account, settings.rejected_table, texts),
         archive=archive,
         sweep_marks=TablesSweepMark(account, settings.index_table),

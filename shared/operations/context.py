@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from shared.core.registry import Registry
 from shared.core.routing import Modes
-from shared.operations.admission import Admission
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
+from shared.ports.books import Books
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -49,13 +49,15 @@ class Context:
     dead_replies: DeadReplies
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
+    books: Books
     #: None: `LUCIUS_EVENTS=off`, so that nothing is written into any feed
     feed: Feed | None = None
     #: None where there is no feed
     hinting: Hinting | None = None
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
-    admission: Admission
+    #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
+    unscoped: Context | None = None
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
     #: what this process ended and no later end has cleared
@@ -73,3 +75,7 @@ class Context:
     #: a new attempt's lease and a new EVENT row's salt: each 128 bits in hex that nobody can guess
     new_lease: Callable[[], str]
     new_salt: Callable[[], str]
+
+    @property
+    def of_all_tenants(self) -> Context:
+        return self.unscoped or self
