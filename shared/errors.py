@@ -190,6 +190,18 @@ class JobNotFound(Refused):
         self.job_id = job_id
 
 
+class EventsOff(Refused):
+    """this deployment keeps no events"""
+
+
+class CursorExpired(Refused):
+    """The cursor is of another feed, or of events that are kept no more."""
+
+    def __init__(self, earliest: str) -> None:
+        super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
+        self.earliest = earliest
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 

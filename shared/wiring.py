@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_desks import MemoryBooks
+from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
+from shared.adapters.servicebus_hints import ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
@@ -31,6 +33,7 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -38,9 +41,10 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tenant_bulks import TenantBulks
 from shared.adapters.tenant_incidents import TenantIncidents
-from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
 from shared.core import durable_names
 from shared.operations.context import Context
+from shared.operations.hinting import Hinting
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
@@ -49,6 +53,7 @@ from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
+from shared.ports.feed import Feed
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
@@ -147,7 +152,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, incidents, books, bulks, rejected, archive, marks = _storage(settings)
+        stores = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -158,19 +163,21 @@ class Wiring:
         return Context(
             settings=settings,
             registry=self._packaged.registry,
-            ledger=ledger,
-            index=index,
-            desks=desks,
-            bulks=bulks,
-            incidents=incidents,
-            rejected=rejected,
-            archive=archive,
+            ledger=stores.ledger,
+            index=stores.index,
+            desks=stores.desks,
+            bulks=stores.bulks,
+            incidents=stores.incidents,
+            rejected=stores.rejected,
+            archive=stores.archive,
             publisher=publisher,
             lanes=lanes,
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
-            sweep_marks=marks,
-            books=books,
+            sweep_marks=stores.sweep_marks,
+            books=stores.books,
+            feed=stores.feed if settings.events != "off" else None,
+            hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,
@@ -193,6 +200,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         bulks=TenantBulks(context.bulks, caller, moving=moving),
         incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
+        feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
     )
 
 
@@ -221,22 +229,49 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(
-    settings: Settings,
-) -> tuple[Ledger, Index, Desks, Incidents, Books, Bulks, RejectedMessages, Archive, SweepMarks]:
+@dataclass(frozen=True)
+class _Stores:
+    """What keeps the app's rows, by their fields of the context."""
+
+    ledger: Ledger
+    index: Index
+    desks: Desks
+    books: Books
+    bulks: Bulks
+    incidents: Incidents
+    rejected: RejectedMessages
+    archive: Archive
+    sweep_marks: SweepMarks
+    feed: Feed
+
+
+def _storage(settings: Settings) -> _Stores:
     if settings.storage_backend == "memory":
-        index, rejected = MemoryIndex(), MemoryRejected()
-        books, bulks, archive, marks = MemoryBooks(), MemoryBulks(), MemoryArchive(), MemorySweepMark()
-        return MemoryLedger(), index, index.desks, index.incidents, books, bulks, rejected, archive, marks
+        index = MemoryIndex()
+        return _Stores(
+            ledger=MemoryLedger(),
+            index=index,
+            desks=index.desks,
+            books=MemoryBooks(),
+            bulks=MemoryBulks(),
+            incidents=index.incidents,
+            rejected=MemoryRejected(),
+            archive=MemoryArchive(),
+            sweep_marks=MemorySweepMark(),
+            feed=MemoryFeed(),
+        )
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
-        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+        other_tables=(
+            *(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+            settings.feed_table,
+        ),
         transport=settings.table_transport,
     )
-    texts, blob_archive = (
+    texts, archive = (
         BlobTexts.connect(
             connection=settings.blob_connection,
             endpoint=settings.blob_endpoint,
@@ -245,16 +280,17 @@ def _storage(
         )
         for container in (CONTAINER, ARCHIVE)
     )
-    return (
-        TablesLedger(account, settings.ledger_table, texts),
-        TablesIndex(account, settings.index_table, settings.tenants_table),
-        TablesDesks(account, settings.index_table, settings.gates_table),
-        TablesIncidents(account, settings.index_table, settings.gates_table),
-        TablesBooks(account, settings.gates_table),
-        TablesBulks(account, settings.index_table, settings.gates_table),
-        TablesRejected(account, settings.rejected_table, texts),
-        blob_archive,
-        TablesSweepMark(account, settings.index_table),
+    return _Stores(
+        ledger=TablesLedger(account, settings.ledger_table, texts),
+        index=TablesIndex(account, settings.index_table, settings.tenants_table),
+        desks=TablesDesks(account, settings.index_table, settings.gates_table),
+        books=TablesBooks(account, settings.gates_table),
+        bulks=TablesBulks(account, settings.index_table, settings.gates_table),
+        incidents=TablesIncidents(account, settings.index_table, settings.gates_table),
+        rejected=TablesRejected(account, settings.rejected_table, texts),
+        archive=archive,
+        sweep_marks=TablesSweepMark(account, settings.index_table),
+        feed=TablesFeed(account, settings.feed_table, SystemClock().now),
     )
 
 

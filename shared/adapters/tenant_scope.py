@@ -20,6 +20,7 @@ from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.ports.index import (
     NO_LOOKS,
     ActiveRow,
@@ -322,3 +323,37 @@ class TenantRejected:
 
     async def delete_before(self, day: date, *, limit: int) -> int:
         raise sweeper_only()
+
+
+class TenantFeed:
+    """See `shared.ports.feed.Feed`. A request reads it, and nothing else."""
+
+    def __init__(self, feed: Feed, caller: Caller) -> None:
+        self._feed = feed
+        self._reach = Reach(caller, moving=False)
+
+    async def identity(self) -> FeedIdentity:
+        # of the table, and of no tenant
+        return await self._feed.identity()
+
+    async def head(self, tenant: str) -> Head:
+        return await self._of(tenant).head(tenant)
+
+    async def seen(self, tenant: str, job_id: str) -> int:
+        return await self._of(tenant).seen(tenant, job_id)
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        return await self._of(tenant).events(tenant, after=after, limit=limit)
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        raise sweeper_only()
+
+    async def write(self, write: FeedWrite) -> Head:
+        raise sweeper_only()
+
+    async def forget(self, tenant: str, job_id: str) -> None:
+        raise sweeper_only()
+
+    def _of(self, tenant: str) -> Feed:
+        check_seen(self._reach.sees(tenant))
+        return self._feed

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
-from shared.apidocs import bulk_examples, quota_examples
+from shared.apidocs import bulk_examples, event_schemas, quota_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -18,6 +18,7 @@ from shared.core.incidents import IncidentState, Settlement, incident_of, settle
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import TimingDefaults, plan_job
+from shared.core.public_events import PublicType
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
 from shared.responses.response import Response
@@ -207,6 +208,10 @@ def by_model() -> JsonObject:
         "SchemaPage": {
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],
             "next": None,
+        },
+        "FeedPage": {
+            "events": [event_schemas.example(PublicType.COMPLETED)],
+            "next": "MGI3ZjJjNmQxZTRhNGYwYzoxMDQy",
         },
         "Problem": PROBLEM,
         **_incidents(failed),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,6 +36,7 @@ from shared.operations.creation import start_once
 from shared.operations.dead_letters import enter_open, leave_open
 from shared.operations.dependants import call, notify_dependants
 from shared.operations.desks import Entered
+from shared.operations.feed_comparison import clear_soon
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -122,7 +124,9 @@ async def _commit(
     context.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
     if outcome.transitioned and outcome.record.job.status.terminal:
-        await end(context, stored, orchestrations)
+        await end(context, stored, orchestrations, outcome.events)
+    elif context.hinting is not None:
+        context.hinting.note(stored.record.job, outcome.events)
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
@@ -135,12 +139,19 @@ async def _repeated(
     return Transitioned(stored, outcome, known, repeated=True)
 
 
-async def end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
-    """All that follows from the end of a job; again is harmless. Raises LedgerUnavailable, OrchestrationUnavailable."""
+async def end(
+    context: Context, stored: Stored, orchestrations: Orchestrations | None, rows: Sequence[Event] = ()
+) -> None:
+    """All that follows from the end of a job, `rows` if they were committed now; again is harmless.
+
+    Raises LedgerUnavailable, OrchestrationUnavailable.
+    """
     if orchestrations is not None and not stored.record.job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
     job = stored.record.job
+    # before ACTIVE goes: from then on nobody compares the job with the feed until it is cleared (R71)
+    is_hinted = context.hinting is None or await context.hinting.send(job, rows)
     if job.awaited and not await notify_dependants(context, job):
         # its place is free at once; a call, or the sweeper, tells the others and closes it
         entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP, ended=job)
@@ -151,11 +162,15 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations |
     entered = await close(context, stored)
     if orchestrations is not None:
         await notify(context, orchestrations, job.tenant, entered)
+    if not is_hinted:
+        await clear_soon(context, job)
+    elif orchestrations is not None:
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
             claim_ends=_claim_ends(context, stored),
             now=context.clock.now(),
+            feed=context.feed,
         )
 
 

@@ -39,6 +39,8 @@ async def check_final_state(world: World) -> None:
         desk = stored.desk
         if desk.active or desk.staged or desk.lines:
             world.add_violation(f"the desk of {tenant} counts {desk.inside}, {desk.staged} staged, {desk.lines}")
+    if world.feeds is not None:
+        world.feeds.check()
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
     if world.plan.retention is not None:

@@ -44,6 +44,7 @@ from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
 from tests.simulation.callers import Callers
 from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.faults import CrashAt, Faults, Odds
+from tests.simulation.feeds import Feeds
 from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
@@ -107,6 +108,8 @@ class Plan:
     owners_checked: bool = True
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
+    #: public events go into feeds
+    events: bool = False
 
 
 @dataclass
@@ -184,6 +187,10 @@ class World:
             new_lease=lambda: f"lease {next(self._leases)}",
             new_salt=lambda: "",
         )
+        self.feeds = Feeds(self) if plan.events else None
+        if self.feeds is not None:
+            self.feeds.watch()
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable = Durable(
             self.scheduler,
@@ -216,6 +223,8 @@ class World:
             submissions=Submissions(),
             gates=GateDirectory(),
         )
+        if self.feeds is not None:
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable.start()
 
@@ -287,6 +296,8 @@ class World:
         yield from (f"{one.message_id} lies dead-lettered" for one in self.bus.dead_letters)
         if self.plan.retention:
             yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
+        if self.feeds is not None:
+            yield from self.feeds.unfinished()
 
     # --- activities and triggers, as the app's own are
 

@@ -131,6 +131,10 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.TenantForbidden: _fixed(403, ProblemCode.TENANT_FORBIDDEN),
     errors.NotYourAttempt: _fixed(403, ProblemCode.NOT_YOUR_ATTEMPT),
     errors.JobNotFound: _fixed(404, ProblemCode.JOB_NOT_FOUND),
+    errors.EventsOff: _fixed(404, ProblemCode.EVENTS_OFF),
+    errors.CursorExpired: lambda error: Problem(
+        status=410, code=ProblemCode.CURSOR_EXPIRED, members={"earliest": error.earliest}
+    ),
     errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
     errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),

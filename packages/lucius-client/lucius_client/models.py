@@ -449,6 +449,7 @@ class Problem(Message):
         ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
+    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: the first cursor that holds.")] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: the request types there are.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: the setting that holds the limit.")] = None
@@ -486,6 +487,26 @@ class ProtocolStep(Message):
     max_attempts: int | None = None
     total_timeout_s: float | None = None
     backoffs: Backoffs | None = None
+
+
+class PublicEvent(Message):
+    """
+    A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type.
+    """
+
+    specversion: str
+    id: Annotated[str, Field(description="The same however often the event comes.")]
+    source: str
+    type: str
+    subject: Annotated[str, Field(description="The job's id.")]
+    time: AwareDatetime
+    datacontenttype: str
+    dataschema: str | None = None
+    tenant: str
+    sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
+    jobseq: Annotated[int, Field(description="The job's own event that it comes from.")]
+    traceparent: str | None = None
+    data: dict[str, Any]
 
 
 class QuotaBreaker(Message):
@@ -970,6 +991,15 @@ class DependencyPage(Message):
         Field(description="Those that wait for it; where it did not succeed, those that waited for it."),
     ]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
+class FeedPage(Message):
+    """
+    Events of a tenant, in the order of their feed.
+    """
+
+    events: list[PublicEvent]
+    next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
 
 
 class Incident(Message):

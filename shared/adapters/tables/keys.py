@@ -11,6 +11,9 @@ TENANTS_PARTITION = "tenants"
 GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
+#: the table of the feeds: a partition a tenant, and one that says which table it is
+FEED_PARTITION, FEED_ROW = "=feed", "FEED"
+HEAD_ROW = "HEAD"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
 #: of the same table: incidents that are no job's, and which ones are open
@@ -111,6 +114,18 @@ def bulk_due_row(due_at: datetime, bulk_id: str) -> str:
 
 def bulk_due_before(instant: datetime) -> str:
     return f"{_millis(instant):013d}"
+
+
+def seen_row(job_id: str) -> str:
+    return f"SEEN:{job_id}"
+
+
+def feed_event_row(number: int) -> str:
+    return f"E:{number:020d}"
+
+
+#: after every E row
+AFTER_FEED_EVENTS = "E;"
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:

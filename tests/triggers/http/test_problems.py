@@ -71,6 +71,8 @@ ROWS = (
     Row(errors.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
     Row(errors.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
     Row(errors.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
+    Row(errors.EventsOff(), 404, "EVENTS_OFF"),
+    Row(errors.CursorExpired("YTox"), 410, "CURSOR_EXPIRED", members={"earliest": "YTox"}),
     Row(errors.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
     Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
     Row(errors.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
