@@ -21,6 +21,7 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
+from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
@@ -146,6 +147,12 @@ class Wiring:
         )
         lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription, SystemClock())
         dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        counts = ServiceBusCounts(
+            connection=settings.servicebus_connection,
+            namespace=settings.servicebus_namespace,
+            credential=_credential(settings.servicebus_connection),
+            url=settings.servicebus_admin_url,
+        )
         return Context(
             settings=settings,
             registry=self._packaged.registry,
@@ -158,6 +165,7 @@ class Wiring:
             lanes=lanes,
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
+            counts=counts,
             sweep_marks=marks,
             admission=Admission(),
             clock=SystemClock(),

@@ -9,10 +9,11 @@ from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.in_flight import InFlight
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
-from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
+from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
 from shared.ports.index import Index
@@ -44,11 +45,15 @@ class Context:
     lanes: Lanes
     desk_calls: DeskCalls
     dead_replies: DeadReplies
+    #: None: nobody can be asked, and no guard can have a number
+    counts: Counts | None = None
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
     admission: Admission
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
+    #: what it knows of the bus's counts
+    in_flight: InFlight = field(default_factory=InFlight)
     #: what this process ended and no later end has cleared
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed

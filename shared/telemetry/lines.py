@@ -56,6 +56,7 @@ LINES: tuple[Line, ...] = (
     Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat in time"),
     Line("TIME_EXCEEDED", _I, "The total time of the step or the job is over"),
     Line("LANE_BACKLOG", _I, "A time-out was put off: the lane still holds replies or directives"),
+    Line("GATED", _I, "A guard of its service or lane keeps the next attempt back; `reason` has which and why"),
     Line("CANCEL_REQUESTED", _I, "An operator asked"),
     Line("PAUSE_REQUESTED", _I, "An operator asked"),
     Line("RESUME_REQUESTED", _I, "An operator asked"),
