@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
@@ -27,6 +28,7 @@ from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -45,7 +47,7 @@ from shared.ports.environment import Callers
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import SweepMarks
+from shared.ports.sweeps import Answers, SweepMarks
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -139,7 +141,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, rejected, archive, marks, answers = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -166,6 +168,7 @@ class Wiring:
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
             counts=counts,
+            answers=answers,
             sweep_marks=marks,
             admission=Admission(),
             clock=SystemClock(),
@@ -215,10 +218,10 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks, Answers]:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark(), MemoryAnswers()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -243,6 +246,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),
+        TablesAnswers(account, settings.gates_table),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from shared.core.registry import Registry
 from shared.core.routing import Modes
@@ -19,7 +20,7 @@ from shared.ports.environment import Clock
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import SweepMarks
+from shared.ports.sweeps import Answers, SweepMarks
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -47,6 +48,10 @@ class Context:
     dead_replies: DeadReplies
     #: None: nobody can be asked, and no guard can have a number
     counts: Counts | None = None
+    #: None: nobody notes which services answer
+    answers: Answers | None = None
+    #: when this process last noted that a service answered
+    answered: dict[str, datetime] = field(default_factory=dict)
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
     admission: Admission

@@ -69,6 +69,8 @@ LINES: tuple[Line, ...] = (
     Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
     Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),
     Line("STOCK_UNKNOWN", _W, "A pass ended, and its mark or its gauges could not be written"),
+    Line("SERVICE_SILENT", _W, "Nobody has answered for a service in five minutes, and a directive waits for it"),
+    Line("SERVICE_ANSWERS", _I, "A service that was silent answers again"),
     Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
     Line("HISTORY_KEPT", _W, "Orchestrations of an ended job did not end in two days: their histories stay in the hub"),

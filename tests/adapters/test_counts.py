@@ -1,16 +1,23 @@
-"""The counts of the bus emulator by Microsoft's own client; it proves nothing of Azure's counts (R56)."""
+"""What guards ask of the bus (R56), and when services answered last (R57). The emulator proves nothing of Azure."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.servicebus_counts import ServiceBusCounts
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.answers import TablesAnswers
 from shared.errors import BusUnavailable, CountsForbidden
+from shared.ports.sweeps import Answers, Heard
+from tests.jobs import START
 from tests.servicebus_emulator.process import Bus, start_bus
 
 
@@ -62,3 +69,27 @@ async def test_without_the_right_it_says_so() -> None:
             with pytest.raises(CountsForbidden, match="Data Owner"):
                 await counts.in_flight(1, service)
         await counts.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "tables"])
+async def test_when_a_service_answered_last(kind: str, request: pytest.FixtureRequest) -> None:
+    """Noted and marked apart, so that a reply and the sweeper never take each other's word away."""
+    account = None
+    answers: Answers = MemoryAnswers()
+    if kind == "tables":
+        connection, own = request.getfixturevalue("azurite"), uuid.uuid4().hex[:12]
+        account = TablesAccount.connect(
+            connection=connection, endpoint=None, credential=None, version_table=f"tenants{own}"
+        )
+        answers = TablesAnswers(account, f"gates{own}")
+    later = START + timedelta(minutes=5)
+    assert await answers.read() == {}
+    await answers.note("ocr", START)
+    await answers.mark("sis/1", START)
+    await answers.mark("ocr", later)
+    assert await answers.read() == {"ocr": Heard(START, later), "sis/1": Heard(None, START)}
+    await answers.note("ocr", later)
+    await answers.mark("sis/1", None)
+    assert await answers.read() == {"ocr": Heard(later, later), "sis/1": Heard()}
+    if account is not None:
+        await account.close()

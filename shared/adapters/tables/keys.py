@@ -13,6 +13,8 @@ GATE_ROW = "GATE"
 GATES_ROW = "GATES"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
+#: of the same table: one row a platform service
+SERVICES_PARTITION = "services"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 GUARD_ROW = "GUARD"

@@ -18,6 +18,7 @@ from shared.operations.admission import write_guard
 from shared.operations.context import Context
 from shared.operations.desks import check_counts, let_in
 from shared.operations.rejected_messages import remove_old
+from shared.operations.silence import look_for_silence
 from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
@@ -184,6 +185,7 @@ class _Pass:
             if self._share.number == 0 and self._is_of_timer:
                 modes = (await self._of_other_shares(found.counts)).modes
                 await write_guard(self._context.index, self._context.settings, modes, counted_at)
+            await look_for_silence(self._context, found.untaken)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
