@@ -78,8 +78,8 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
         # the last answer may have come so long after the one that was noted
         last = known.answered_at + NOTED_EVERY if known.answered_at is not None else attempt.sent_at
         waits_since = max(attempt.sent_at, last)
-        is_told = known.silent_since is not None and not known.has_answered_since
-        if is_told or now - waits_since < SILENT_AFTER or not await _lies_there(context, attempt, now):
+        is_marked = known.silent_since is not None and not known.has_answered_since
+        if is_marked or now - waits_since < SILENT_AFTER or not await _lies_there(context, attempt, now):
             continue
         telemetry.warn("SERVICE_SILENT", service=service, lane=attempt.lane, since=waits_since.isoformat())
         await context.answers.mark(service, now)

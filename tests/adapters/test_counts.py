@@ -61,7 +61,7 @@ async def test_what_is_worked_on_counts_until_it_is_completed() -> None:
     await counts.close()
 
 
-async def test_without_the_right_it_says_so() -> None:
+async def test_without_the_right_it_is_forbidden() -> None:
     """401 of the management API: another key than that of the bus."""
     with running("--sas-key", "another") as bus:
         counts = counts_of(bus)

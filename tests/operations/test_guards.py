@@ -237,7 +237,7 @@ async def test_the_total_time_ends_the_wait(world: World) -> None:
 
 
 async def test_the_sweeper_leaves_a_wait_alone_until_it_is_over(world: World) -> None:
-    """Hours behind a guard are no silence; a wait whose timer was lost is: the orchestration is told to look."""
+    """Hours behind a guard are no silence; a wait whose timer was lost is: the orchestration is explained to look."""
     await held(world)
     job_id = await submitted(world)
     for _ in range(30):
@@ -260,10 +260,14 @@ async def test_explain_names_the_guard(world: World) -> None:
     job_id = await submitted(world)
     verdict = await dispatch(world, job_id)
     record, events = await read_history(world.context, job_id)
-    told = explain(record, world.clock.now(), events[-1])
-    assert (told.gate, told.stopped_by, told.until) == ("GATED", "service:ocr", verdict.until.replace(microsecond=0))
-    assert "the guard service:ocr" in told.text
-    assert "it is asked again at" in told.text
+    explained = explain(record, world.clock.now(), events[-1])
+    assert (explained.gate, explained.stopped_by, explained.until) == (
+        "GATED",
+        "service:ocr",
+        verdict.until.replace(microsecond=0),
+    )
+    assert "the guard service:ocr" in explained.text
+    assert "it is asked again at" in explained.text
     world.clock.advance(45)
     await resumed(world)
     world.clock.advance(10)
@@ -273,7 +277,7 @@ async def test_explain_names_the_guard(world: World) -> None:
     assert explain(record, world.clock.now(), events[-1]).gate is None
 
 
-async def test_beside_release_0_2_0_no_guard_is_asked(world: World) -> None:
+async def test_while_release_0_2_0_serves_no_guard_is_asked(world: World) -> None:
     """It cannot show the wait in its histories."""
     await held(world)
     world = limited(world, staging="off")

@@ -116,8 +116,8 @@ async def test_answers_are_noted_once_a_minute(world: World) -> None:
     assert (await answers.read())["ocr"].answered_at == world.clock.now()
 
 
-async def test_a_dry_run_tells_nothing(world: World) -> None:
-    """It says what a pass would do to jobs, and marks no service."""
+async def test_a_dry_run_marks_nothing(world: World) -> None:
+    """It shows what a pass would do to jobs, and no more."""
     world, answers = listening(world)
     await waiting(world)
     world.clock.advance(900)
