@@ -26,6 +26,7 @@ from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
@@ -274,6 +275,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     counts = WorkCounts(queued_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
+    answers = TablesAnswers(account, "gates")
+    await answers.note("ocr", START)
+    await answers.mark("ocr", START)
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(
         **{field.name: "1" for field in fields(RejectedMessage)}
