@@ -25,7 +25,6 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
-    Guard,
     Index,
     ListRow,
     Looks,
@@ -178,10 +177,6 @@ class TenantIndex:
         self._reach.check_move(tenant)
         await self._index.drop_dependant(tenant, job_id, dependant)
 
-    async def read_guard(self) -> Guard | None:
-        # counts of all tenants, and of no job: admission needs them
-        return await self._index.read_guard()
-
     async def write_desk(self, desk: DeskWrite) -> None:
         self._reach.check_move(desk.after.tenant)
         await self._index.write_desk(desk)
@@ -208,9 +203,6 @@ class TenantIndex:
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
-
-    async def write_guard(self, guard: Guard) -> None:
-        raise _sweeper_only()
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         raise _sweeper_only()

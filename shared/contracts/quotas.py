@@ -61,6 +61,8 @@ class RuleChange(BaseModel):
     """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
     emergency_max_active: _Number | None = None
     """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
+    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
+    """Of a tenant's gate: its share of what is divided among tenants, beside the weights of others; without it 1."""
 
     def patch(self) -> dict[str, int | None]:
         """The members of the rule that were sent."""

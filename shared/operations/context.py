@@ -8,12 +8,12 @@ from datetime import datetime
 
 from shared.core.registry import Registry
 from shared.core.routing import Modes
-from shared.operations.admission import Admission
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.in_flight import InFlight
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
+from shared.ports.books import Books
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -54,7 +54,9 @@ class Context:
     answered: dict[str, datetime] = field(default_factory=dict)
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
-    admission: Admission
+    books: Books
+    #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
+    unscoped: Context | None = None
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
     #: what it knows of the bus's counts
@@ -74,3 +76,7 @@ class Context:
     #: a new attempt's lease and a new EVENT row's salt: each 128 bits in hex that nobody can guess
     new_lease: Callable[[], str]
     new_salt: Callable[[], str]
+
+    @property
+    def of_all_tenants(self) -> Context:
+        return self.unscoped or self

@@ -13,6 +13,8 @@ from shared.settings import Settings
 
 #: how long a process relies on the directory that it read
 DIRECTORY_LIVES = timedelta(seconds=10)
+#: a process calls for a division of one gate so often at most
+_BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
@@ -27,6 +29,8 @@ class GateDirectory:
         #: how often this process has changed it
         self._changes = 0
         self._reading = asyncio.Lock()
+        #: by gate id: until when a division was called for last
+        self._divisions: dict[str, datetime] = {}
         #: by tenant, while somebody waits
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -44,6 +48,17 @@ class GateDirectory:
                     # what was changed meanwhile may not be in it
                     self._read_at = now if changes == self._changes else None
         return self._known
+
+    def division_at(self, gate_id: str, now: datetime) -> datetime | None:
+        """When this process calls for the next division of the gate, one in a second; None: one is called for that
+        begins after now.
+        """
+        until = self._divisions.get(gate_id)
+        if until is not None and until > now:
+            return None
+        at = now if until is None or now - until >= _BETWEEN_CALLS else until + _BETWEEN_CALLS
+        self._divisions[gate_id] = at
+        return at
 
     def forget(self) -> None:
         """The next look reads it: this process has just changed it."""
@@ -71,7 +86,14 @@ async def _read(desks: Desks, settings: Settings, now: datetime) -> Directory:
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
     # guards concern no desk
     opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
-    return Directory(rows.tenants, defaults, over_all, min(opened, default=None))
+    began = {id_: at for id_, (_, at) in rows.over_all.items()}
+    return Directory(
+        tenants=rows.tenants,
+        defaults=defaults,
+        over_all=over_all,
+        over_all_since={id_: began.get(id_, since or now) for id_ in over_all},
+        since=min(opened, default=None),
+    )
 
 
 def _of_settings(settings: Settings) -> dict[Gate, Rule]:

@@ -18,6 +18,7 @@ from shared.core.gates.changes import ChangeType
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import (
+    DIVIDED,
     EVERY,
     GUARDS,
     MAX_RULES,
@@ -34,6 +35,8 @@ from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desk_counts, desks, guards
 from shared.operations.context import Context
+from shared.operations.divisions import INTERVAL, divide
+from shared.operations.gate_directory import DIRECTORY_LIVES
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -219,6 +222,11 @@ async def _change(
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
     await _leave_or_stay(context, changed)
+    if gate.kind in DIVIDED:
+        # processes with an older directory may divide by the rule of before until then
+        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        for tenant, entered in (await divide(context, gate)).items():
+            await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
         if gate.kind not in GUARDS:
             await _call_desks(context)

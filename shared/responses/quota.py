@@ -26,6 +26,8 @@ class QuotaRule(Response):
     """Jobs of the tenant that may wait."""
     emergency_max_active: int | None = None
     """Emergencies that pass every number and rate."""
+    weight: int | None = None
+    """The tenant's share of what is divided among tenants, beside others'; 1 where none is set."""
 
 
 class QuotaHold(Response):
@@ -42,6 +44,16 @@ class QuotaThrottle(QuotaHold):
     """A rate for a time, beside the rule's."""
 
     max_per_hour: int
+
+
+class QuotaShare(Response):
+    """What a tenant has of a limit over all tenants."""
+
+    tenant: str
+    keep: int
+    """It lets in while fewer of its jobs are inside; what others do not need is lent to it too."""
+    active: int
+    waiting: int
 
 
 class QuotaLinks(Response):
@@ -83,6 +95,8 @@ class Quota(Response):
     """Starts that its rate allows at once now; null: no rate is on."""
     next_start_at: Instant | None
     """When its rate allows the next one; null: now, or no rate is on."""
+    shares: list[QuotaShare] | None
+    """Of a limit over all tenants, what each of them has of it; a caller of one tenant sees that one."""
     oldest_wait_at: Instant | None
     """Since when the first in line has been there."""
     links: QuotaLinks

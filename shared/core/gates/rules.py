@@ -93,6 +93,8 @@ class Rule:
     max_staged: int | None = None
     #: of a tenant's gate: emergencies that pass every number and rate; None: an emergency is of high priority
     emergency_max_active: int | None = None
+    #: of a tenant's gate: its share of what is divided among tenants, beside others' shares, at least 1; None: 1
+    weight: int | None = None
     #: a job that may not start is refused instead of staged
     rejects: bool = False
     #: the setting that it comes from; None: somebody made it
@@ -157,6 +159,23 @@ class GateState:
         return self.rule is None and self.hold is None and self.throttle is None and self.rule_seq == 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a tenant has of a gate over all tenants (R54)."""
+
+    gate: Gate
+    #: it lets in while fewer of its jobs are inside
+    keep: int = 0
+    #: of the division that took from it last
+    epoch: int = 0
+    #: starts that were lent to it and not used, and all that ever were: a gift that comes twice counts once
+    tokens: int = 0
+    tokens_lent: int = 0
+    #: milliseconds that its jobs were inside, up to `at`
+    place_ms: int = 0
+    at: datetime | None = None
+
+
 @dataclass(frozen=True)
 class Directory:
     """Which tenants have gates, as a process knows it: read once in some seconds, never for a job."""
@@ -167,6 +186,8 @@ class Directory:
     defaults: Mapping[tuple[GateKind, str], Rule] = field(default_factory=dict)
     #: gates over all tenants for which something is set, by id
     over_all: Mapping[str, GateState] = field(default_factory=dict)
+    #: since when each of them is
+    over_all_since: Mapping[str, datetime] = field(default_factory=dict)
     #: since when a rule for every tenant, or a gate that is divided among them, concerns each; None: none does
     since: datetime | None = None
 

@@ -34,6 +34,18 @@ class Standing:
     expected_at: datetime | None
 
 
+@dataclass(frozen=True)
+class TenantPart:
+    """What one tenant has of a gate."""
+
+    tenant: str
+    #: it lets in while fewer of its jobs are inside
+    keep: int
+    active: int
+    waiting: int
+    oldest: Waiting | None
+
+
 def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
     """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
 
@@ -80,7 +92,7 @@ def standing(desk: Desk, directory: Directory, waiting: Waiting, position: int |
     line = desk.lines.get(waiting.line)
     candidate = waiting.candidate
     emergency = line is not None and line.emergency
-    found = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    found = words(desk, directory, candidate, now, emergency=emergency)
     return Standing(waiting, position, stopping(found), expected(desk, found, position, now))
 
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from shared import telemetry
 from shared.errors import LuciusError
-from shared.operations.admission import write_guard
 from shared.operations.context import Context
 from shared.operations.desks import check_counts, let_in
+from shared.operations.divisions import divide_owed
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
 from shared.operations.sweeper.comparison import compare_dead_letters
@@ -182,9 +182,10 @@ class _Pass:
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             self._counts = found.counts
-            if self._share.number == 0 and self._is_of_timer:
-                modes = (await self._of_other_shares(found.counts)).modes
-                await write_guard(self._context.index, self._context.settings, modes, counted_at)
+            if self._share.number == 0:
+                for admissions in await divide_owed(self._context):
+                    for tenant, entered in admissions.items():
+                        await notify(self._context, self._orchestrations, tenant, entered)
             await look_for_silence(self._context, found.untaken)
         except LuciusError as fault:
             telemetry.record_fault(fault)

@@ -105,6 +105,9 @@ def set_(
     emergency_max_active: Annotated[
         str | None, typer.Option(metavar="N", help=f"Emergencies that pass every number and rate. {_Number}")
     ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="N", help=f"The tenant's share of limits over all tenants. {_Number}")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Set numbers of a gate's rule; those that are not named stay."""
@@ -114,6 +117,7 @@ def set_(
         "burst": burst,
         "max_staged": max_staged,
         "emergency_max_active": emergency_max_active,
+        "weight": weight,
     }
     numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
     if not numbers:

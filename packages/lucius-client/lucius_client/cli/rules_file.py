@@ -29,6 +29,7 @@ _NUMBERS = {
     "maxPerHour": "max_per_hour",
     "burst": "burst",
     "maxStaged": "max_staged",
+    "weight": "weight",
 }
 _NAMES = ("tenant", "jobType", "source", "gate", "priority")
 
