@@ -225,17 +225,8 @@ def _storage(
     settings: Settings,
 ) -> tuple[Ledger, Index, Desks, Books, RejectedMessages, Archive, SweepMarks, Answers]:
     if settings.storage_backend == "memory":
-        index, marks = MemoryIndex(), MemorySweepMark()
-        return (
-            MemoryLedger(),
-            index,
-            index.desks,
-            MemoryBooks(),
-            MemoryRejected(),
-            MemoryArchive(),
-            marks,
-            MemoryAnswers(),
-        )
+        index, rejected, marks = MemoryIndex(), MemoryRejected(), MemorySweepMark()
+        return MemoryLedger(), index, index.desks, MemoryBooks(), rejected, MemoryArchive(), marks, MemoryAnswers()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
