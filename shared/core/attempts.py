@@ -215,15 +215,13 @@ def gated(record: Record, step_id: str, guard: str, why: str, provenance: Proven
     step = _step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
         return refused(record, reason_code)
-    if StepTrigger.GATED not in STEP_TABLE[step.status]:
+    status = record.job.status
+    if StepTrigger.GATED not in STEP_TABLE[step.status] or JobTrigger.ATTEMPT_RECORDED not in JOB_TABLE[status]:
         return refused(record, f"{StepTrigger.GATED}_IN_{step.status}")
-    if JobTrigger.ATTEMPT_RECORDED not in JOB_TABLE[record.job.status]:
-        return refused(record, f"{JobTrigger.ATTEMPT_RECORDED}_IN_{record.job.status}")
     if _is_over(record, step, provenance.at):
         return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     since = step.gated_since or provenance.at
     wait_s = next_wait(FIRST_GATED_S, provenance.at - since).total_seconds()
-    # with jitter: those that one guard kept back do not come back in one second
     wait_s = backoff_s((wait_s,), 1, job_id=record.job.job_id, step_id=step_id, attempt_no=step.attempt_no + 1)
     until = cap_lease(record, step, provenance.at + timedelta(seconds=wait_s))
     if step.gated_since is not None:

@@ -22,7 +22,7 @@ class ShutGuard:
     """A guard that keeps an attempt back."""
 
     gate: Gate
-    #: in words
+    #: in words, for the history of a tenant's job: no numbers or reasons that are about all tenants
     why: str
 
 
@@ -42,15 +42,14 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
         if state is None:
             continue
         if state.hold is not None and state.hold.is_on(now):
-            return ShutGuard(gate, f"{gate.words} is held: {state.hold.reason}")
+            return ShutGuard(gate, f"{gate.words} is held")
         if state.rule is not None and state.rule.max_active is not None:
             limits.append((gate, state.rule.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
     # from here on nobody else of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
         if count is not None and count.known is not None and count.known >= limit:
-            many = f"{count.known} directives in flight on lane {step.lane}"
-            return ShutGuard(gate, f"{gate.words} has {many}, and may have {limit}")
+            return ShutGuard(gate, f"{gate.words} is full")
     for count in counts:
         if count is not None:
             count.passed += 1

@@ -73,7 +73,8 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
         if new.attempt_no > old.attempt_no:
             observe(
                 "dispatch_lag_seconds",
-                (event.at - _could_start_at(before, old)).total_seconds(),
+                # a guard may have opened before its time
+                max(0.0, (event.at - _could_start_at(before, old)).total_seconds()),
                 stepType=new.step_type,
             )
         if old.status.in_flight and not new.status.in_flight:
