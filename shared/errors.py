@@ -74,6 +74,10 @@ class BusUnavailable(Transient):
     """The bus cannot be looked at."""
 
 
+class CountsForbidden(BusUnavailable):
+    """needs the bus's counts, which takes Service Bus Data Owner (targetBasedScaling = true); a hold does not"""
+
+
 class ConfigurationUnavailable(Transient):
     """The configuration store does not answer."""
 

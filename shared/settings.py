@@ -46,6 +46,12 @@ class Settings:
         form.optional(form.text),
         help="Host name of the bus, for managed identity",
     )
+    servicebus_admin_url: str | None = setting(
+        "LUCIUS_SERVICEBUS_ADMIN_URL",
+        form.optional(form.address),
+        help="Address of the bus's management API, where it is not at the bus's own host name by https: an emulator's",
+        local=True,
+    )
     lanes: int = setting(
         "LUCIUS_SERVICEBUS_LANES", form.whole, "16", help="Number of lanes: directive topics and reply topics"
     )

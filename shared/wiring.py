@@ -21,15 +21,18 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.memory_bulks import MemoryBulks
+from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
+from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_hints import ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
@@ -58,7 +61,7 @@ from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import SweepMarks
+from shared.ports.sweeps import Answers, SweepMarks
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -160,6 +163,12 @@ class Wiring:
         )
         lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription, SystemClock())
         dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        counts = ServiceBusCounts(
+            connection=settings.servicebus_connection,
+            namespace=settings.servicebus_namespace,
+            credential=_credential(settings.servicebus_connection),
+            url=settings.servicebus_admin_url,
+        )
         return Context(
             settings=settings,
             registry=self._packaged.registry,
@@ -174,6 +183,8 @@ class Wiring:
             lanes=lanes,
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
+            counts=counts,
+            answers=stores.answers,
             sweep_marks=stores.sweep_marks,
             books=stores.books,
             feed=stores.feed if settings.events != "off" else None,
@@ -243,6 +254,7 @@ class _Stores:
     archive: Archive
     sweep_marks: SweepMarks
     feed: Feed
+    answers: Answers
 
 
 def _storage(settings: Settings) -> _Stores:
@@ -259,6 +271,7 @@ def _storage(settings: Settings) -> _Stores:
             archive=MemoryArchive(),
             sweep_marks=MemorySweepMark(),
             feed=MemoryFeed(),
+            answers=MemoryAnswers(),
         )
     account = TablesAccount.connect(
         connection=settings.table_connection,
@@ -291,6 +304,7 @@ def _storage(settings: Settings) -> _Stores:
         archive=archive,
         sweep_marks=TablesSweepMark(account, settings.index_table),
         feed=TablesFeed(account, settings.feed_table, SystemClock().now),
+        answers=TablesAnswers(account, settings.gates_table),
     )
 
 

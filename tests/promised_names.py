@@ -27,6 +27,7 @@ from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
@@ -308,6 +309,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
         await feed.identity()
     event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
     await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
+    answers = TablesAnswers(account, "gates")
+    await answers.note("ocr", START)
+    await answers.mark("ocr", START)
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(
         **{field.name: "1" for field in fields(RejectedMessage)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 
 from shared.ports.bus import DeadReply
+from shared.ports.sweeps import Heard
 
 
 class MemoryDeskCalls:
@@ -27,6 +29,22 @@ class MemoryDeskCalls:
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         self.divisions.append((gate_id, at, since or at))
+
+
+class MemoryAnswers:
+    """See `shared.ports.sweeps.Answers`."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, Heard] = {}
+
+    async def note(self, service: str, at: datetime) -> None:
+        self._heard[service] = replace(self._heard.get(service, Heard()), answered_at=at)
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        self._heard[service] = replace(self._heard.get(service, Heard()), silent_since=silent_since)
+
+    async def read(self) -> dict[str, Heard]:
+        return dict(self._heard)
 
 
 class MemoryDeadReplies:

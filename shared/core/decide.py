@@ -18,6 +18,7 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -49,6 +50,8 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return attempts.time_passed(record, step_id, provenance)
         case LaneBacklog(step_id, attempt_no, what):
             return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
+        case Gated(step_id, guard, why):
+            return attempts.gated(record, step_id, guard, why, provenance)
         case OrchestrationEnded(instance_id, silent):
             return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
         case Repaired():

@@ -72,6 +72,11 @@ class Step:
     backlog_since: datetime | None = None
     #: until when it does, at the next look; moved without an EVENT row, or a deep queue would fill histories
     backlog_until: datetime | None = None
+    #: since when a guard of its service or lane keeps the next attempt back; any other move of the step clears these
+    gated_since: datetime | None = None
+    #: when that is looked at again, and which guard it was at the last look; both move without an EVENT row
+    gated_until: datetime | None = None
+    gated_by: str | None = None
     #: when the current attempt is over whatever its service says; None: no service has taken it up
     attempt_deadline_at: datetime | None = None
     #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
@@ -292,7 +297,7 @@ class Record:
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
-UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", SECRET})
+UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by", SECRET})
 
 
 def changes(before: Record, after: Record) -> JsonValue:

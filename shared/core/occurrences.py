@@ -67,6 +67,17 @@ class LaneBacklog:
 
 
 @dataclass(frozen=True)
+class Gated:
+    """`dispatch` may not send the next attempt of a step now: a guard of its service or lane is shut."""
+
+    step_id: str
+    #: for people: `service ocr`
+    guard: str
+    #: why it is shut, in words
+    why: str
+
+
+@dataclass(frozen=True)
 class OrchestrationEnded:
     """The sweeper found the job alive and its orchestration ended, or silent: a new one takes over."""
 
@@ -145,6 +156,7 @@ Occurrence = (
     | DeadlinePassed
     | TimePassed
     | LaneBacklog
+    | Gated
     | OrchestrationEnded
     | Repaired
     | Control

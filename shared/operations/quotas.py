@@ -33,7 +33,7 @@ from shared.core.gates.rules import (
 )
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
-from shared.operations import desk_counts, desks
+from shared.operations import desk_counts, desks, guards
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
@@ -110,8 +110,9 @@ async def set_rule(
 ) -> Changed:
     """Merges `patch` into the gate's own rule; `rule_seq`: of the state that was read, None: whatever it is.
 
-    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable.
+    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable of a guard's.
     """
+    await guards.check_rule(context, gate, patch)
 
     def alter(state: GateState, now: datetime) -> GateState:
         after = changes.patched(state, patch)
@@ -128,6 +129,7 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
+    await guards.check_rule(context, gate, patch or {})
     desk, known = await read_desk(context, gate.tenant, also=gate)
     before = await state_of(context, desk, gate)
     _check_seq(before, rule_seq)
@@ -187,6 +189,7 @@ async def throttle(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
+        guards.check_throttle(gate)
         asked = Throttle(max_per_hour=max_per_hour, reason=by.reason, actor=by.actor, at=now, until=until, own=by.own)
         return changes.throttled(state, asked, now)
 

@@ -48,6 +48,16 @@ class Lanes(Protocol):
         """The same for the directives of one service."""
 
 
+class Counts(Protocol):
+    """The bus's own counts of directives."""
+
+    async def in_flight(self, lane: int, service: str | None) -> int:
+        """How many directives of the service, or of all services, wait on the lane or are being worked on.
+
+        Raises CountsForbidden, BusUnavailable.
+        """
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeadReply:
     """A reply that the bus gave up delivering to us."""

@@ -77,6 +77,35 @@ class SweepMark:
     counts: WorkCounts = field(default_factory=WorkCounts)
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What is known of a platform service."""
+
+    #: its last reply, to about a minute; None: none was ever noted
+    answered_at: datetime | None = None
+    #: when the sweeper found it silent; None: it never did, or told that it answers again
+    silent_since: datetime | None = None
+
+    @property
+    def has_answered_since(self) -> bool:
+        """Since the sweeper found it silent."""
+        since, answered = self.silent_since, self.answered_at
+        return since is not None and answered is not None and answered > since
+
+
+class Answers(Protocol):
+    """One row a platform service: when somebody last answered for it (R57)."""
+
+    async def note(self, service: str, at: datetime) -> None:
+        """It answered. Raises LedgerUnavailable."""
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        """It is silent since then; None: no more. Raises LedgerUnavailable."""
+
+    async def read(self) -> dict[str, Heard]:
+        """By service. Raises LedgerUnavailable."""
+
+
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
     """The marks of all shares as one, as old as the oldest; None: there is none."""
     each = list(marks)

@@ -83,6 +83,7 @@ METRICS: tuple[Metric, ...] = (
         ("lane",),
         "Time-outs put off because replies or directives still waited on the lane",
     ),
+    Metric("steps_gated_total", _C, "{attempt}", ("guard",), "Attempts that a guard of a service or lane kept back"),
     Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Leases that a heartbeat moved on"),
     Metric(
         "replies_total",

@@ -64,7 +64,10 @@ def explain(
         if directives_ahead is not None:
             waits_for += f"; {_ahead(directives_ahead)} before its directive on the bus"
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
-        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+        if until is not None and step.gated_until == until:
+            text += f"; it is asked again at {_iso(until)}."
+        else:
+            text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
     brought_here = _brought_here(last) if last is not None else None
     if brought_here is not None and brought_here.rows:
         rows = ", ".join(f"{row.machine} {row.state} on {row.event}" for row in brought_here.rows)
@@ -82,7 +85,7 @@ def explain(
         brought_here=brought_here,
         what_if={name: _describe(step, outcome) for name, outcome in outcomes.items() if step is not None},
         rows_if={name: list(cite(outcome.events[0])) for name, outcome in outcomes.items() if outcome.transitioned},
-        stopped_by=standing.stopped_by.gate.words if standing is not None else None,
+        stopped_by=_stopped_by(record, step, standing),
         position=standing.position if standing is not None else None,
         nextEligibleAt=_seconds(standing.expected_at) if standing is not None else None,
     )
@@ -138,12 +141,20 @@ def _brought_here(last: Event) -> Move:
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
-def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None:
+def _stopped_by(record: Record, step: Step | None, standing: Standing | None) -> str | None:
+    if standing is not None:
+        return standing.stopped_by.gate.words
+    return step.gated_by if step is not None and _blocked_by(record, step) == "GATED" else None
+
+
+def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
     """What holds the job back though nothing has failed; None: nothing does."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:
         return "PAUSED"
+    if step is not None and step.gated_since is not None and not record.job.status.terminal:
+        return "GATED"
     return "LANE_BACKLOG" if step is not None and step.status.in_flight and step.backlog_since is not None else None
 
 
@@ -180,6 +191,10 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
         case _ if job.status is JobStatus.PAUSED:
             since = job.drained_at or job.updated_at
             return since, "a resume", None, f"Then step {step.step_id} goes on; nothing is in flight meanwhile."
+        case _ if step.gated_since is not None:
+            attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
+            what = f"the guard {step.gated_by}, which lets {attempt} not go now"
+            return step.gated_since, what, step.gated_until, "When it is open, the attempt is dispatched."
         case StepStatus.FAILED_RETRY:
             why = f"the backoff after {step.last_error_code or step.retry_cause} in {attempt}"
             return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is dispatched."

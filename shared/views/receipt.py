@@ -22,7 +22,7 @@ ACK = "ack_s"
 SERVICE = "service_s"
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
-#: its gates kept it, before its first attempt
+#: its gates kept it, before its first attempt; or a guard of its service or lane, before any
 GATED = "gated_s"
 #: an operator had it stand still
 PAUSED = "paused_s"
@@ -44,6 +44,7 @@ _EPISODES = {
     EventType.RESULT: 1,
     EventType.ACK_TIMEOUT: 2,
     EventType.LEASE_EXPIRED: 2,
+    EventType.GATED: 1,
     EventType.TIME_EXCEEDED: 2,
 }
 #: a process decides again on what it committed within this time (`shared.operations.recent_jobs`)
@@ -182,7 +183,7 @@ def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tup
     if job.status is JobStatus.PAUSED:
         yield PAUSED, (end - start).total_seconds()
         return
-    if job.status is JobStatus.THROTTLED:
+    if job.status is JobStatus.THROTTLED or step.gated_since is not None:
         yield GATED, (end - start).total_seconds()
         return
     if step.status.in_flight and step.backlog_since is not None:

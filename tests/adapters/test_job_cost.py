@@ -173,7 +173,7 @@ async def test_cost_of_a_job(app: App) -> None:
         await app.job(request_type, number)
         n = len(steps)
         # the directory of gates, once in ten seconds, however many jobs there are
-        assert app.requests.pop("directory") <= (1 if app.lane is app.http else 2)
+        assert app.requests.pop("directory") <= (1 if app.lane is app.http else 3)
         reads = 0 if app.lane is app.http else 2 * n
         assert app.requests == {"writes": 3 + 3 * n} | ({"reads": reads} if reads else {})
         assert (len(app.world.publisher.sent), len(app.world.orchestrations.raised)) == (n, 2 * n)

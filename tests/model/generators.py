@@ -15,6 +15,7 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -38,6 +39,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
         yield DeadlinePassed(name, attempt_no)
         yield LaneBacklog(name, attempt_no, "replies wait on the lane")
         yield TimePassed(name)
+        yield Gated(name, "service:ocr", "service:ocr is held: it is slow")
         if attempt_no > 1:
             yield RenewLease(name, attempt_no - 1)
             yield PublishFailed(name, attempt_no - 1, "the bus is away")
@@ -69,6 +71,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield DeadlinePassed(step_id, attempt_no)
         yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
     yield TimePassed(step_id)
+    yield Gated(step_id, "service:ocr", "service:ocr is held: it is slow")
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())

@@ -18,6 +18,7 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -139,6 +140,10 @@ class JobMachine(RuleBasedStateMachine):
     def lane_is_full(self, which: int) -> None:
         step_id = self._current(which)
         self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "replies wait on the lane"))
+
+    @rule(which=_which)
+    def guard_is_shut(self, which: int) -> None:
+        self.pair.occurs(Gated(self._current(which), "service:ocr", "service:ocr is held: it is slow"))
 
     # --- what platform services send
 

@@ -271,6 +271,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
             "backlog_since",
             "backlog_until",
         ),
+        *("gated_since", "gated_until", "gated_by"),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }

@@ -29,6 +29,7 @@ from shared.operations.context import Context
 from shared.operations.desk_counts import place_of
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.in_flight import InFlight
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
@@ -222,6 +223,7 @@ class World:
             recent_jobs=RecentJobs(),
             submissions=Submissions(),
             gates=GateDirectory(),
+            in_flight=InFlight(),
         )
         if self.feeds is not None:
             self.context = self.feeds.context(self.context)
@@ -235,7 +237,10 @@ class World:
         """
         if self.report.seed % 2 == 0:
             return self.context, self.context
-        durable, lanes = (replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory()) for _ in range(2))
+        durable, lanes = (
+            replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory(), in_flight=InFlight())
+            for _ in range(2)
+        )
         return durable, lanes
 
     def now(self) -> Any:

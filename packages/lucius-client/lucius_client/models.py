@@ -735,7 +735,12 @@ class Spent(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
-    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    gated_s: Annotated[
+        float,
+        Field(
+            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+        ),
+    ] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -751,7 +756,12 @@ class StepReceipt(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
-    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    gated_s: Annotated[
+        float,
+        Field(
+            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+        ),
+    ] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -1378,6 +1388,12 @@ class Step(Message):
         AwareDatetime | None,
         Field(description="Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."),
     ]
+    gated_since: Annotated[
+        AwareDatetime | None,
+        Field(description="Since when a guard of its service or lane keeps the next attempt back."),
+    ] = None
+    gated_by: Annotated[str | None, Field(description="That guard, as `service:ocr` or `lane:3`.")] = None
+    gated_until: Annotated[AwareDatetime | None, Field(description="When it is asked again.")] = None
     attempt_deadline_at: Annotated[
         AwareDatetime | None,
         Field(
@@ -1461,10 +1477,12 @@ class Explanation(Message):
     text: Annotated[str, Field(description="All of it in one paragraph.")]
     waits_for: str | None
     gate: Annotated[
-        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None,
-        Field(description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."),
+        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
+        Field(
+            description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the\nstep's service or lane."
+        ),
     ]
-    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words.")] = None
+    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words; GATED: the guard.")] = None
     position: Annotated[
         int | None,
         Field(

@@ -18,6 +18,8 @@ HEAD_ROW = "HEAD"
 DIRECTORY_PARTITION = "directory"
 #: of the same table: incidents that are no job's, and which ones are open
 INCIDENTS_PARTITION = "incidents"
+#: of the same table: one row a platform service
+SERVICES_PARTITION = "services"
 #: to whom gates over all tenants are lent, and who asks for more
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"

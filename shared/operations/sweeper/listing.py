@@ -19,6 +19,7 @@ from shared.core.states import StepStatus
 from shared.operations.context import Context
 from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
+from shared.operations.silence import Untaken, longer_out, untaken
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import WorkCounts
@@ -43,6 +44,8 @@ class Surveyed:
     astray: list[ActiveRow] = field(default_factory=list)
     #: jobs inside, by tenant
     inside: Counter[str] = field(default_factory=Counter)
+    #: by service, of the jobs that were read: the attempt that nobody has taken up for the longest time
+    untaken: dict[str, Untaken] = field(default_factory=dict)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
@@ -98,6 +101,8 @@ async def _take(
             return
         stored = await read_for_list(context.ledger, row.job_id)
         record = stored.record if stored is not None else None
+        if record is not None and not record.job.status.terminal:
+            longer_out(found.untaken, untaken(record))
         # of one that waits or was set aside no look is due
         asleep = record is not None and state in (PlaceState.WAITING, PlaceState.OFF)
         if asleep and row.place and record and owed(record.job, row.place) is not Owed.NOTHING:

@@ -18,6 +18,7 @@ from shared.operations.context import Context
 from shared.operations.desks import check_counts, let_in
 from shared.operations.divisions import divide_owed
 from shared.operations.rejected_messages import remove_old
+from shared.operations.silence import look_for_silence
 from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
@@ -189,6 +190,7 @@ class _Pass:
                 for admissions in await divide_owed(self._context):
                     for tenant, entered in admissions.items():
                         await notify(self._context, self._orchestrations, tenant, entered)
+            await look_for_silence(self._context, found.untaken)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))

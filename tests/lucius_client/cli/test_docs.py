@@ -87,7 +87,8 @@ def test_the_programs(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant: str) -> None:
-    """A quota of two: two of ten run and eight wait in order; raised, all go; a held source waits; rules as a file.
+    """A quota of two: two of ten run and eight wait in order; raised, all go; a step waits for a guard, and
+    a job for a held source; rules as a file.
 
     Many jobs are paused, resumed, cancelled and redriven at once, and a job with the one that failed because of it.
 
@@ -136,10 +137,18 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     raised = shell("raise")
     assert "(dry run: 5 would go in, 3 go on waiting)" in raised
     wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
+    shell("guard")
+    [guarded] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
+    wait_until(
+        lambda: stack.get(f"/v1/jobs/{guarded}/explain")["gate"] == "GATED", "the guard was not asked", deadline_s=60
+    )
+    assert "the guard service:ocr" in shell("guarded", guarded).replace("\n", " ")
+    # else the test waits for half a minute
+    assert run_main("job", "cancel", guarded, "--reason", "seen", api=stack.api).returncode == 0
     held = shell("hold")
     assert "HELD" in held
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
-    assert re.search(r"total\s+11\s", shell("receipts"))
+    assert re.search(r"total\s+12\s", shell("receipts"))
     [first] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
     shell("after", first)
     [after] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]

@@ -143,6 +143,7 @@ ROWS = (
     unavailable(errors.LedgerUnavailable("127.0.0.1:10002 refused")),
     unavailable(errors.PublishUnavailable("sb://secret")),
     unavailable(errors.BusUnavailable("sb://secret")),
+    unavailable(errors.CountsForbidden()),
     unavailable(errors.ConfigurationUnavailable("https://store.example")),
     unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
     unavailable(errors.KeysUnavailable("https://issuer.example")),
