@@ -95,6 +95,7 @@ ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.LEASE_EXPIRED: (_P.RETRYING,),
     _E.TIME_EXCEEDED: (),
     _E.LANE_BACKLOG: None,
+    _E.GATED: None,
     _E.CANCEL_REQUESTED: (),
     _E.PAUSE_REQUESTED: (),
     _E.RESUME_REQUESTED: (),

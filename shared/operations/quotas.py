@@ -32,11 +32,13 @@ from shared.core.gates.rules import (
     Throttle,
 )
 from shared.core.gates.standing import MAX_POSITION, waiting_of
+from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desk_counts, desks, guards
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.incidents import settle_incident
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -218,7 +220,9 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
             raise NoBreaker(gate.words)
         return changes.reset(state)
 
-    return await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    await settle_incident(context, IncidentKind.BREAKER, gate.id, f"reset by {by.actor}: {by.reason}")
+    return changed
 
 
 async def _change(
@@ -238,7 +242,10 @@ async def _change(
     await _leave_or_stay(context, changed)
     if gate.kind in DIVIDED:
         # processes with an older directory may divide by the rule of before until then
-        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        try:
+            await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        except BusUnavailable as fault:
+            telemetry.record_fault(fault)
         for tenant, entered in (await divide(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:

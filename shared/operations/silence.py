@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.directive import message_id
+from shared.core.incidents import IncidentKind
 from shared.core.job import Record
 from shared.core.states import StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.backlog import LOOK_SHARED
 from shared.operations.context import Context
+from shared.operations.incidents import raise_incident, settle_incident
 from shared.ports.sweeps import Heard
 
 #: nobody answered, and a directive waits, for so long
@@ -72,6 +74,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):
         telemetry.info("SERVICE_ANSWERS", service=service)
+        await settle_incident(context, IncidentKind.SERVICE, service, "it answers again")
         await context.answers.mark(service, None)
     for service, attempt in sorted(out.items()):
         known = heard.get(service, Heard())
@@ -82,6 +85,8 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
         if is_marked or now - waits_since < SILENT_AFTER or not await _lies_there(context, attempt, now):
             continue
         telemetry.warn("SERVICE_SILENT", service=service, lane=attempt.lane, since=waits_since.isoformat())
+        detail = f"nobody answers since {waits_since.isoformat(timespec='seconds')}, and a directive waits"
+        await raise_incident(context, IncidentKind.SERVICE, service, tenant=None, code="SERVICE_SILENT", detail=detail)
         await context.answers.mark(service, now)
 
 
