@@ -184,6 +184,8 @@ class Job:
     awaited: bool = False
     #: when it is of no use any more if it has not begun; None: always of use
     expires_at: datetime | None = None
+    #: what somebody made of `priority` while the job waited; None: as it was created
+    changed_priority: str | None = None
 
     current_step_id: str
     current_step_index: int = 0
@@ -220,6 +222,11 @@ class Job:
     def is_staged(self) -> bool:
         """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
+
+    @property
+    def current_priority(self) -> str:
+        """With which it waits (R67); `priority` stays what it was created with, so that this can be proved."""
+        return self.changed_priority or self.priority
 
     @property
     def is_dependent(self) -> bool:

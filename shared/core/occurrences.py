@@ -131,6 +131,13 @@ class Expired:
 
 
 @dataclass(frozen=True)
+class PriorityChanged:
+    """An operator moves the job in its line."""
+
+    priority: str
+
+
+@dataclass(frozen=True)
 class Redriven:
     """Another job takes this one up again from the failed step on."""
 
@@ -153,5 +160,6 @@ Occurrence = (
     | DependenciesSettled
     | DependencyFailed
     | Expired
+    | PriorityChanged
     | Redriven
 )

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.desk import Candidate, Desk, step_away
 from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
@@ -258,8 +258,12 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
     return await at_desk(context, tenant, act)
 
 
-async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime) -> Entered:
-    """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+async def move_job(
+    context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime, *, candidate: Candidate | None = None
+) -> Entered:
+    """LINE_UP, REORDER, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+
+    `candidate`: as its gates see the job by now, which it lines up with.
 
     Raises Contended, LedgerUnavailable.
     """
@@ -269,11 +273,13 @@ async def move_job(context: Context, tenant: str, job_id: str, owed: Owed, due_a
         if active is None:
             return Entered()
         place = desk_counts.place_of(active)
-        if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
+        arrives = owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF)
+        if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
+            desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk
             # those that wait go first
-            let = await _letting(context, stored.desk, known, MAX_LET_IN)
+            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
             try:
-                desk, place = line_up(let.desk, known, place, now)
+                desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
             except LineFull as full:
                 raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
             let = replace(let, desk=desk)

@@ -69,6 +69,13 @@ def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: htt
     path = f"/v1/jobs/{answers[1]['jobId']}:admit"
     assert own.post(path, json=REASON).json()["code"] == "QUOTA_FORBIDDEN"
     assert operator.post(path, json={}).json()["code"] == "REASON_INVALID"
+    path, body = f"/v1/jobs/{answers[1]['jobId']}", {"priority": "high", **REASON}
+    assert own.patch(path, json=body).json()["priority"] == "high"
+    assert [own.patch(path, json=wrong).json()["code"] for wrong in ({}, {**body, "priority": "urgent"})] == [
+        "PRIORITY_INVALID"
+    ] * 2
+    running = own.patch(f"/v1/jobs/{answers[0]['jobId']}", json=body)
+    assert (running.status_code, running.json()["code"]) == (409, "CONTROL_NOT_POSSIBLE")
     patch(operator, read.json(), max_active=2).raise_for_status()
     later = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
     assert (later["status"] == "THROTTLED", later["admitted_at"] is None) == (False, False)

@@ -201,6 +201,10 @@ class AsyncClient:
         """Let a job that waits go past its gates, once; for operators."""
         return await self._call(calls.control(job_id, "admit", reason))
 
+    async def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
+        """Give a job that waits another priority, and so another place in line: low, normal, high or emergency."""
+        return await self._call(calls.set_priority(job_id, priority, reason))
+
     async def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))

@@ -111,6 +111,12 @@ def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
+def set_priority(job_id: str, priority: str, reason: str) -> Call[Job]:
+    body = {"priority": priority, "reason": reason}
+    headers = {"Content-Type": "application/json"}
+    return Call(Request("PATCH", _job(job_id), headers=headers, content=_dump(body)), _reader(Job))
+
+
 def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
     body = _query(reason=reason) | ({"ignoreDependencies": True} if ignore_dependencies else {})
     return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))

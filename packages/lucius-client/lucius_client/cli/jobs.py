@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,8 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before 
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, receipt, "
+    "audit, diff.",
     no_args_is_help=True,
 )
 
@@ -124,6 +126,24 @@ def admit(
     _show(session, session.client.admit(job, reason=reason).plain())
 
 
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    EMERGENCY = "emergency"
+
+
+@with_session
+def priority(
+    session: Session,
+    job: JobId,
+    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
+    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
+) -> None:
+    """Give a job that waits another priority, and so another place in line."""
+    _show(session, session.client.set_priority(job, priority.value, reason=reason).plain())
+
+
 @with_session
 def redrive(
     session: Session,
@@ -205,7 +225,10 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff):
+for command in (
+    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
+    *(receipt, audit, diff),
+):
     job_app.command()(command)
 
 
