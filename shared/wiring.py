@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
 from shared.adapters.servicebus_lanes import ServiceBusLanes
@@ -31,7 +32,9 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.usage import TablesUsage
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
 from shared.operations.admission import Admission
 from shared.operations.context import Context
@@ -45,6 +48,7 @@ from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -138,7 +142,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks = _storage(settings)
+        ledger, index, desks, rejected, archive, marks, usage = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -159,6 +163,7 @@ class Wiring:
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
             sweep_marks=marks,
+            usage=usage,
             admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,
@@ -178,6 +183,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        usage=TenantUsage(context.usage, caller, moving=moving) if context.usage is not None else None,
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -191,6 +197,7 @@ def _callers(settings: Settings) -> Callers:
         audiences=settings.auth_audiences,
         tenants=TenantRules(claim=settings.auth_tenant_claim, mapped=settings.auth_tenants),
         all_tenants_role=settings.auth_all_tenants_role,
+        source_claim=settings.auth_source_claim,
     )
 
 
@@ -207,10 +214,11 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks, Usage]:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        marks, usage = MemorySweepMark(), MemoryUsage()
+        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), marks, usage
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -235,6 +243,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),
+        TablesUsage(account, settings.index_table),
     )
 
 

@@ -48,6 +48,7 @@ REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
+    "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
     "Admission": {"reason": "the customer is on the phone"},
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},

@@ -20,7 +20,7 @@ class ProblemCode(StrEnum):
     AS_OF_INVALID = "AS_OF_INVALID", "`asOf` is not the number of an event, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", "The NDJSON body has no line."
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
-    BY_INVALID = "BY_INVALID", "`by` is not one of `type`, `source` and `priority`."
+    BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."

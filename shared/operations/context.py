@@ -12,6 +12,7 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
+from shared.operations.tally import Tally
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -19,6 +20,7 @@ from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -46,6 +48,8 @@ class Context:
     dead_replies: DeadReplies
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
+    #: None: nobody keeps what tenants used
+    usage: Usage | None = None
     admission: Admission
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
@@ -53,6 +57,8 @@ class Context:
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
+    #: what it has seen of its tenants' use
+    tally: Tally = field(default_factory=Tally)
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

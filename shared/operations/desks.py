@@ -125,7 +125,8 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
     async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | None:
         let = await _letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
         decision = _decided(context, let.desk, known, job)
-        initial_status = replace(job, status=decision.place.initial_status)
+        staged_at = job.created_at if decision.place.is_staged else None
+        initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
         write = _write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(initial_status, replacing=replacing, place=decision.place, desk=write)

@@ -300,12 +300,12 @@ async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
     await opened(storage)
     [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
     before, row = await stored(storage), await active(storage, 1)
-    moved = replace(first.candidate, priority="low", rank=rank)
+    changed = replace(first.candidate, priority="low", rank=rank)
     after = stand(step_away(before.desk, 0), 0, before.desk.lines[0], rank)
-    place = replace(row.place or Place(candidate=moved), candidate=moved)
+    place = replace(row.place or Place(candidate=changed), candidate=changed)
     await storage.index.move_place(row, place, LATER, DeskWrite(before=before, after=after))
     found = await storage.desks.first_waiting("tenant_a", 0, 5)
-    expected = [replace(first, candidate=moved, due_at=LATER), second]
+    expected = [replace(first, candidate=changed, due_at=LATER), second]
     assert found == sorted(expected, key=lambda each: each.candidate.rank)
     assert (await active(storage, 1)).place == place
     assert await due(storage, LATER) == ["job_001"]

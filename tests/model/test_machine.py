@@ -175,7 +175,7 @@ class JobMachine(RuleBasedStateMachine):
         self.pair.occurs(what)
 
     @rule(priority=st.sampled_from(["low", "normal", "high"]))
-    def moved_in_its_line(self, priority: str) -> None:
+    def prioritised(self, priority: str) -> None:
         self.pair.occurs(PriorityChanged(priority))
 
     @rule(which=_which)

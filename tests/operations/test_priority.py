@@ -118,7 +118,7 @@ async def _stored(world: World, job_id: str) -> object:
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_whoever_dies_on_the_way_is_made_up_for(staging: World, *, after: bool) -> None:
+async def test_a_death_on_the_way_is_made_up_for(staging: World, *, after: bool) -> None:
     """JOB decides: the same request again, or the sweeper, moves the place, and it moves once."""
     first, second, third, fourth = await posted(staging, 1, 2, 3, 4)
     for job_id in (third, fourth):

@@ -37,6 +37,8 @@ from lucius_client.models import (
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    SeenSource,
+    UsageReport,
     WaitingJob,
 )
 from lucius_client.results import Result, read_result
@@ -287,6 +289,19 @@ class AsyncClient:
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[QuotaLogEntry]:
         """Every change of a gate, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
+
+    async def usage(
+        self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None
+    ) -> UsageReport:
+        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+
+        `by`: also sums for each `type`, `source` or `hour`.
+        """
+        return await self._call(calls.usage(tenant, since, by))
+
+    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[SeenSource]:
+        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        return self._iterate(series.sources(tenant, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

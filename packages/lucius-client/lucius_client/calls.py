@@ -35,6 +35,7 @@ from lucius_client.models import (
     ReceiptSums,
     Reconciled,
     RejectedMessage,
+    UsageReport,
 )
 
 T = TypeVar("T")
@@ -159,6 +160,10 @@ def limit(action: str, **members: Any) -> Call[QuotaChange]:
     body = {name: _text(value) if isinstance(value, date) else value for name, value in members.items()}
     given = {name: value for name, value in body.items() if value is not None}
     return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))
+
+
+def usage(tenant: str | None, since: datetime | None, by: str | None) -> Call[UsageReport]:
+    return Call(page("/v1/usage", {"tenant": tenant, "since": since, "by": by}), _reader(UsageReport))
 
 
 def quota_path(known: Quota) -> str:

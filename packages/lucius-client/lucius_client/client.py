@@ -39,6 +39,8 @@ from lucius_client.models import (
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    SeenSource,
+    UsageReport,
     WaitingJob,
 )
 from lucius_client.results import Result, read_result
@@ -288,6 +290,17 @@ class Client:
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:
         """Every change of a gate, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
+
+    def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
+        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+
+        `by`: also sums for each `type`, `source` or `hour`.
+        """
+        return self._call(calls.usage(tenant, since, by))
+
+    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[SeenSource]:
+        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        return self._iterate(series.sources(tenant, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> Iterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

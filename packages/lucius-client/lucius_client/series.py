@@ -24,6 +24,7 @@ from lucius_client.models import (
     QuotaLogEntry,
     ReceiptSums,
     RejectedLine,
+    SeenSource,
     WaitingJob,
 )
 from lucius_client.retry import Retries, send
@@ -144,6 +145,10 @@ def waiting(known: Quota, limit: int | None, retries: Retries) -> Lines[WaitingJ
 def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaLogEntry]:
     path = f"{calls.quota_path(known)}/log"
     return Lines(QuotaLogEntry, path, "entries", calls.quota_names(known), limit=limit, retries=retries)
+
+
+def sources(tenant: str | None, limit: int | None, retries: Retries) -> Lines[SeenSource]:
+    return Lines(SeenSource, "/v1/sources", "sources", {"tenant": tenant}, limit=limit, retries=retries)
 
 
 def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:

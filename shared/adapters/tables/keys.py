@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from shared.core.canonical import digest, encode_key
+
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
@@ -19,6 +21,8 @@ GUARD_ROW = "GUARD"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
+#: how far its folds of usage are
+FOLD_ROW = "FOLD"
 #: how far its comparison of lists with dead letters is
 COMPARISON_ROW = "DEADSCAN"
 
@@ -75,6 +79,26 @@ def gate_log_row(gate_id: str, seq: int) -> str:
     return f"GATELOG:{gate_id}:{seq:010d}"
 
 
+def usage_row(hour: datetime, part: str) -> str:
+    """Sorts by the hour."""
+    return f"{usage_before(hour)}:{part}"
+
+
+def usage_before(hour: datetime) -> str:
+    """Every USAGE row of an earlier hour has a smaller key."""
+    return f"USAGE:{_hour(hour)}"
+
+
+def source_row(name: str) -> str:
+    """A source may be any text."""
+    return f"SOURCE:{digest(name)}"
+
+
+def fold_again_row(hour: datetime | None, tenant: str) -> str:
+    """Beside the guards; sorts by the hour. None: before every one."""
+    return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
+
+
 def ended_row(clear_at: datetime, job_id: str) -> str:
     """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""
     return f"{ended_before(clear_at)}:{job_id}"
@@ -91,6 +115,10 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 def dead_row(ended_at: datetime, job_id: str) -> str:
     return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
+
+
+def _hour(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y%m%d%H}"
 
 
 def _millis(instant: datetime) -> int:

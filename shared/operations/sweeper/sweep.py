@@ -7,9 +7,10 @@ A pass is over all tenants or over a share of them. It lasts 45 s at most, and t
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
@@ -26,9 +27,10 @@ from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
+from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
 from shared.ports.durable import Orchestrations
-from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
+from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
 from shared.telemetry import SpanName, tracing
 
@@ -36,6 +38,8 @@ from shared.telemetry import SpanName, tracing
 LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
 #: of a pass, for the comparison of lists with dead letters
 _COMPARISON_S = 5.0
+#: of a pass, for the folds of usage
+_USAGE_S = 5.0
 
 _EVERYTHING = Share()
 _Piece = TypeVar("_Piece")
@@ -92,7 +96,8 @@ class _Pass:
             look = await self._in_turns(from_on([*awake], look), self._due, self._look, CLEARINGS_S)
         if not self._dry_run:
             after = replace(before, look=look, clear=clear)
-            surveyed = await self._survey(awake, before.listed)
+            folded_to = await self._fold_usage(awake)
+            surveyed = await self._survey(awake, before.listed, folded_to)
             if surveyed is not None:
                 after = replace(after, listed=surveyed.stopped_at)
             if after != before and self._is_of_timer:
@@ -158,7 +163,24 @@ class _Pass:
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
                     await postpone(self._context, active, self._context.clock.now())
 
-    async def _survey(self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None) -> Surveyed | None:
+    async def _fold_usage(self, awake: dict[str, AwakeTenant]) -> datetime | None:
+        """The hour before which the usage of all is folded; None: not known."""
+        context = self._context
+        await context.tally.write_refused(context.usage, context.clock.now())
+        if context.usage is None or not self._is_of_timer or self._is_over(PASS_S)():
+            return None
+        until = context.clock.now() + timedelta(seconds=_USAGE_S)
+        try:
+            return await fold_usage(context, context.usage, self._share, awake, lambda: context.clock.now() >= until)
+        except LuciusError as fault:
+            # no job waits for it
+            telemetry.record_fault(fault)
+            telemetry.warn("USAGE_UNFOLDED", reason=str(fault))
+            return None
+
+    async def _survey(
+        self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None, folded_to: datetime | None
+    ) -> Surveyed | None:
         """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""
         counted_at = self._context.clock.now()
         try:
@@ -176,7 +198,10 @@ class _Pass:
             # this very pass shall close what has ended
             await self._in_turns(sorted(found.ended), self._due, self._look, PASS_S)
             for tenant in found.idle:
-                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST:
+                posted_at = awake[tenant].posted_at + WAKE_LASTS
+                # of one that sleeps nobody would fold the hour
+                is_folded = self._context.usage is None or (folded_to is not None and posted_at < folded_to)
+                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST and is_folded:
                     await self._context.index.put_to_sleep(awake[tenant])
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
@@ -194,6 +219,8 @@ class _Pass:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
             await check_counts(self._context, tenant, found.inside[tenant])
+            inside_by = found.inside_by.get(tenant) or Counter()
+            await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
             if tenant not in found.waiting:
                 return
             entered = await let_in(self._context, tenant)
