@@ -271,7 +271,7 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reschedule_check(active, START + timedelta(minutes=1))
     await index.withdraw(active)
     await index.reschedule_clearing(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
-    counts = WorkCounts(queued_since=START, unacked_since=START)
+    counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
     rejected = TablesRejected(account, "rejected", _Texts(seen))

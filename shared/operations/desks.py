@@ -315,17 +315,19 @@ async def let_in(context: Context, tenant: str) -> Entered:
     return await at_desk(context, tenant, act)
 
 
-async def check_counts(context: Context, tenant: str, inside: int) -> None:
-    """Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
+async def check_counts(context: Context, tenant: str, inside: int) -> Desk | None:
+    """The desk as it was read; None: there is none.
+
+    Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
 
     Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
     gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
     """
     if not (await directory(context)).concerns(tenant):
-        return
+        return None
     stored, now = await context.desks.read(tenant), context.clock.now()
     if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
-        return
+        return stored.desk if stored is not None else None
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
         return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
@@ -333,6 +335,7 @@ async def check_counts(context: Context, tenant: str, inside: int) -> None:
     counted, found = await at_desk(context, tenant, act)
     if counted != found:
         telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
+    return stored.desk
 
 
 async def _letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:

@@ -128,7 +128,7 @@ async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPa
     assert await usage.sources("another", after="", limit=9) == []
 
 
-async def test_a_list_says_what_usage_needs(storage: Storage) -> None:
+async def test_a_list_has_what_usage_needs(storage: Storage) -> None:
     """Source, staging, admission and end; of a job that was let in at once none but its end."""
 
     def job(number: int, **changes: object) -> Job:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from shared import telemetry
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import GateKind, GateState
 from shared.core.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
 
@@ -19,12 +22,31 @@ def set_queue_gauges(share: Share, counts: WorkCounts) -> None:
     _shown_queues[share] = set(counts.queued)
 
 
+def breaker_state(state: GateState) -> int:
+    """Of one gate: 0 closed, 1 half open, 2 open."""
+    return 0
+
+
+def set_breaker_gauges(share: Share, desks: Iterable[Desk]) -> None:
+    """Of each job type with a gate the worst state at any desk of the share; 0 where none is any more."""
+    worst: dict[str, int] = {}
+    for desk in desks:
+        for state in desk.gates.values():
+            if state.gate.kind is GateKind.TYPE:
+                worst[state.gate.name] = max(worst.get(state.gate.name, 0), breaker_state(state))
+    shown = _shown_breakers.get(share, set())
+    for job_type, number in {**dict.fromkeys(shown, 0), **worst}.items():
+        telemetry.set_gauge("circuit_breaker_state", number, jobType=job_type)
+    _shown_breakers[share] = set(worst)
+
+
 def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
     """The counts over all shares; a state that is empty now is 0."""
     for status in JobStatus:
         if not status.terminal:
             telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)
     telemetry.set_gauge("job_queue_oldest_seconds", age_s(counts.queued_since, now))
+    telemetry.set_gauge("job_wait_oldest_seconds", age_s(counts.waiting_since, now))
     telemetry.set_gauge("outbox_backlog", counts.unacked)
     telemetry.set_gauge("outbox_oldest_seconds", age_s(counts.unacked_since, now))
 
@@ -36,3 +58,5 @@ def age_s(since: datetime | None, now: datetime) -> float:
 
 #: queues that the last pass over each share showed in this process
 _shown_queues: dict[Share, set[tuple[str, str]]] = {}
+#: job types whose breakers it showed
+_shown_breakers: dict[Share, set[str]] = {}

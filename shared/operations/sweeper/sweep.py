@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
+from shared.core.gates.desk import Desk
 from shared.errors import LuciusError
 from shared.operations.admission import write_guard
 from shared.operations.context import Context
@@ -21,7 +22,7 @@ from shared.operations.desks import check_counts, let_in
 from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
-from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
+from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
 from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
@@ -73,6 +74,8 @@ class _Pass:
         #: of listings
         self._faults: list[LuciusError] = []
         self._counts: WorkCounts | None = None
+        #: of its tenants, those that were looked at
+        self._desks: list[Desk] = []
         #: a sweep by hand is over all tenants, also where several sweepers share them: it leaves their marks alone
         self._is_of_timer = share.of == context.settings.sweepers
 
@@ -218,7 +221,8 @@ class _Pass:
     async def _look_at_desk(self, tenant: str, found: Surveyed) -> None:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
-            await check_counts(self._context, tenant, found.inside[tenant])
+            if (desk := await check_counts(self._context, tenant, found.inside[tenant])) is not None:
+                self._desks.append(desk)
             inside_by = found.inside_by.get(tenant) or Counter()
             await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
             if tenant not in found.waiting:
@@ -293,6 +297,7 @@ class _Pass:
         marks, now = self._context.sweep_marks, self._context.clock.now()
         if self._counts is not None:
             set_queue_gauges(self._share, self._counts)
+            set_breaker_gauges(self._share, self._desks)
             if self._share.number == 0:
                 set_work_gauges(await self._of_other_shares(self._counts), now)
         if marks is not None:
