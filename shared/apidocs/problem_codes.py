@@ -116,4 +116,7 @@ class ProblemCode(StrEnum):
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
-    WAIT_INVALID = "WAIT_INVALID", "`wait` is no whole number of seconds from 0 to 20."
+    WAIT_INVALID = (
+        "WAIT_INVALID",
+        "`wait` is no whole number of seconds from 0 to 20, or `until` no word that it knows.",
+    )

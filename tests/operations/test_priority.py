@@ -15,7 +15,9 @@ from shared.core.occurrences import ControlKind
 from shared.errors import ControlNotPossible, JobNotFound, JobTerminal, LedgerUnavailable
 from shared.operations.control_job import change_priority
 from shared.operations.places import follow
+from shared.ports.ledger import Stored
 from shared.views.audit import bundle
+from shared.views.receipt import receipt
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import control, history, limited, redrive, swept
@@ -111,7 +113,22 @@ async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
     assert active.place.candidate.priority == "high"
 
 
-async def _stored(world: World, job_id: str) -> object:
+async def test_a_receipt_has_the_time_on_other_jobs(staging: World) -> None:
+    """Beside that at its gates: each from the event that began it to the one that ended it."""
+    first, second = await posted(staging, 1, 2)
+    [third] = await posted(staging, 3, dependencies=[first])
+    staging.clock.advance(30)
+    await ended(staging, first)
+    await follow(staging.context, staging.orchestrations, await _stored(staging, third))
+    staging.clock.advance(12)
+    await ended(staging, second, 2)
+    staging.clock.advance(5)
+    record, events = await history(staging, third)
+    spent = receipt(record, events, staging.clock.now()).total
+    assert (spent.dependent_s, spent.gated_s, spent.queue_s) == (30, 12, 5)
+
+
+async def _stored(world: World, job_id: str) -> Stored:
     found = await world.ledger.read(job_id)
     assert found is not None
     return found

@@ -115,6 +115,11 @@ class AsyncClient:
         """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return [job async for job in self.changes(job_id, timeout_s=timeout_s)][-1]
 
+    async def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
+        """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        changes = series.Changes(job_id, timeout_s, self._retries, admitted=True)
+        return [job async for job in self._iterate(changes)][-1]
+
     def jobs(
         self,
         *,

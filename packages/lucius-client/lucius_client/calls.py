@@ -208,10 +208,13 @@ def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
 
 
-def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
-    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17)."""
+def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
+    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17).
+
+    `until`: `admitted` delays any response while the job waits.
+    """
     headers = {"If-None-Match": etag} if etag else {}
-    query = _query(wait=wait_s) if etag and wait_s else {}
+    query = _query(wait=wait_s, until=until) if etag and wait_s else {}
     return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 

@@ -117,6 +117,11 @@ class Client:
         """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return list(self.changes(job_id, timeout_s=timeout_s))[-1]
 
+    def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
+        """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        changes = series.Changes(job_id, timeout_s, self._retries, admitted=True)
+        return list(self._iterate(changes))[-1]
+
     def jobs(
         self,
         *,

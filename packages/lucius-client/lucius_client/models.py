@@ -579,6 +579,7 @@ class Spent(Message):
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
     gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -595,6 +596,7 @@ class StepReceipt(Message):
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
     gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")

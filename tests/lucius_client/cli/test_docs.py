@@ -126,7 +126,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert "its position in line is 1, and by time alone it may go in at" in watched.replace("\n", " ")
     shell("priority", line[-1]["jobId"])
     assert [each["jobId"] for each in waiting()] == [line[-1]["jobId"], *(each["jobId"] for each in line[:-1])]
-    raised = shell("raise")
+    raised = shell("raise", line[-1]["jobId"])
     assert "(dry run: 5 would go in, 3 go on waiting)" in raised
     wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
     held = shell("hold")

@@ -15,7 +15,7 @@ from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.rendering import Json, job_id
 from lucius_client.cli.results import open_result, print_result, save_result
-from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
@@ -74,9 +74,27 @@ def show(
     _show(session, session.client.job(job, as_of=as_of).plain())
 
 
+class WatchUntil(StrEnum):
+    ENDED = "ended"
+    ADMITTED = "admitted"
+
+
 @with_session
-def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+def watch(
+    session: Session,
+    jobs: Annotated[list[str], typer.Argument(metavar="ID...")],
+    until: Annotated[
+        WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
+    ] = WatchUntil.ENDED,
+) -> None:
     """Show progress until the jobs have ended."""
+    if until is WatchUntil.ADMITTED:
+        client = session.connect(WATCH_RETRIES)
+        found = [client.wait_admitted(job).plain() for job in jobs]
+        session.show(found, rendering.JOBS, job_id)
+        if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
+            raise typer.Exit(Exit.NOT_WELL)
+        return
     ended = list(follow_all(session, {job: job for job in jobs}).values())
     session.show(ended, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in ended):
