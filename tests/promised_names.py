@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
+from shared.adapters.tables.usage import TablesUsage
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
@@ -48,6 +49,7 @@ from shared.ports.desks import DeskWrite
 from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -195,6 +197,10 @@ class _Table:
 
     update_entity = upsert_entity
 
+    async def query_entities(self, query: str, **_: Any) -> AsyncIterator[Entity]:
+        return
+        yield
+
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
         if row == GATE_ROW:
@@ -239,6 +245,7 @@ class _Sender:
 
 def _shape(text: str) -> str:
     """Without what differs from job to job: digests and instants."""
+    text = re.sub(r"(?<=:)20\d{8}(?=:)", "{hour}", text)
     return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
 
 
@@ -260,6 +267,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reserve(job, replacing=None)
     await index.close(job, claim_expires_at=START)
     await index.close(replace(job, gated=True), claim_expires_at=START)
+    waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
+    await index.close(waited, claim_expires_at=START)
+    await _used(TablesUsage(account, "index"), job)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
     await index.close(failed, claim_expires_at=START)
@@ -291,6 +301,18 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
+
+
+async def _used(usage: TablesUsage, job: Job) -> None:
+    """The rows of usage and of sources."""
+    await usage.put_jobs(job.tenant, START, {})
+    await usage.put_peaks(job.tenant, START, {})
+    await usage.add_refused(job.tenant, START, {})
+    await usage.write_folding(job.tenant, START, Folding(cursor="LIST:"))
+    await usage.fold_again(job.tenant, START)
+    await usage.write_position(0, FoldPosition(START, job.tenant))
+    source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
+    await usage.see_source(job.tenant, source)
 
 
 async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
