@@ -109,9 +109,9 @@ async def _refused(context: Context, job: Job, replacing: Claim | None, full: Li
     if found is not None and (replacing is None or found.etag != replacing.etag):
         return
     telemetry.record_limit(job.tenant, full.limit)
-    now = context.clock.now()
-    context.tally.refuse(job, now)
-    await context.tally.write_refused(context.usage, now)
+    if context.usage is not None:
+        context.tally.refuse(job, context.clock.now())
+        await context.tally.write_refused(context.usage, context.clock.now())
     raise full from None
 
 

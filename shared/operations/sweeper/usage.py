@@ -119,7 +119,7 @@ async def fold(
         await usage.put_jobs(tenant, hour, jobs)
     if begun.cursor is not None:
         await usage.write_folding(tenant, hour, None)
-    if again and hour.hour == 0:
+    if again:
         await usage.remove_before(tenant, hour - KEPT_FOR, limit=_REMOVED_AT_ONCE)
     return True
 
