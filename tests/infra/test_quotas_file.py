@@ -68,7 +68,7 @@ def test_rules_are_applied_by_the_command(walk: Walk) -> None:
         ("exit 0", "", "LUCIUS_API_URL is not set"),
     ],
 )
-def test_what_keeps_them_from_being_applied_is_said(walk: Walk, lucius: str | None, api: str, why: str) -> None:
+def test_what_keeps_them_from_being_applied_is_printed(walk: Walk, lucius: str | None, api: str, why: str) -> None:
     """The deployment goes on; the line has what to do later."""
     given(walk, lucius)
     done = walk.run(HOOK, LUCIUS_API_URL=api, LUCIUS_TOKEN="t")
