@@ -217,13 +217,13 @@ class Settings:
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole),
-        help="Active jobs of all tenants; a guard, counted by the sweeper",
+        help="Active jobs of all tenants, where no rule of `lucius quota` says otherwise; exact",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
         form.optional(form.whole),
-        help="Active jobs in mode BURST; a guard, counted by the sweeper",
+        help="Active jobs in mode BURST, where no rule of `lucius quota` says otherwise; exact",
         tuning=True,
     )
     sweep_schedule: str = setting(

@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
@@ -27,6 +28,7 @@ from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -36,11 +38,11 @@ from shared.adapters.tables.usage import TablesUsage
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
-from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
+from shared.ports.books import Books
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -142,7 +144,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, rejected, archive, marks, usage = _storage(settings)
+        ledger, index, desks, books, rejected, archive, marks, usage = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -164,7 +166,7 @@ class Wiring:
             dead_replies=dead_replies,
             sweep_marks=marks,
             usage=usage,
-            admission=Admission(),
+            books=books,
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,
@@ -180,6 +182,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         return context
     return replace(
         context,
+        unscoped=context.of_all_tenants,
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
@@ -214,11 +217,12 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages, Archive, SweepMarks, Usage]:
+def _storage(
+    settings: Settings,
+) -> tuple[Ledger, Index, Desks, Books, RejectedMessages, Archive, SweepMarks, Usage]:
     if settings.storage_backend == "memory":
-        index = MemoryIndex()
-        marks, usage = MemorySweepMark(), MemoryUsage()
-        return MemoryLedger(), index, index.desks, MemoryRejected(), MemoryArchive(), marks, usage
+        index, marks, usage = MemoryIndex(), MemorySweepMark(), MemoryUsage()
+        return MemoryLedger(), index, index.desks, MemoryBooks(), MemoryRejected(), MemoryArchive(), marks, usage
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -240,6 +244,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, RejectedMessages
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
+        TablesBooks(account, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),

@@ -26,6 +26,7 @@ from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
@@ -37,6 +38,7 @@ from shared.adapters.tables.usage import TablesUsage
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.divided import Account, Book
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
@@ -46,7 +48,7 @@ from shared.core.states import JobStatus
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
-from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
+from shared.ports.index import ActiveRow, EndedRow, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
@@ -274,7 +276,7 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
     await index.close(failed, claim_expires_at=START)
     await index.write_comparison(0, Comparison(next_at=START))
-    await index.write_guard(Guard({}, START))
+    await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
     await index.refresh_listing(active, job, unacked=1, unacked_since=START)
@@ -330,7 +332,23 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
     await desks.enter_tenant(job.tenant, START)
     await desks.put_default(gate, Rule(), START)
+    await desks.put_over_all(gate, state, START)
     await desks.note_settings(START)
+
+
+async def _books(books: TablesBooks) -> None:
+    account = Account(lent=1, time=1, seen_ms=1, wanted=True, tokens_lent=1)
+    book = Book(
+        gate_id="0" * 16,
+        accounts={"tenant_a": account},
+        divided_at=START,
+        opened_at=START,
+        opening="a",
+        credit=1,
+        credit_at=START,
+    )
+    await books.write(book, before=None)
+    await books.ask(book.gate_id, "tenant_a")
 
 
 def main() -> int:

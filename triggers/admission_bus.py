@@ -1,10 +1,14 @@
-"""The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, and at a
-job that waited for others (R51).
+"""The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, at a job
+that waited for others (R51), and to divide a gate over all tenants (R54).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
 
 from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -13,6 +17,8 @@ from shared import telemetry
 from shared.core.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.desks import let_in
+from shared.operations.divisions import divide_called
+from shared.operations.find_gate import over_all_of_id
 from shared.operations.places import follow
 from shared.operations.transition import notify
 from shared.settings import SERVICEBUS_SETTING
@@ -31,25 +37,48 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def admission(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        tenant, job_id = called(message.get_body())
-        if tenant is None:
+        call = called(message.get_body())
+        context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
+        if call.gate_id is not None and (gate := over_all_of_id(context, call.gate_id)) is not None:
+            admissions = await divide_called(context, gate, call.since or context.clock.now())
+            await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
+        elif call.tenant is None:
             # of a later release, or of nobody: the sweeper looks at every desk
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
-            return
-        context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
-        if job_id is None:
-            await notify(context, orchestrations, tenant, await let_in(context, tenant))
-        elif (stored := await context.ledger.read(job_id)) is not None:
+        elif call.job_id is None:
+            await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant))
+        elif (stored := await context.ledger.read(call.job_id)) is not None:
             await follow(context, orchestrations, stored)
 
     return bp
 
 
-def called(body: bytes) -> tuple[str | None, str | None]:
-    """Whose desk, and which job if it is about one; no tenant: the message is no call."""
+@dataclass(frozen=True)
+class Call:
+    """What a message asks for; neither tenant nor gate: it is no call."""
+
+    #: a look at its desk, or at one of its jobs
+    tenant: str | None = None
+    job_id: str | None = None
+    #: a division of the gate, for what happened at an instant
+    gate_id: str | None = None
+    since: datetime | None = None
+
+
+def called(body: bytes) -> Call:
     try:
-        call = parse_json(body)
+        members = parse_json(body)
     except ValueError:
-        return None, None
-    tenant, job_id = (call.get("tenant"), call.get("job_id")) if isinstance(call, dict) else (None, None)
-    return (tenant if isinstance(tenant, str) and tenant else None), (job_id if isinstance(job_id, str) else None)
+        return Call()
+    if not isinstance(members, dict):
+        return Call()
+    texts = {name: value for name, value in members.items() if isinstance(value, str) and value}
+    return Call(texts.get("tenant"), texts.get("job_id"), texts.get("gate"), _instant(texts.get("since", "")))
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return instant if instant.tzinfo is not None else None

@@ -13,10 +13,10 @@ from shared.apidocs.route import Route
 from shared.contracts.quotas import Pause, Resume, Slowdown
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.routing import normalise
-from shared.errors import GateNotFound, GateUnclear, QuotaInvalid
+from shared.errors import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.operations import quotas
 from shared.operations.context import Context
-from shared.operations.find_gate import find_gate
+from shared.operations.find_gate import find_gate, over_all
 from shared.operations.quotas import By, Changed
 from shared.ports.durable import Orchestrations
 from shared.responses.quota import QuotaChange
@@ -38,7 +38,10 @@ _PROBLEMS = (
     (413, ProblemCode.BODY_TOO_LARGE),
     (415, ProblemCode.NOT_JSON),
 )
-_WHOSE = "Exactly one gate is named: that of a tenant, of one of its job types, or of one of its sources. "
+_WHOSE = (
+    "Exactly one gate is named: that of a tenant, of one of its job types or of one of its sources; or, for operators, "
+    "by `name`, `service`, or `job_type` without a tenant, one over all tenants. "
+)
 
 
 def _route(action: str, body: type[Resume], summary: str, description: str) -> Route:
@@ -104,17 +107,26 @@ async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, 
     return await quotas.resume(context, orchestrations, gate, by)
 
 
+def _over_all(request: Request, context: Context, name: str) -> Gate:
+    """Raises QuotaForbidden, GateNotFound."""
+    if not request.caller.moves_all:
+        raise QuotaForbidden
+    return over_all(context, name)
+
+
 async def _gate(request: Request, context: Context, body: Resume) -> Gate:
-    """Raises GateUnclear, GateNotFound, QuotaInvalid, TenantForbidden."""
-    if len([each for each in (body.job_type, body.source, body.service) if each is not None]) > 1:
+    """Raises GateUnclear, GateNotFound, QuotaForbidden, QuotaInvalid, TenantForbidden."""
+    if len([each for each in (body.job_type, body.source, body.service, body.name) if each is not None]) > 1:
         raise GateUnclear
+    if body.service is not None or body.name is not None:
+        if body.tenant is not None:
+            raise GateUnclear
+        return _over_all(request, context, body.name or f"service:{body.service}")
     tenant = request.caller.tenant_for(body.tenant, moving=True) or request.caller.tenant
-    if body.service is not None or tenant is None:
-        if body.service is not None and body.tenant is not None:
+    if tenant is None:
+        if body.job_type is None:
             raise GateUnclear
-        if body.service is None and body.job_type is None:
-            raise GateUnclear
-        raise GateNotFound("over all tenants: this version holds gates of a tenant")
+        return _over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
         raise QuotaInvalid(("tenant", "is every tenant: only a rule can be for each of them"))
     return await find_gate(context, tenant, job_type=body.job_type, source=body.source)

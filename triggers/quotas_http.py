@@ -8,21 +8,24 @@ import azure.durable_functions as df
 import azure.functions as func
 from pydantic import TypeAdapter, ValidationError
 
-from shared.access.caller import Scope
+from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.quotas import RuleChange, Why
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState
+from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState
+from shared.core.gates.standing import waiting_of
 from shared.core.routing import normalise
-from shared.errors import QuotaForbidden, QuotaInvalid
+from shared.errors import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.operations import quotas
 from shared.operations.context import Context
-from shared.operations.find_gate import find_gate
+from shared.operations.desks import directory
+from shared.operations.find_gate import find_gate, over_all, over_all_of_id
+from shared.operations.over_all import parts, state_over_all, waiting_over_all
 from shared.operations.quotas import By, Changed
 from shared.operations.waiting import first_waiting, oldest, read_desk
 from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
-from shared.views.quota import log_entry, quota, quota_change, waiting_job
+from shared.views.quota import log_entry, quota, quota_change, quota_over_all, waiting_job
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
@@ -48,6 +51,12 @@ NAMES = (
     ),
     Parameter(name="type", where="query", schema={"type": "string"}, description="The gate of one of its job types."),
     Parameter(name="source", where="query", schema={"type": "string"}, description="The gate of one of its sources."),
+)
+NAME = Parameter(
+    name="name",
+    where="query",
+    schema={"type": "string"},
+    description="A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`.",
 )
 IF_MATCH = Parameter(
     name="If-Match",
@@ -90,7 +99,7 @@ LIST = Route(
     description="The tenant's own gate first, then those of types and sources for which something is set. With `type` "
     "or `source` that gate alone, also where nothing is set for it: so a gate's `id` and `etag` are found. An operator "
     "who names no tenant gets the gates of all tenants, and `limit` counts tenants.",
-    parameters=(*NAMES, *PAGE),
+    parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -101,7 +110,7 @@ READ = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read a gate: its rule, who is inside, who waits",
-    parameters=(GATE, *NAMES),
+    parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
     problems=NAME_PROBLEMS,
 )
@@ -115,7 +124,7 @@ SET = Route(
     summary="Set or change the rule of a gate",
     description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule "
     "start at once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
-    parameters=(GATE, *NAMES, IF_MATCH, DRY_RUN),
+    parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
     responses={200: QuotaChange},
@@ -137,7 +146,7 @@ DELETE = Route(
     tag="quotas",
     summary="Delete the rule of a gate",
     description="A rule for every tenant, or a limit of the settings, then counts for it. A hold or throttle stays.",
-    parameters=(GATE, *NAMES, IF_MATCH, REASON, DRY_RUN),
+    parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
     responses={200: QuotaChange},
     headers={200: ("ETag",)},
     problems=_RULE_PROBLEMS,
@@ -149,7 +158,7 @@ WAITING = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="List who waits for a gate, in order",
-    parameters=(GATE, *NAMES, *PAGE),
+    parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -160,7 +169,7 @@ LOG = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read what was changed at a gate, in order",
-    parameters=(GATE, *NAMES, *PAGE),
+    parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
@@ -185,23 +194,25 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 async def _list(request: Request) -> func.HttpResponse:
     req, context = request.http, await request.fresh_context()
     limit, position = page(req)
-    names = {name: req.params[name] for name in ("type", "source") if name in req.params}
+    names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}
     tenant = request.caller.tenant_for(req.params.get("tenant"))
     if names:
         gate = await _gate(request, context, with_id=False)
-        return respond(req, QuotaPage(quotas=[await shown(context, gate)], next=None))
+        return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
     if tenant is not None:
         return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
     known = sorted({EVERY, *(await context.desks.directory()).tenants})
     following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
-    found = [each for tenant in following for each in await _of_tenant(context, tenant)]
+    gates = [state.gate for state in (await directory(context)).over_all.values()] if not position else []
+    found = [await shown(context, gate, request.caller) for gate in gates]
+    found += [each for tenant in following for each in await _of_tenant(context, tenant)]
     is_last = not following or following[-1] == known[-1]
     return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
 
 
 async def _read(request: Request) -> func.HttpResponse:
     context = await request.fresh_context()
-    found = await shown(context, await _gate(request, context))
+    found = await shown(context, await _gate(request, context), request.caller)
     return respond(request.http, found, etag=found.etag)
 
 
@@ -210,7 +221,7 @@ async def _set(request: Request) -> func.HttpResponse:
     body = optional_body(req, RuleChange, ProblemCode.QUOTA_INVALID)
     gate, by, rule_seq = await _changed_by(request, context, body.reason)
     if dry_run_of(req):
-        return respond(req, await _preview(context, gate, body.patch(), rule_seq))
+        return respond(req, await _preview(request, context, gate, body.patch(), rule_seq))
     orchestrations = request.orchestrations()
     changed = await quotas.set_rule(context, orchestrations, gate, body.patch(), by, rule_seq=rule_seq)
     return await change_response(request, context, changed)
@@ -224,7 +235,7 @@ async def _delete(request: Request) -> func.HttpResponse:
         raise QuotaInvalid(*(("reason", text) for _, text in errors_of(wrong))) from None
     gate, by, rule_seq = await _changed_by(request, context, reason)
     if dry_run_of(req):
-        return respond(req, await _preview(context, gate, None, rule_seq))
+        return respond(req, await _preview(request, context, gate, None, rule_seq))
     changed = await quotas.delete_rule(context, request.orchestrations(), gate, by, rule_seq=rule_seq)
     return await change_response(request, context, changed)
 
@@ -234,12 +245,17 @@ async def _waiting(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     after = _number(position)
     gate = await _gate(request, context)
-    desk, known = await read_desk(context, gate.tenant)
-    standings = await first_waiting(context, desk, gate, known)
+    if gate.kind in OVER_ALL:
+        found = await parts(context, gate, request.caller.may_see)
+        standings = await waiting_over_all(context, gate, (part.tenant for part in found if part.waiting))
+        total = sum(part.waiting for part in found)
+    else:
+        desk, known = await read_desk(context, gate.tenant)
+        standings = await first_waiting(context, desk, gate, known)
+        total = waiting_of(desk, gate)
     chosen = [waiting_job(each, number) for number, each in enumerate(standings, start=1) if number > after][:limit]
     following = cursor(str(after + limit)) if after + limit < len(standings) else None
-    total = (await _quota(context, gate, desk, known)).staged if gate.kind is not GateKind.TENANT else desk.waiting
-    return respond(request.http, WaitingPage(waiting=chosen, total=total or 0, next=following))
+    return respond(request.http, WaitingPage(waiting=chosen, total=total, next=following))
 
 
 async def _log(request: Request) -> func.HttpResponse:
@@ -262,6 +278,12 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     """Raises TenantForbidden, GateNotFound, GateUnclear, QuotaInvalid, RequestError (400)."""
     req = request.http
     moving = req.method not in ("GET", "HEAD")
+    if (name := req.params.get("name")) is not None:
+        if any(each in req.params for each in ("type", "source")):
+            raise GateUnclear
+        return over_all(context, name)
+    if with_id and (found := over_all_of_id(context, req.route_params["gate"])) is not None:
+        return found
     tenant = request.caller.tenant_for(req.params.get("tenant"), moving=moving) or request.caller.tenant
     if tenant is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
@@ -295,22 +317,31 @@ def _rule_seq(req: func.HttpRequest) -> int | None:
 
 
 async def _preview(
-    context: Context, gate: Gate, patch: dict[str, int | None] | None, rule_seq: int | None
+    request: Request, context: Context, gate: Gate, patch: dict[str, int | None] | None, rule_seq: int | None
 ) -> QuotaChange:
     found = await quotas.preview_rule(context, gate, patch, rule_seq=rule_seq)
-    now = await _shown(context, found.changed.desk, found.changed.directory, found.changed.after)
+    now = await _after(context, found.changed, request.caller)
     change = quota_change(found.changed.before, found.changed.after, now)
     return change.model_copy(update={"dryRun": True, "released": found.released, "held_back": found.held_back})
 
 
 async def change_response(request: Request, context: Context, changed: Changed) -> func.HttpResponse:
     """A change and the gate as it stands now."""
-    now = await _shown(context, changed.desk, changed.directory, changed.after)
+    now = await _after(context, changed, request.caller)
     return respond(request.http, quota_change(changed.before, changed.after, now), etag=now.etag)
 
 
-async def shown(context: Context, gate: Gate) -> Quota:
+async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
+    if changed.after.gate.kind in OVER_ALL:
+        return await _over_all(context, changed.after, changed.directory, caller)
+    return await _shown(context, changed.desk, changed.directory, changed.after)
+
+
+async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
     """Raises LedgerUnavailable."""
+    if gate.kind in OVER_ALL:
+        state = await state_over_all(context, gate, by_operator=caller.sees_all)
+        return await _over_all(context, state, await directory(context), caller)
     desk, known = await read_desk(context, gate.tenant, also=gate)
     return await _quota(context, gate, desk, known)
 
@@ -321,6 +352,12 @@ async def _quota(context: Context, gate: Gate, desk: Desk, known: Directory) -> 
 
 async def _shown(context: Context, desk: Desk, known: Directory, state: GateState) -> Quota:
     return quota(desk, known, state, context.clock.now(), await oldest(context, desk, state.gate))
+
+
+async def _over_all(context: Context, state: GateState, known: Directory, caller: Caller) -> Quota:
+    """Of a caller of one tenant with that one's part only."""
+    found = await parts(context, state.gate, caller.may_see)
+    return quota_over_all(known, state, context.clock.now(), found)
 
 
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:

@@ -28,7 +28,6 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
-    Guard,
     Looks,
     SweepPosition,
 )
@@ -95,7 +94,6 @@ class MemoryIndex(MemoryLists):
         #: DEP rows: who waits for the end of a job
         self._dependants: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, EndedRow] = {}
-        self._guard: Guard | None = None
         self._positions: dict[int, SweepPosition] = {}
         self._tenants: dict[str, AwakeTenant] = {}
         #: of tenants that sleep until then; None: until they post
@@ -273,12 +271,6 @@ class MemoryIndex(MemoryLists):
         found = self._claims.get((tenant, claim))
         if found is not None and found.etag == held.etag:
             del self._claims[tenant, claim]
-
-    async def write_guard(self, guard: Guard) -> None:
-        self._guard = guard
-
-    async def read_guard(self) -> Guard | None:
-        return self._guard
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         first = due_row(after.check_at, after.job_id) if after is not None else ""

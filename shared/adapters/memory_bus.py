@@ -13,9 +13,13 @@ class MemoryDeskCalls:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, datetime | None]] = []
+        self.divisions: list[tuple[str, datetime, datetime]] = []
 
     async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
         self.calls.append((tenant, job_id, at))
+
+    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+        self.divisions.append((gate_id, at, since or at))
 
 
 class MemoryDeadReplies:

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from datetime import datetime
 
+from shared.core.gates.divided import Book
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
+from shared.ports.books import Ask, StoredBook
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import ActiveRow
+
+
+class MemoryBooks:
+    """See `shared.ports.books.Books`."""
+
+    def __init__(self) -> None:
+        self._books: dict[str, StoredBook] = {}
+        self._asks: dict[tuple[str, str], Ask] = {}
+        self._etags = itertools.count(1)
+
+    async def read(self, gate_id: str) -> StoredBook | None:
+        return self._books.get(gate_id)
+
+    async def write(self, book: Book, *, before: StoredBook | None) -> None:
+        found = self._books.get(book.gate_id)
+        if before is None and found is not None:
+            raise AlreadyExists
+        if before is not None and (found is None or found.etag != before.etag):
+            raise Conflict
+        self._books[book.gate_id] = StoredBook(book, str(next(self._etags)))
+
+    async def ask(self, gate_id: str, tenant: str) -> None:
+        self._asks[gate_id, tenant] = Ask(tenant, str(next(self._etags)))
+
+    async def asks(self, gate_id: str) -> list[Ask]:
+        return [ask for (gate, _), ask in self._asks.items() if gate == gate_id]
+
+    async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            if self._asks.get((gate_id, ask.tenant)) == ask:
+                del self._asks[gate_id, ask.tenant]
 
 
 class MemoryDesks:
@@ -23,6 +57,7 @@ class MemoryDesks:
         self._log: dict[str, list[LogEntry]] = {}
         self._tenants: dict[str, datetime] = {}
         self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
+        self._over_all: dict[str, tuple[GateState, datetime]] = {}
         self._settings_since: datetime | None = None
         self._etags = itertools.count(1)
 
@@ -37,7 +72,10 @@ class MemoryDesks:
 
     async def directory(self) -> DirectoryRows:
         return DirectoryRows(
-            tenants=dict(self._tenants), defaults=dict(self._defaults), settings_since=self._settings_since
+            tenants=dict(self._tenants),
+            defaults=dict(self._defaults),
+            over_all=dict(self._over_all),
+            settings_since=self._settings_since,
         )
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
@@ -51,6 +89,11 @@ class MemoryDesks:
         self._defaults.pop(key, None)
         if rule is not None:
             self._defaults[key] = (rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._over_all.pop(gate.id, None)
+        if state is not None:
+            self._over_all[gate.id] = (state, since)
 
     async def note_settings(self, since: datetime | None) -> None:
         self._settings_since = since

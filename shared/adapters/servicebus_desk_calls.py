@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from azure.servicebus import ServiceBusMessage
@@ -29,8 +29,13 @@ class ServiceBusDeskCalls:
         self._lock = asyncio.Lock()
 
     async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+        await self._send({"tenant": tenant} if job_id is None else {"tenant": tenant, "job_id": job_id}, at)
+
+    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+        await self._send({"gate": gate_id, "since": (since or at).isoformat()}, at if at > datetime.now(UTC) else None)
+
+    async def _send(self, called: dict[str, str], at: datetime | None) -> None:
         options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
-        called = {"tenant": tenant} if job_id is None else {"tenant": tenant, "job_id": job_id}
         message = ServiceBusMessage(json.dumps(called), content_type="application/json", subject="CALL", **options)
         async with self._lock:
             try:

@@ -13,7 +13,7 @@ from shared.access.caller import Caller
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
-from shared.core.gates.rules import EVERY, Gate, Rule
+from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
@@ -25,7 +25,6 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
-    Guard,
     Index,
     ListRow,
     Looks,
@@ -178,10 +177,6 @@ class TenantIndex:
         self._reach.check_move(tenant)
         await self._index.drop_dependant(tenant, job_id, dependant)
 
-    async def read_guard(self) -> Guard | None:
-        # counts of all tenants, and of no job: admission needs them
-        return await self._index.read_guard()
-
     async def write_desk(self, desk: DeskWrite) -> None:
         self._reach.check_move(desk.after.tenant)
         await self._index.write_desk(desk)
@@ -208,9 +203,6 @@ class TenantIndex:
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
-
-    async def write_guard(self, guard: Guard) -> None:
-        raise _sweeper_only()
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         raise _sweeper_only()
@@ -304,6 +296,10 @@ class TenantDesks:
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         self._reach.check_move(EVERY)
         await self._desks.put_default(gate, rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await self._desks.put_over_all(gate, state, since)
 
     async def note_settings(self, since: datetime | None) -> None:
         # what the settings of this process say, whoever asks first

@@ -61,6 +61,8 @@ class RuleChange(BaseModel):
     """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
     emergency_max_active: _Number | None = None
     """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
+    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
+    """Of a tenant's gate: its share of what is divided among tenants, beside the weights of others; without it 1."""
 
     def patch(self) -> dict[str, int | None]:
         """The members of the rule that were sent."""
@@ -89,6 +91,8 @@ class Resume(BaseModel):
     """One source of the tenant, as its jobs name it."""
     service: _Name | None = None
     """A platform service; not together with others."""
+    name: _Name | None = None
+    """A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`; not with others."""
     reason: Why
     """In words, on one line; it stands in the gate's log."""
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from shared.core.registry import Registry
 from shared.core.routing import Modes
-from shared.operations.admission import Admission
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
+from shared.ports.books import Books
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -50,7 +50,9 @@ class Context:
     sweep_marks: SweepMarks | None = None
     #: None: nobody keeps what tenants used
     usage: Usage | None = None
-    admission: Admission
+    books: Books
+    #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
+    unscoped: Context | None = None
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
     #: what this process ended and no later end has cleared
@@ -70,3 +72,7 @@ class Context:
     #: a new attempt's lease and a new EVENT row's salt: each 128 bits in hex that nobody can guess
     new_lease: Callable[[], str]
     new_salt: Callable[[], str]
+
+    @property
+    def of_all_tenants(self) -> Context:
+        return self.unscoped or self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from shared.contracts.envelope import Envelope
 from shared.core.canonical import MAX_KEY, encode_key
@@ -66,6 +67,7 @@ async def _create(
 async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
     identity = digests(request.envelope)
     tenant = normalise(request.envelope.tenant_id)
+    learn = partial(notify, context, orchestrations)
     for tries in range(MAX_CLAIM_RACES):
         # most requests are new: the claim is written first, and read where that fails
         looks = tries or request.envelope.dependencies  # those are looked for, and a duplicate's may be gone
@@ -78,12 +80,12 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
         job_id, now = context.new_job_id(), context.clock.now()
         record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
-        if (reserved := await reserve(context, record, replacing=claim)) is None:
+        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is None:
             continue
         if reserved.initial_status is not record.job.status:
             record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
-        await notify(context, orchestrations, tenant, reserved.entered)
+        await learn(tenant, reserved.entered)
         await context.tally.see(context.usage, record.job, now)
         await context.tally.write_refused(context.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)

@@ -5,18 +5,22 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from shared import telemetry
+from shared.core.gates.desk import Candidate
 from shared.core.gates.places import Decision
+from shared.core.gates.rules import Gate
 from shared.core.job import Event, Job, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.desks import Entered
+from shared.operations.desks import Entered, NeedsDivision
+from shared.operations.divisions import place_for
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -52,29 +56,25 @@ class Reserved:
         return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
 
 
+#: what a transaction let in, of a tenant, learns it
+Notify = Callable[[str, Entered], Awaitable[None]]
+
+
 def is_expired(context: Context, claim: Claim) -> bool:
     return claim.expires_at is not None and claim.expires_at <= context.clock.now()
 
 
-async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> Reserved | None:
-    """The job's claim and its place; None: look again (Race claim). Raises LimitReached, Transient."""
+async def reserve(context: Context, record: Record, *, replacing: Claim | None, notify: Notify) -> Reserved | None:
+    """The job's claim and its place; None: look again (Race claim).
+
+    `notify`: whom a division of a gate over all tenants lets in has to learn it. Raises LimitReached, Transient.
+    """
     job = record.job
     claim = (job.tenant, job.idempotency_hash)
-    try:
-        take_back = await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
-    except LimitReached as refused:
-        if claim in context.admission.writing:
-            # Race duplicate: the same request is about to take the last place
-            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
-            return None
-        await _refused(context, job, replacing, refused)
-        return None
-    context.admission.writing.add(claim)
     reserved: Reserved | None = None
     try:
         if await desks.is_counted(context, job):
-            found = await desks.reserve_at_desk(context, job, replacing=replacing)
-            reserved = Reserved(*found) if found is not None else None
+            reserved = await _at_desk(context, job, replacing, notify)
         else:
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()
@@ -87,12 +87,20 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
         reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
         if reserved is None and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
             await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
-    finally:
-        context.admission.writing.discard(claim)
-        if reserved is None:
-            # whatever ended it, a cancellation too: the place that was counted is free again
-            take_back()
     return reserved
+
+
+async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: Notify) -> Reserved | None:
+    """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job."""
+    divided: set[Gate] = set()
+    while True:
+        found = await desks.reserve_at_desk(context, job, replacing=replacing, after_division_of=divided)
+        if not isinstance(found, NeedsDivision):
+            return Reserved(*found) if found is not None else None
+        divided.add(found.gate)
+        given = await place_for(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
+        for tenant, entered in given.items():
+            await notify(tenant, entered)
 
 
 async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:

@@ -7,13 +7,14 @@ take turns; between processes the one that lost looks again (Race desk).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.core.gates.desk import Candidate, Desk, step_away
+from shared.core.gates import divided
+from shared.core.gates.desk import Candidate, Desk, step_away, words_to
 from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.places import (
     Decision,
@@ -28,9 +29,10 @@ from shared.core.gates.places import (
     set_apart,
     set_aside,
 )
-from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind
+from shared.core.gates.standing import lines_of
 from shared.core.job import Job
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LimitReached
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable, LimitReached
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -38,8 +40,6 @@ from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
-#: a desk whose counts differ from the rows
-_COUNTED_AGAIN = timedelta(minutes=10)
 #: where nothing says when a gate opens: jobs end all the time
 RETRY_AFTER_S = 30
 _MAX_RACES = 40
@@ -91,18 +91,37 @@ async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Dire
     raise AssertionError("not reached")
 
 
+async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
+    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
+    LedgerUnavailable.
+    """
+    stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
+    if stored is not None and _is_counted(stored.desk, known, now):
+        return stored.desk, known
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
+        return stored.desk, known
+
+    return await at_desk(context, tenant, act)
+
+
 async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
     """The desk with counts that hold. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     stored, now = await context.desks.read(tenant), context.clock.now()
     counting = stored.desk.counting_until if stored is not None else None
     if counting is not None and counting > now:
         raise Conflict("the tenant's jobs are being counted")
-    opened = known.opened(tenant)
-    if opened is not None and now >= opened + _SECOND_COUNT:
-        opened += _SECOND_COUNT
-    if stored is None or counting is not None or (opened is not None and stored.desk.counted_at < opened):
+    if stored is None or not _is_counted(stored.desk, known, now):
         return await desk_counts.recount(context, tenant, stored)
     return stored
+
+
+def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
+    """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
+    opened = known.opened(desk.tenant)
+    if opened is not None and now >= opened + _SECOND_COUNT:
+        opened += _SECOND_COUNT
+    return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
 
 
 def _room(operations: int) -> int:
@@ -115,19 +134,33 @@ def _has_place(active: ActiveRow, desk: Desk) -> bool:
     return active.place is not None or active.created_at <= desk.counted_at
 
 
-async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
+@dataclass(frozen=True)
+class NeedsDivision:
+    """Only a gate over all tenants stops the job: a division may have a place for it."""
+
+    gate: Gate
+    #: else the request is refused
+    rejects: bool
+
+
+async def reserve_at_desk(
+    context: Context, job: Job, *, replacing: Claim | None, after_division_of: Collection[Gate] = ()
+) -> tuple[Decision, Entered] | NeedsDivision | None:
     """The job's claim and its place, after those in line whose gates have opened by time (R49: else whoever comes by
     takes what opened, and they wait for ever); None: the claim is another's by now, look again.
 
-    Raises LimitReached, Contended, LedgerUnavailable.
+    `after_division_of`: gates that need not be divided for it again. Raises LimitReached, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | None:
-        let = await _letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
-        decision = _decided(context, let.desk, known, job)
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Decision, Entered] | NeedsDivision | None:
+        needed = _needed_division(context, stored.desk, known, job) if not job.dependencies else None
+        if needed is not None and needed.gate not in after_division_of:
+            return needed
+        let = await letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
+        decision = decided(context, let.desk, known, job)
         staged_at = job.created_at if decision.place.is_staged else None
         initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
-        write = _write(context, stored, known, replace(let, desk=decision.desk))
+        write = desk_write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(initial_status, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
@@ -139,10 +172,20 @@ async def reserve_at_desk(context: Context, job: Job, *, replacing: Claim | None
             if (held and held.etag) != (replacing and replacing.etag):
                 return None
             raise
-        await _call(context, write)
-        return decision, _entered(let)
+        await desk_calls(context, write, known)
+        return decision, entered_by(let)
 
     return await at_desk(context, job.tenant, act)
+
+
+def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -> NeedsDivision | None:
+    candidate = Candidate.of(job)
+    found = words_to(desk, known, candidate, context.clock.now())
+    gate = divided.stopping_division(found)
+    if gate is None or any(line.count for line in lines_of(desk, gate).values()):
+        return None
+    rejects = any(word.shut is not None and word.rule is not None and word.rule.rejects for word in found)
+    return NeedsDivision(gate, rejects or context.settings.staging == "off")
 
 
 def _as_written(decision: Decision, active: ActiveRow) -> Decision:
@@ -155,7 +198,7 @@ def _as_written(decision: Decision, active: ActiveRow) -> Decision:
     )
 
 
-def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
+def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
     now, candidate, may_stage = context.clock.now(), Candidate.of(job), context.settings.staging == "on"
     try:
@@ -170,20 +213,6 @@ def _decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decisi
     except LineFull as full:
         detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
         raise LimitReached("max_staged", detail, _retry_after(full.word.opens_at, now)) from None
-
-
-async def ask(context: Context, job: Job) -> Decision | None:
-    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
-
-    Raises LimitReached, Contended, LedgerUnavailable.
-    """
-    if not (await directory(context)).concerns(job.tenant):
-        return None
-
-    async def act(stored: StoredDesk, known: Directory) -> Decision:
-        return _decided(context, stored.desk, known, job)
-
-    return await at_desk(context, job.tenant, act)
 
 
 async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]:
@@ -227,11 +256,11 @@ async def end_at_desk(
         place = desk_counts.place_of(active) if active is not None else Place(candidate=Candidate.of(job))
         room = _room(_OF_AN_END + 2 * len(purged))
         desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
-        let = await _letting(context, desk, known, room, leaving=job.job_id)
-        write = _write(context, stored, known, let)
+        let = await letting(context, desk, known, room, leaving=job.job_id)
+        write = desk_write(context, stored, known, let)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
-        await _call(context, write)
-        return _entered(let)
+        await desk_calls(context, write, known)
+        return entered_by(let)
 
     entered = await at_desk(context, job.tenant, act)
     if entered is None:
@@ -250,11 +279,11 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
         if active is None:
             return Entered()
         desk = give_back(stored.desk, desk_counts.place_of(active)) if _has_place(active, stored.desk) else stored.desk
-        let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
-        write = _write(context, stored, known, let)
+        let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+        write = desk_write(context, stored, known, let)
         await context.index.withdraw(active, write)
-        await _call(context, write)
-        return _entered(let)
+        await desk_calls(context, write, known)
+        return entered_by(let)
 
     return await at_desk(context, tenant, act)
 
@@ -278,7 +307,7 @@ async def move_job(
         if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
             desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk
             # those that wait go first
-            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
             try:
                 desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
             except LineFull as full:
@@ -286,17 +315,17 @@ async def move_job(
             let = replace(let, desk=desk)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             desk, place = set_aside(stored.desk, place)
-            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         elif owed is Owed.END and place.state is not PlaceState.ENDED:
             desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
-            let = await _letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         else:
             return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = _write(context, stored, known, let)
+        write = desk_write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
-        await _call(context, write)
-        return _entered(let)
+        await desk_calls(context, write, known)
+        return entered_by(let)
 
     return await at_desk(context, tenant, act)
 
@@ -305,40 +334,20 @@ async def let_in(context: Context, tenant: str) -> Entered:
     """Those in line whose gates are open go in, at most twenty. Raises Contended, LedgerUnavailable."""
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
-        let = await _letting(context, stored.desk, known, MAX_LET_IN)
-        write = _write(context, stored, known, let)
-        if write.after is not stored.desk:
+        let = await letting(context, stored.desk, known, MAX_LET_IN)
+        write = desk_write(context, stored, known, let)
+        if let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
             await context.index.write_desk(write)
-            await _call(context, write)
-        return _entered(let)
+            await desk_calls(context, write, known)
+        if not let.admitted:
+            # a hold that ended, or an ask that was lost: no division knows of them
+            await _ask_divisions(context, write.after, known)
+        return entered_by(let)
 
     return await at_desk(context, tenant, act)
 
 
-async def check_counts(context: Context, tenant: str, inside: int) -> Desk | None:
-    """The desk as it was read; None: there is none.
-
-    Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
-
-    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
-    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
-    """
-    if not (await directory(context)).concerns(tenant):
-        return None
-    stored, now = await context.desks.read(tenant), context.clock.now()
-    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
-        return stored.desk if stored is not None else None
-
-    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
-        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
-
-    counted, found = await at_desk(context, tenant, act)
-    if counted != found:
-        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
-    return stored.desk
-
-
-async def _letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
+async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
     """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
     letting = Letting(desk, known, context.clock.now(), room=room)
     while (line := letting.wants()) is not None:
@@ -347,22 +356,42 @@ async def _letting(context: Context, desk: Desk, known: Directory, room: int, *,
     return letting.result
 
 
-def _write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
+def desk_write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
     now = context.clock.now()
-    after = called(let.desk, known, now) if not let.more else let.desk
+    after = divided.timed(stored.desk, called(let.desk, known, now) if not let.more else let.desk, now)
     return DeskWrite(before=stored, after=after, let_in=let.admitted, relined=let.relined, check_at=now + FIRST_CHECK)
 
 
-async def _call(context: Context, write: DeskWrite) -> None:
-    """Sends the look that a written desk asks for; a bus that is away costs a minute, until the sweeper's look."""
-    at, before = write.after.wake_at, write.before.desk.wake_at if write.before is not None else None
-    if at is None or at == before:
-        return
+async def desk_calls(context: Context, write: DeskWrite, known: Directory) -> None:
+    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep."""
+    tenant, after = write.after.tenant, write.after
+    before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
     try:
-        await context.desk_calls.call(write.after.tenant, at=at)
-    except BusUnavailable as fault:
+        if after.wake_at is not None and after.wake_at != before.wake_at:
+            await context.desk_calls.call(tenant, at=after.wake_at)
+        for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
+            await ask_division(context, gate, tenant if wants_more else None)
+    except (BusUnavailable, LedgerUnavailable) as fault:
         telemetry.record_fault(fault)
 
 
-def _entered(let: LetIn) -> Entered:
+async def _ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
+    try:
+        for state in known.over_all.values():
+            if state.gate.kind in DIVIDED and divided.is_stopped(desk, known, state.gate, context.clock.now()):
+                await ask_division(context, state.gate, desk.tenant)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+
+
+async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
+    """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
+    if tenant is not None:
+        await context.books.ask(gate.id, tenant)
+    now = context.clock.now()
+    if (at := context.gates.division_at(gate.id, now)) is not None:
+        await context.desk_calls.divide(gate.id, at=at)
+
+
+def entered_by(let: LetIn) -> Entered:
     return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

@@ -14,6 +14,7 @@ from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.create_job import plan_rows, validate_request
 from shared.operations.creation import is_expired
+from shared.operations.divisions import ask
 from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 
@@ -54,8 +55,7 @@ async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"] = "ADMITTED"
     limit: str | None = None
     try:
-        await context.admission.check(context.index, context.settings, context.clock.now(), job.mode)
-        decision = await desks.ask(context, job)
+        decision = await ask(context, job)
         if decision is not None and decision.stopped_by is not None:
             verdict, limit = "STAGED", decision.stopped_by.gate.words
     except LimitReached as reached:

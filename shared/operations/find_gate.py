@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.gates.changes import gate_named
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.routing import normalise
 from shared.errors import GateNotFound, GateUnclear, QuotaInvalid
 from shared.operations.context import Context
+
+_MODES = ("DEFAULT", "BURST")
+
+
+def over_all(context: Context, name: str) -> Gate:
+    """A gate over all tenants by its name: `platform`, `mode:BURST`, `type:OCR`, `service:OCR`, `lane:3`.
+
+    Raises GateNotFound.
+    """
+    if (found := next((gate for gate in _all_of(context) if gate.words == name), None)) is None:
+        raise GateNotFound(f"{name}: there are platform, mode:M, type:T, service:S and lane:N")
+    return found
+
+
+def over_all_of_id(context: Context, gate_id: str) -> Gate | None:
+    """None: it is of a tenant, or of nobody."""
+    return next((gate for gate in _all_of(context) if gate.id == gate_id), None)
+
+
+def _all_of(context: Context) -> list[Gate]:
+    kinds: dict[GateKind, Iterable[str]] = {
+        GateKind.PLATFORM: ("",),
+        GateKind.MODE: _MODES,
+        GateKind.PLATFORM_TYPE: context.registry.request_types,
+        GateKind.SERVICE: sorted({step.service for protocol in context.registry for step in protocol.definition.steps}),
+        GateKind.LANE: map(str, range(context.settings.lanes)),
+    }
+    return [Gate.over_all(kind, name) for kind, names in kinds.items() for name in names]
 
 
 async def find_gate(

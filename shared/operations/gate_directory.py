@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
-from shared.core.gates.rules import Directory, GateKind, Rule
+from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.ports.desks import Desks
 from shared.settings import Settings
 
 #: how long a process relies on the directory that it read
 DIRECTORY_LIVES = timedelta(seconds=10)
+#: a process calls for a division of one gate so often at most
+_BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
+BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
 
 
 class GateDirectory:
@@ -24,6 +29,8 @@ class GateDirectory:
         #: how often this process has changed it
         self._changes = 0
         self._reading = asyncio.Lock()
+        #: by gate id: until when a division was called for last
+        self._divisions: dict[str, datetime] = {}
         #: by tenant, while somebody waits
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -42,6 +49,17 @@ class GateDirectory:
                     self._read_at = now if changes == self._changes else None
         return self._known
 
+    def division_at(self, gate_id: str, now: datetime) -> datetime | None:
+        """When this process calls for the next division of the gate, one in a second; None: one is called for that
+        begins after now.
+        """
+        until = self._divisions.get(gate_id)
+        if until is not None and until > now:
+            return None
+        at = now if until is None or now - until >= _BETWEEN_CALLS else until + _BETWEEN_CALLS
+        self._divisions[gate_id] = at
+        return at
+
     def forget(self) -> None:
         """The next look reads it: this process has just changed it."""
         self._read_at = None
@@ -52,15 +70,41 @@ class GateDirectory:
 
 
 async def _read(desks: Desks, settings: Settings, now: datetime) -> Directory:
-    """With the limit of the settings; that it was set, or taken back, is noted for all."""
+    """With the limits of the settings; that one was set, or the last taken back, is noted for all."""
     rows = await desks.directory()
-    since, limit = rows.settings_since, settings.max_inflight_per_tenant
-    if (limit is not None) != (since is not None):
-        since = now if limit is not None else None
+    since, limits = rows.settings_since, _of_settings(settings)
+    if bool(limits) != (since is not None):
+        since = now if limits else None
         await desks.note_settings(since)
     defaults = {key: rule for key, (rule, _) in rows.defaults.items()}
-    if limit is not None:
-        rule = Rule(max_active=limit, rejects=settings.overflow == "reject", setting=LIMIT_SETTING)
-        defaults.setdefault((GateKind.TENANT, ""), rule)
+    over_all = {id_: state for id_, (state, _) in rows.over_all.items()}
+    for gate, rule in limits.items():
+        if gate.kind is GateKind.TENANT:
+            defaults.setdefault((gate.kind, gate.name), rule)
+        elif (known := over_all.get(gate.id, GateState(gate=gate))).rule is None:
+            over_all[gate.id] = replace(known, rule=rule)
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
-    return Directory(rows.tenants, defaults, min(opened, default=None))
+    # guards concern no desk
+    opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
+    began = {id_: at for id_, (_, at) in rows.over_all.items()}
+    return Directory(
+        tenants=rows.tenants,
+        defaults=defaults,
+        over_all=over_all,
+        over_all_since={id_: began.get(id_, since or now) for id_ in over_all},
+        since=min(opened, default=None),
+    )
+
+
+def _of_settings(settings: Settings) -> dict[Gate, Rule]:
+    limits = {
+        LIMIT_SETTING: (Gate(GateKind.TENANT, EVERY), settings.max_inflight_per_tenant),
+        PLATFORM_SETTING: (Gate.over_all(GateKind.PLATFORM), settings.max_inflight),
+        BURST_SETTING: (Gate.over_all(GateKind.MODE, "BURST"), settings.max_inflight_burst),
+    }
+    rejects = settings.overflow == "reject"
+    return {
+        gate: Rule(max_active=limit, rejects=rejects, setting=setting)
+        for setting, (gate, limit) in limits.items()
+        if limit is not None
+    }

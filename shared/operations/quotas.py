@@ -17,11 +17,26 @@ from shared.core.gates import changes
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import EVERY, MAX_RULES, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import (
+    DIVIDED,
+    EVERY,
+    GUARDS,
+    MAX_RULES,
+    OVER_ALL,
+    Directory,
+    Gate,
+    GateKind,
+    GateState,
+    Hold,
+    Rule,
+    Throttle,
+)
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desk_counts, desks
 from shared.operations.context import Context
+from shared.operations.divisions import INTERVAL, divide
+from shared.operations.gate_directory import DIRECTORY_LIVES
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -204,8 +219,14 @@ async def _change(
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
     await _leave_or_stay(context, changed)
+    if gate.kind in DIVIDED:
+        # processes with an older directory may divide by the rule of before until then
+        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        for tenant, entered in (await divide(context, gate)).items():
+            await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
-        await _call_desks(context)
+        if gate.kind not in GUARDS:
+            await _call_desks(context)
     else:
         await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
     desk, known = await read_desk(context, gate.tenant)
@@ -266,13 +287,25 @@ async def _leave_or_stay(context: Context, changed: Changed) -> None:
 
 
 async def _publish_default(context: Context, state: GateState) -> None:
-    """A rule for every tenant, from its desk to the directory."""
+    """A rule for every tenant, or what is set for a gate over all, from its desk to the directory."""
     gate = state.gate
     if gate.tenant != EVERY:
+        return
+    if gate.kind in OVER_ALL:
+        await _publish_over_all(context, state)
         return
     known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
     if (known[0] if known is not None else None) != state.rule:
         await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
+        context.gates.forget()
+
+
+async def _publish_over_all(context: Context, state: GateState) -> None:
+    known = (await context.desks.directory()).over_all.get(state.gate.id)
+    in_force = state if changes.is_set(state, context.clock.now()) else None
+    if (known[0] if known is not None else None) != in_force:
+        since = known[1] if known is not None else context.clock.now()
+        await context.desks.put_over_all(state.gate, in_force, since)
         context.gates.forget()
 
 
@@ -296,6 +329,8 @@ def _with_default(known: Directory, state: GateState) -> Directory:
     gate = state.gate
     if gate.tenant != EVERY:
         return known
+    if gate.kind in OVER_ALL:
+        return replace(known, over_all={**known.over_all, gate.id: state})
     defaults: dict[tuple[GateKind, str], Rule] = dict(known.defaults)
     defaults.pop((gate.kind, gate.name), None)
     if state.rule is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from shared import telemetry
 from shared.core.as_of import allowed_time
@@ -62,6 +63,7 @@ async def _redrive(
             return Created(await follow(context, orchestrations, known), replayed=True)
     job_id, tenant = old.record.job.job_id, old.record.job.tenant
     claim_key = claim_of(job_id)
+    learn = partial(notify, context, orchestrations)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):
@@ -79,13 +81,13 @@ async def _redrive(
         dependencies = [] if ignore_dependencies else await again_awaited(context, old.record.job)
         record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
         _refuse_expired(context, record)
-        if (reserved := await reserve(context, record, replacing=claim)) is not None:
+        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is not None:
             if reserved.initial_status is not record.job.status:
                 record, event = await _planned(context, old, new_id, now, origin, reserved.initial_status, dependencies)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             linked = await _linked(context, orchestrations, old, stored, origin)
-            await notify(context, orchestrations, tenant, reserved.entered)
+            await learn(tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
 

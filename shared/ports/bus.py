@@ -27,6 +27,11 @@ class DeskCalls(Protocol):
     async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
         """Now, or at an instant; one that comes twice costs a look. Raises BusUnavailable."""
 
+    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+        """A call to divide a gate over all tenants at an instant, unless it is divided after `since`, which is that
+        instant where none is given (R54). Raises BusUnavailable.
+        """
+
 
 class Lanes(Protocol):
     """A look at what waits on a lane, without taking it."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.letting import ASLEEP, Waiting
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class DirectoryRows:
     tenants: dict[str, datetime]
     #: rules for every tenant, and since when each has been there
     defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]]
+    #: gates over all tenants for which something is set, and since when
+    over_all: dict[str, tuple[GateState, datetime]] = field(default_factory=dict)
     #: since when a limit of the settings concerns every tenant; None: none does
     settings_since: datetime | None = None
 
@@ -71,6 +73,9 @@ class Desks(Protocol):
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         """A rule for every tenant; None: none any more. Raises LedgerUnavailable."""
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        """What is set for a gate over all tenants; None: nothing any more. Raises LedgerUnavailable."""
 
     async def note_settings(self, since: datetime | None) -> None:
         """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""

@@ -114,14 +114,6 @@ class SweepPosition:
     listed: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Guard:
-    """How many jobs were active, by mode, when the sweeper last counted."""
-
-    active: dict[str, int]
-    counted_at: datetime
-
-
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
     """A LIST row: one line of a tenant's list, as of event `seq`; of a living job at most a sweep behind JOB."""
@@ -210,12 +202,6 @@ class Index(DeadLetters, Protocol):
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
         """The DEP row of a job that waits no more; again is harmless. Raises LedgerUnavailable."""
-
-    async def write_guard(self, guard: Guard) -> None:
-        """Raises LedgerUnavailable."""
-
-    async def read_guard(self) -> Guard | None:
-        """The counts of the last sweep. Raises LedgerUnavailable."""
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first, past `after`. Raises LedgerUnavailable."""

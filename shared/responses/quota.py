@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.responses.response import Cursor, Instant, JobId, Response
 
 GateId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["0f3a5b7c9d1e2f40"])]
-GateKindName = Literal["tenant", "tenant/type", "tenant/source"]
+GateKindName = Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
 ShutName = Literal["HELD", "FULL", "RATE", "LINE"]
 
 
@@ -26,6 +26,8 @@ class QuotaRule(Response):
     """Jobs of the tenant that may wait."""
     emergency_max_active: int | None = None
     """Emergencies that pass every number and rate."""
+    weight: int | None = None
+    """The tenant's share of what is divided among tenants, beside others'; 1 where none is set."""
 
 
 class QuotaHold(Response):
@@ -44,6 +46,16 @@ class QuotaThrottle(QuotaHold):
     max_per_hour: int
 
 
+class QuotaShare(Response):
+    """What a tenant has of a limit over all tenants."""
+
+    tenant: str
+    keep: int
+    """It lets in while fewer of its jobs are inside; what others do not need is lent to it too."""
+    active: int
+    waiting: int
+
+
 class QuotaLinks(Response):
     """Paths of this API about the gate."""
 
@@ -59,6 +71,8 @@ class Quota(Response):
     kind: GateKindName
     tenant: str
     """As it is compared: trimmed and lower-cased; `*`: every tenant."""
+    name: str | None
+    """Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
     type: str | None
     """Of a gate of a job type; of tenant `*` also `*`: each type."""
     source: str | None
@@ -81,6 +95,8 @@ class Quota(Response):
     """Starts that its rate allows at once now; null: no rate is on."""
     next_start_at: Instant | None
     """When its rate allows the next one; null: now, or no rate is on."""
+    shares: list[QuotaShare] | None
+    """Of a limit over all tenants, what each of them has of it; a caller of one tenant sees that one."""
     oldest_wait_at: Instant | None
     """Since when the first in line has been there."""
     links: QuotaLinks

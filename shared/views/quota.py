@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from shared.core.gates import rate
@@ -9,8 +10,8 @@ from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
-from shared.core.gates.standing import Standing, waiting_of
+from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.standing import Standing, TenantPart, waiting_of
 from shared.responses.quota import (
     Quota,
     QuotaChange,
@@ -18,6 +19,7 @@ from shared.responses.quota import (
     QuotaLinks,
     QuotaLogEntry,
     QuotaRule,
+    QuotaShare,
     QuotaThrottle,
     WaitingJob,
 )
@@ -36,7 +38,8 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         id=gate.id,
         kind=gate.kind.value,
         tenant=gate.tenant,
-        type=gate.name if gate.kind is GateKind.TYPE else None,
+        name=gate.words if gate.kind in OVER_ALL else None,
+        type=gate.name if gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else None,
         source=gate.name if gate.kind is GateKind.SOURCE else None,
         etag=etag_of(state),
         rule=_rule(state.rule),
@@ -48,8 +51,26 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
         next_start_at=None if of_all else rate.next_start(state, rule, now),
+        shares=None,
         oldest_wait_at=oldest.created_at if oldest is not None else None,
         links=QuotaLinks(self=path, waiting=f"{path}/waiting", log=f"{path}/log"),
+    )
+
+
+def quota_over_all(directory: Directory, state: GateState, now: datetime, parts: Sequence[TenantPart]) -> Quota:
+    """A gate over all tenants, by the parts of those that the caller sees."""
+    divided = state.gate.kind in DIVIDED
+    oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
+    shares = [
+        QuotaShare(tenant=each.tenant, keep=each.keep, active=each.active, waiting=each.waiting) for each in parts
+    ]
+    return quota(Desk(tenant=EVERY, counted_at=now), directory, state, now, None).model_copy(
+        update={
+            "active": sum(part.active for part in parts) if divided else None,
+            "staged": sum(part.waiting for part in parts) if divided else None,
+            "shares": shares if divided else None,
+            "oldest_wait_at": min(oldest, default=None),
+        }
     )
 
 

@@ -10,11 +10,14 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
+from shared.ports.books import Books
 from shared.ports.desks import Desks
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
@@ -28,6 +31,7 @@ class Storage:
     index: Index
     rejected: RejectedMessages
     desks: Desks
+    books: Books
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +44,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks)
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryBooks())
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -53,6 +57,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesBooks(account, f"gates{own}"),
     )
     await account.close()
     await texts.close()

@@ -20,6 +20,7 @@ from typing import Any
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -76,6 +77,7 @@ def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) ->
         ledger=TablesLedger(account, f"ledger{own}", texts),
         index=TablesIndex(account, f"index{own}", f"tenants{own}"),
         desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+        books=TablesBooks(account, f"gates{own}"),
         clock=Clock(),
         sleep=asyncio.sleep,
         random=random.random,

@@ -364,13 +364,23 @@ async def test_the_directory(storage: Storage) -> None:
     every = Gate(GateKind.TYPE, "*", "*")
     await storage.desks.put_default(every, Rule(max_active=3), START)
     await storage.desks.note_settings(LATER)
+    platform = GateState(
+        gate=Gate.over_all(GateKind.PLATFORM),
+        rule=Rule(max_active=500),
+        rule_seq=3,
+        hold=Hold(reason="r", actor="a", at=START, until=LATER),
+    )
+    await storage.desks.put_over_all(platform.gate, platform, START)
     rows = await storage.desks.directory()
+    assert rows.over_all == {platform.gate.id: (platform, START)}
     assert rows.tenants == {"tenant_a": START, "b/ü": LATER}
     assert rows.defaults == {(GateKind.TYPE, "*"): (Rule(max_active=3), START)}
     assert rows.settings_since == LATER
     for _ in range(2):
         await storage.desks.remove_tenant("b/ü")
         await storage.desks.put_default(every, None, START)
+        await storage.desks.put_over_all(platform.gate, None, START)
         await storage.desks.note_settings(None)
     rows = await storage.desks.directory()
+    assert rows.over_all == {}
     assert (rows.tenants, rows.defaults, rows.settings_since) == ({"tenant_a": START}, {}, None)

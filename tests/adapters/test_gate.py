@@ -1,4 +1,4 @@
-"""Counts of limits: what the guard wrote, and the GATE row of release 0.2.0."""
+"""The GATE row of release 0.2.0."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,25 +9,8 @@ from shared.adapters.tables.account import read_row
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
 from shared.core.states import JobStatus
-from shared.ports.index import Guard
-from shared.ports.sweeps import WorkCounts
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
-
-
-async def test_counts_over_all_tenants(storage: Storage) -> None:
-    """The guard's counts are by mode, and are read as they were written."""
-    await storage.index.reserve(planned("job_1").job, replacing=None)
-    await storage.index.reserve(planned("job_2", tenant_id="tenant_b").job, replacing=None)
-    await storage.index.reserve(planned("job_3", mode="BURST", doc_id="d").job, replacing=None)
-    counts = WorkCounts()
-    for tenant in ("tenant_a", "tenant_b"):
-        for active in await storage.index.list_active(tenant, after=None, limit=10):
-            counts.add(active)
-    assert (counts.modes, counts.active) == ({"DEFAULT": 2, "BURST": 1}, {"QUEUED": 3})
-    assert await storage.index.read_guard() is None
-    await storage.index.write_guard(Guard(dict(counts.modes), START))
-    assert await storage.index.read_guard() == Guard(dict(counts.modes), START)
 
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)

@@ -19,6 +19,7 @@ import pytest
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.adapters.tables.index import TablesIndex
@@ -142,6 +143,7 @@ async def app(
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
                 desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                books=TablesBooks(account, f"gates{own}"),
                 gates=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),

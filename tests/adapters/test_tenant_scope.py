@@ -21,7 +21,7 @@ from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from tests.jobs import START, planned
@@ -101,14 +101,6 @@ async def test_other_tenants_are_not_named() -> None:
     assert sorted(await TenantIndex(index, ANYONE).tenants()) == ["tenant_a", "tenant_b"]
 
 
-async def test_admission_reads_the_counts_of_all_tenants() -> None:
-    """The limits of the whole app need counts, without job or tenant, that the sweeper wrote."""
-    index = await reserved()
-    guard = Guard({"DEFAULT": 2}, START)
-    await index.write_guard(guard)
-    assert await TenantIndex(index, CALLER).read_guard() == guard
-
-
 @pytest.mark.parametrize("moving", [False, True])
 async def test_an_index_that_all_is_seen_of_takes_writes_of_the_own_tenant(moving: bool) -> None:
     """One who sees every tenant lists them all, and can reserve or close a place of its own tenant only."""
@@ -132,7 +124,6 @@ CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
 
 #: what the sweeper does, on the caller's own job
 SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
-    "write_guard": lambda index: index.write_guard(Guard({}, START)),
     "due": lambda index: index.due("tenant_a", now=START, limit=1),
     "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),
     "refresh_listing": lambda index: index.refresh_listing(ACTIVE, OWN),
@@ -160,7 +151,7 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
-    served = {"read_claim", "reserve", "close", "read_active", "list_active", "read_guard"}
+    served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
@@ -279,6 +270,7 @@ FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
     "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
     "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),
     "put_default": lambda desks: desks.put_default(Gate(GateKind.TENANT, EVERY), Rule(), START),
+    "put_over_all": lambda desks: desks.put_over_all(Gate.over_all(GateKind.PLATFORM), None, START),
 }
 
 
@@ -308,6 +300,7 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     assert (rows.tenants, rows.settings_since) == ({"tenant_a": START}, START)
     await own.remove_tenant("tenant_a")
     await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
+    await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
 
 
 def test_every_method_of_the_desks_is_decided_here() -> None:

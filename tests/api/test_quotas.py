@@ -196,7 +196,7 @@ def test_every_other_refusal(operator: httpx.Client, tenant: str) -> None:
         ({**REASON}, 400, "GATE_UNCLEAR"),
         ({**REASON, "tenant": tenant, "job_type": "OCR", "source": "s"}, 400, "GATE_UNCLEAR"),
         ({**REASON, "tenant": tenant, "service": "ocr"}, 400, "GATE_UNCLEAR"),
-        ({**REASON, "service": "ocr"}, 404, "GATE_NOT_FOUND"),
+        ({**REASON, "service": "nobody"}, 404, "GATE_NOT_FOUND"),
         ({**REASON, "tenant": "*"}, 400, "QUOTA_INVALID"),
         ({**REASON, "tenant": tenant, "until": 7}, 400, "QUOTA_INVALID"),
         ({**REASON, "tenant": tenant, "until": "2027-01-01T00:00:00"}, 400, "QUOTA_INVALID"),

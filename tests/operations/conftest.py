@@ -11,13 +11,13 @@ import pytest
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.memory_bus import MemoryDeadReplies, MemoryDeskCalls
+from shared.adapters.memory_desks import MemoryBooks
 from shared.contracts.messages import Directive
 from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.directive import message_id
 from shared.core.job import Record
 from shared.core.verdict import NOTHING_SHOWN, Shown
 from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
-from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
@@ -171,7 +171,7 @@ def built(ledger: MemoryLedger) -> World:
         lanes=lanes,
         desk_calls=MemoryDeskCalls(),
         dead_replies=dead_replies,
-        admission=Admission(),
+        books=MemoryBooks(),
         clock=clock,
         sleep=no_sleep,
         random=lambda: 0.5,

@@ -85,7 +85,17 @@ class Meeting:
         await world.index.write_comparison(0, Comparison(next_at=START + timedelta(days=365)))
         ports = {
             name: _Port(self, getattr(world.context, name))
-            for name in ("ledger", "index", "desks", "rejected", "publisher", "lanes", "dead_replies", "archive")
+            for name in (
+                "ledger",
+                "index",
+                "desks",
+                "books",
+                "rejected",
+                "publisher",
+                "lanes",
+                "dead_replies",
+                "archive",
+            )
         }
         # one lane: each sweep looks at all
         settings = replace(world.context.settings, lanes=1)

@@ -15,7 +15,6 @@ from shared.core.job import Event, Record
 from shared.core.occurrences import ControlKind
 from shared.core.verdict import NOTHING_SHOWN, Shown
 from shared.errors import LedgerUnavailable
-from shared.operations.admission import Admission
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
@@ -83,7 +82,7 @@ async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
 
 def limited(world: World, **limits: Any) -> World:
     settings = replace(world.context.settings, **limits)
-    context = replace(world.context, settings=settings, admission=Admission(), gates=GateDirectory())
+    context = replace(world.context, settings=settings, gates=GateDirectory())
     return replace(world, context=context)
 
 

@@ -271,13 +271,13 @@ def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     end = desks.end_at_desk
 
     async def ended(context: Any, job: Job, **fields: Any) -> desks.Entered:
-        letting = desks._letting
+        letting = desks.letting
 
         async def nobody(context: Any, desk: Any, known: Any, room: int, **fields: Any) -> Any:
             return await letting(context, desk, known, 0)
 
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(desks, "_letting", nobody)
+            inner.setattr(desks, "letting", nobody)
             await end(context, job, **fields)
         return await desks.let_in(context, job.tenant)
 

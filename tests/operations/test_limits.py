@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import LedgerRefused, LimitReached
-from shared.operations.admission import Admission
 from shared.operations.creation import Created
-from shared.operations.sweeper.sweep import sweep
+from shared.operations.gate_directory import GateDirectory
+from shared.operations.submissions import Submissions
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
 
@@ -54,10 +54,10 @@ async def test_tens_at_once_are_exact(world: World) -> None:
         ({"max_inflight_burst": 2}, "BURST", "LUCIUS_MAX_INFLIGHT_BURST"),
     ],
 )
-async def test_guards_count_what_this_process_admitted(
+async def test_a_limit_over_all_tenants_refuses_and_makes_room(
     world: World, limits: dict[str, int], mode: str, name: str
 ) -> None:
-    """Between two sweeps a process adds its own; the next sweep's count makes room for what ended."""
+    """By the name of its setting; an end makes room, whether a sweep came by or not."""
     world = limited(world, **limits)
     first = (await create_numbered(world, 1, mode=mode)).stored.record.job.job_id
     await create_numbered(world, 2, mode=mode)
@@ -66,8 +66,6 @@ async def test_guards_count_what_this_process_admitted(
     assert refused.value.limit == name
     await dispatch(world, first)
     await service_sends(world, first, "RESULT", 1)
-    world.clock.advance(20)
-    await sweep(world.context, world.orchestrations)
     assert not (await create_numbered(world, 3, mode=mode)).replayed
 
 
@@ -75,7 +73,7 @@ async def test_guards_count_what_this_process_admitted(
 async def test_a_creation_that_is_broken_off_frees_its_place(
     world: World, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
 ) -> None:
-    """Whatever ends the reservation, the place that the guard counted is free for the next request."""
+    """Whatever ends the reservation, the place is free for the next request."""
     world = limited(world, max_inflight=1)
 
     async def broken(*args: object, **kwargs: object) -> None:
@@ -88,7 +86,7 @@ async def test_a_creation_that_is_broken_off_frees_its_place(
     assert not (await create_numbered(world, 2)).replayed
 
 
-async def test_a_burst_guard_lets_default_through(world: World) -> None:
+async def test_a_limit_of_burst_lets_default_through(world: World) -> None:
     """The limit of one mode does not hold back the other."""
     world = limited(world, max_inflight_burst=1)
     await create_numbered(world, 1, mode="BURST")
@@ -97,26 +95,20 @@ async def test_a_burst_guard_lets_default_through(world: World) -> None:
 
 @pytest.mark.parametrize(("limit", "mode"), [("max_inflight", "DEFAULT"), ("max_inflight_burst", "BURST")])
 @pytest.mark.parametrize("processes", [1, 4])
-async def test_the_overshoot_of_the_guards(world: World, limit: str, mode: str, processes: int) -> None:
-    """Race guard: fifty posts at once in each process, twenty free places, no sweep: every process fills them once.
-
-    The number that docs/lifecycle.md states: nothing over with one process, and with p of them (p - 1) times what was
-    free at the last sweep. The next sweep's count stops them all.
-    """
+async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, mode: str, processes: int) -> None:
+    """Of one tenant and of many, at once: as many go in as may be, whoever asks; the others are refused."""
     free = 20
     settings = replace(world.context.settings, **{limit: free})
     each = [
-        replace(world, context=replace(world.context, settings=settings, admission=Admission()))
+        replace(
+            world,
+            context=replace(world.context, settings=settings, gates=GateDirectory(), submissions=Submissions()),
+        )
         for _ in range(processes)
     ]
-
-    async def post_many(first: int) -> int:
-        posts = [create_numbered(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
-        answers = await asyncio.gather(*posts, return_exceptions=True)
-        assert all(isinstance(answer, Created | LimitReached) for answer in answers)
-        return sum(isinstance(answer, Created) for answer in answers)
-
-    assert await post_many(0) == free * processes
-    await sweep(each[0].context, world.orchestrations)
-    world.clock.advance(16)
-    assert await post_many(1000) == 0
+    posts = [
+        create_numbered(each[n % processes], n, mode=mode, tenant_id=f"tenant_{n % 5}") for n in range(50 * processes)
+    ]
+    answers = await asyncio.gather(*posts, return_exceptions=True)
+    assert {type(answer) for answer in answers} == {Created, LimitReached}
+    assert sum(isinstance(answer, Created) for answer in answers) == free

@@ -111,7 +111,7 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
             assert ended["a"].value.stored.record.job.status is JobStatus.QUEUED
             assert len(world.index._active) == len(world.index._claims) == 1
 
-    assert every_order(scenario, interruptions=1) > 10
+    assert every_order(scenario, interruptions=1) >= 10
 
 
 def test_creators_at_a_limit() -> None:

@@ -17,6 +17,7 @@ import pytest
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -97,6 +98,7 @@ async def adjacent(tmp_path: Path, tree: Path) -> AsyncIterator[SideBySide]:
             ledger=TablesLedger(account, f"ledger{own}", texts),
             index=TablesIndex(account, f"index{own}", f"tenants{own}"),
             desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+            books=TablesBooks(account, f"gates{own}"),
             gates=GateDirectory(),
         )
         staging = limited(replace(world, context=context), max_inflight_per_tenant=1, overflow="stage")

@@ -12,6 +12,7 @@ from typing import Any
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
 from shared.adapters.memory_bus import MemoryDeskCalls
+from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
 from shared.core.occurrences import ControlKind
 from shared.errors import (
@@ -21,7 +22,6 @@ from shared.errors import (
     PublishUnavailable,
     Transient,
 )
-from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.desk_counts import place_of
 from shared.operations.dispatch_step import dispatch_step
@@ -154,6 +154,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            books=self._port(MemoryBooks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
@@ -163,7 +164,6 @@ class World:
             clock=self,
             sleep=self.scheduler.pause,
             random=self.random.random,
-            admission=Admission(),
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
             new_lease=lambda: f"lease {next(self._leases)}",
             new_salt=lambda: "",
@@ -195,7 +195,6 @@ class World:
         # what a process keeps for itself is gone with it
         self.context = replace(
             self.context,
-            admission=Admission(),
             recent_ends=RecentEnds(),
             recent_jobs=RecentJobs(),
             submissions=Submissions(),

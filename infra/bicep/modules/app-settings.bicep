@@ -151,10 +151,10 @@ type tuningType = {
   @description('Optional. Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: every gate refuses then.')
   LUCIUS_STAGING: string?
 
-  @description('Optional. Active jobs of all tenants; a guard, counted by the sweeper.')
+  @description('Optional. Active jobs of all tenants, where no rule of `lucius quota` says otherwise; exact.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Active jobs in mode BURST; a guard, counted by the sweeper.')
+  @description('Optional. Active jobs in mode BURST, where no rule of `lucius quota` says otherwise; exact.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')

@@ -235,9 +235,19 @@ class AsyncClient:
         """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
-    async def quota(self, tenant: str, *, job_type: str | None = None, source: str | None = None) -> Quota:
-        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it."""
-        return await self._call(calls.quota(tenant, job_type, source))
+    async def quota(
+        self,
+        tenant: str | None = None,
+        *,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+    ) -> Quota:
+        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it.
+
+        `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
+        """
+        return await self._call(calls.quota(tenant, job_type, source, name))
 
     async def set_quota(
         self, quota: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool = False
@@ -255,36 +265,44 @@ class AsyncClient:
 
     async def hold_gate(
         self,
-        tenant: str,
+        tenant: str | None = None,
         *,
         reason: str,
         job_type: str | None = None,
         source: str | None = None,
+        name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
         """Let nobody in until `resume_gate`, or `until`; jobs that run go on. Repeated, it changes nothing."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "until": until, "reason": reason}
-        return await self._call(calls.limit("pause", **members))
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
+        return await self._call(calls.limit("pause", reason=reason, **members))
 
     async def throttle_gate(
         self,
-        tenant: str,
+        tenant: str | None = None,
         *,
         max_per_hour: int,
         reason: str,
         job_type: str | None = None,
         source: str | None = None,
+        name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
         """Give a gate a rate until `resume_gate`, or `until`; the smaller of it and the rule's counts."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "until": until, "reason": reason}
-        return await self._call(calls.limit("throttle", max_per_hour=max_per_hour, **members))
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
+        return await self._call(calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 
     async def resume_gate(
-        self, tenant: str, *, reason: str, job_type: str | None = None, source: str | None = None
+        self,
+        tenant: str | None = None,
+        *,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
     ) -> QuotaChange:
         """End the hold and the throttle of a gate."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "reason": reason}
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
         return await self._call(calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[WaitingJob]:

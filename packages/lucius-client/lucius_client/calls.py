@@ -123,7 +123,7 @@ def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Ca
     return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))
 
 
-def quota(tenant: str, job_type: str | None, source: str | None) -> Call[Quota]:
+def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
     """A gate by its names; the tenant's own is the first of its list."""
 
     def read(response: Response) -> Quota:
@@ -132,7 +132,7 @@ def quota(tenant: str, job_type: str | None, source: str | None) -> Call[Quota]:
             raise NotLucius("the response is an empty list of quotas")
         return found[0]
 
-    return Call(page("/v1/quotas", {"tenant": tenant, "type": job_type, "source": source}), read)
+    return Call(page("/v1/quotas", {"tenant": tenant, "type": job_type, "source": source, "name": name}), read)
 
 
 def set_quota(known: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool) -> Call[QuotaChange]:
@@ -172,6 +172,8 @@ def quota_path(known: Quota) -> str:
 
 def quota_names(known: Quota) -> dict[str, str]:
     """The names of the gate, with which it is found also where nothing is set for it."""
+    if known.name is not None:
+        return _query(name=known.name)
     return _query(tenant=known.tenant, type=known.type, source=known.source)
 
 

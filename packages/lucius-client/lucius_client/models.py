@@ -464,6 +464,24 @@ class QuotaRule(Message):
     emergency_max_active: Annotated[int | None, Field(description="Emergencies that pass every number and rate.")] = (
         None
     )
+    weight: Annotated[
+        int | None,
+        Field(description="The tenant's share of what is divided among tenants, beside others'; 1 where none is set."),
+    ] = None
+
+
+class QuotaShare(Message):
+    """
+    What a tenant has of a limit over all tenants.
+    """
+
+    tenant: str
+    keep: Annotated[
+        int,
+        Field(description="It lets in while fewer of its jobs are inside; what others do not need is lent to it too."),
+    ]
+    active: int
+    waiting: int
 
 
 class QuotaThrottle(Message):
@@ -908,8 +926,12 @@ class Quota(Message):
     """
 
     id: str
-    kind: Literal["tenant", "tenant/type", "tenant/source"]
+    kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
     tenant: Annotated[str, Field(description="As it is compared: trimmed and lower-cased; `*`: every tenant.")]
+    name: Annotated[
+        str | None,
+        Field(description="Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."),
+    ]
     type: Annotated[str | None, Field(description="Of a gate of a job type; of tenant `*` also `*`: each type.")]
     source: Annotated[str | None, Field(description="Of a gate of a source, trimmed and lower-cased.")]
     etag: Annotated[str, Field(description="For `If-Match`: of rule, hold and throttle, not of the counts.")]
@@ -931,6 +953,12 @@ class Quota(Message):
     tokens: Annotated[int | None, Field(description="Starts that its rate allows at once now; null: no rate is on.")]
     next_start_at: Annotated[
         AwareDatetime | None, Field(description="When its rate allows the next one; null: now, or no rate is on.")
+    ]
+    shares: Annotated[
+        list[QuotaShare] | None,
+        Field(
+            description="Of a limit over all tenants, what each of them has of it; a caller of one tenant sees that one."
+        ),
     ]
     oldest_wait_at: Annotated[AwareDatetime | None, Field(description="Since when the first in line has been there.")]
     links: QuotaLinks

@@ -6,15 +6,16 @@ GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, replace
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
     GATES_ROW,
@@ -31,14 +32,12 @@ from shared.core.gates.desk import Candidate, Desk, Line
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
-from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.core.states import JobStatus
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
-#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
-_PIECE = 16_000
-_TENANT, _DEFAULT, _SETTINGS = "TENANT:", "DEFAULT:", "SETTINGS"
+_TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
 class TablesDesks:
@@ -81,10 +80,13 @@ class TablesDesks:
                 since = entity["since"]
             elif entity["RowKey"].startswith(_TENANT):
                 rows.tenants[entity["tenant"]] = entity["since"]
-            else:
+            elif entity["RowKey"].startswith(_OVER_ALL):
+                state = _gate_of(json.loads(entity["state"]))
+                rows.over_all[state.gate.id] = (state, entity["since"])
+            elif entity["RowKey"].startswith(_DEFAULT):
                 key = (GateKind(entity["kind"]), entity["name"])
                 rows.defaults[key] = (Rule(**json.loads(entity["rule"])), entity["since"])
-        return DirectoryRows(tenants=rows.tenants, defaults=rows.defaults, settings_since=since)
+        return replace(rows, settings_since=since)
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         table = await self._account.table(self._gates_table)
@@ -109,6 +111,16 @@ class TablesDesks:
         }
         table = await self._account.table(self._gates_table)
         await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        row = f"{_OVER_ALL}{gate.id}"
+        if state is None:
+            await self._remove(row)
+            return
+        columns = {"state": json_text(_gate_json(state)), "since": since}
+        table = await self._account.table(self._gates_table)
+        entity = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **columns}
+        await table.upsert_entity(entity, mode=UpdateMode.REPLACE)
 
     async def note_settings(self, since: datetime | None) -> None:
         if since is None:
@@ -248,13 +260,14 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
     ]
     columns: dict[str, Any] = {
         "tenant": desk.tenant,
-        **_parts("inside", [[*key, count] for key, count in desk.inside.items()]),
-        **_parts("inside_by_source", dict(desk.inside_by_source)),
+        **parts("inside", [[*key, count] for key, count in desk.inside.items()]),
+        **parts("inside_by_source", dict(desk.inside_by_source)),
         "emergencies": desk.emergencies,
         "staged": desk.staged,
-        **_parts("lines", lines),
+        **parts("lines", lines),
+        **parts("shares", [_share_json(share) for share in desk.shares.values()]),
         "counted_at": desk.counted_at,
-        **{f"{_GATE}{id_}": _json(_gate_json(state)) for id_, state in desk.gates.items()},
+        **{f"{_GATE}{id_}": json_text(_gate_json(state)) for id_, state in desk.gates.items()},
     }
     instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
     return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
@@ -263,35 +276,22 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
 def _desk_of(entity: Entity) -> Desk:
     lines = {
         number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
-        for number, job_type, mode, source, emergency, count, head in _whole("lines", entity)
+        for number, job_type, mode, source, emergency, count, head in whole("lines", entity)
     }
     states = [_gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
     return Desk(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
-        inside={(job_type, mode): count for job_type, mode, count in _whole("inside", entity)},
-        inside_by_source=_whole("inside_by_source", entity),
+        inside={(job_type, mode): count for job_type, mode, count in whole("inside", entity)},
+        inside_by_source=whole("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
         lines=lines,
+        shares={share.gate.id: share for share in _shares_of(entity)},
         counted_at=entity["counted_at"],
         counting_until=entity.get("counting_until"),
         wake_at=entity.get("wake_at"),
     )
-
-
-def _parts(name: str, value: Any) -> dict[str, str]:
-    """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
-    text = _json(value)
-    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
-    return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(pieces)}
-
-
-def _whole(name: str, entity: Entity) -> Any:
-    text, number = entity[name], 1
-    while (piece := entity.get(f"{name}_{number}")) is not None:
-        text, number = text + piece, number + 1
-    return json.loads(text)
 
 
 def _gate_json(state: GateState) -> dict[str, Any]:
@@ -311,6 +311,21 @@ def _gate_of(values: dict[str, Any]) -> GateState:
     )
 
 
+def _share_json(share: Share) -> dict[str, Any]:
+    return {**asdict(share), "gate": [share.gate.kind, share.gate.name]}
+
+
+def _shares_of(entity: Entity) -> Iterator[Share]:
+    return map(_share_of, whole("shares", entity)) if "shares" in entity else iter(())
+
+
+def _share_of(values: dict[str, Any]) -> Share:
+    kind, name = values["gate"]
+    gate = Gate.over_all(GateKind(kind), name)
+    numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
+    return Share(gate=gate, at=_instant(values["at"]), **numbers)
+
+
 def _instants(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "at": _instant(values["at"]), "until": _instant(values.get("until"))}
 
@@ -319,16 +334,6 @@ def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
-    raise TypeError(f"{type(value).__name__} is no JSON")
-
-
 def _log_entity(partition: str, entry: LogEntry) -> dict[str, Any]:
-    values = {**asdict(entry), "data": _json(entry.data)}
+    values = {**asdict(entry), "data": json_text(entry.data)}
     return {"PartitionKey": partition, "RowKey": gate_log_row(entry.gate_id, entry.seq), **values}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -28,7 +27,6 @@ from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.ending import ended_entity, ending, gate_of_0_2_0, put_off, rescheduled
 from shared.adapters.tables.keys import (
     GUARD_PARTITION,
-    GUARD_ROW,
     POSITION_ROW,
     active_row,
     claim_row,
@@ -60,7 +58,6 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
-    Guard,
     Looks,
     SweepPosition,
 )
@@ -233,20 +230,6 @@ class TablesIndex(TablesLists):
 
     async def _wait(self, race: int) -> None:
         await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())
-
-    async def write_guard(self, guard: Guard) -> None:
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": GUARD_ROW,
-            "active": json.dumps(guard.active),
-            "counted_at": guard.counted_at,
-        }
-        table = await self._account.table(self._table)
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
-
-    async def read_guard(self) -> Guard | None:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, GUARD_ROW)
-        return Guard(json.loads(entity["active"]), entity["counted_at"]) if entity is not None else None
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         first = due_row(after.check_at, after.job_id) if after is not None else "DUE:"

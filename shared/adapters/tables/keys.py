@@ -15,9 +15,11 @@ GATE_ROW = "GATE"
 GATES_ROW = "GATES"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
+#: to whom gates over all tenants are lent, and who asks for more
+BOOKS_PARTITION = "books"
+ASKS_PARTITION = "asks"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
-GUARD_ROW = "GUARD"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"

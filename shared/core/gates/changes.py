@@ -18,8 +18,8 @@ from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, 
 from shared.errors import QuotaForbidden, QuotaInvalid
 
 #: members of a rule that a person may set; those of the tenant's own gate are about all its jobs
-NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active")
-_OF_A_TENANT = ("max_staged", "emergency_max_active")
+NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
+_OF_A_TENANT = ("max_staged", "emergency_max_active", "weight")
 
 
 class ChangeType(StrEnum):

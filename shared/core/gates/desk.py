@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from shared.core.gates import rate
-from shared.core.gates.rules import MAX_STAGED, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import DIVIDED, MAX_STAGED, Directory, Gate, GateKind, GateState, Rule, Share
 from shared.core.job import Job
 from shared.core.routing import normalise
 
@@ -76,6 +76,11 @@ class Word:
     opens_at: datetime | None = None
     rule: Rule | None = None
 
+    @property
+    def needs_division(self) -> bool:
+        """Whether a division among the tenants may open it."""
+        return self.gate.kind in DIVIDED and self.shut in (Shut.FULL, Shut.RATE)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -107,6 +112,8 @@ class Desk:
     staged: int = 0
     #: by number
     lines: Mapping[int, Line] = field(default_factory=dict)
+    #: of gates over all tenants, by gate id; what it never got is nothing
+    shares: Mapping[str, Share] = field(default_factory=dict)
     #: when the tenant's rows were counted last; what is inside follows every change since
     counted_at: datetime
     #: they are being counted: others wait until then
@@ -128,27 +135,39 @@ class Desk:
     def with_state(self, state: GateState) -> Desk:
         return replace(self, gates={**self.gates, state.gate.id: state})
 
+    def share(self, gate: Gate) -> Share:
+        return self.shares.get(gate.id) or Share(gate=gate)
+
+    def with_share(self, share: Share) -> Desk:
+        return replace(self, shares={**self.shares, share.gate.id: share})
+
     def inside_of(self, gate: Gate) -> int:
         """Jobs that are inside this gate."""
         match gate.kind:
-            case GateKind.TENANT:
+            case GateKind.TENANT | GateKind.PLATFORM:
                 return self.active
-            case GateKind.TYPE:
+            case GateKind.MODE:
+                return sum(count for (_, mode), count in self.inside.items() if mode == gate.name)
+            case GateKind.TYPE | GateKind.PLATFORM_TYPE:
                 return sum(count for (job_type, _), count in self.inside.items() if job_type == gate.name)
             case GateKind.SOURCE:
                 return self.inside_by_source.get(gate.name, 0)
+            case GateKind.SERVICE | GateKind.LANE:
+                # the bus counts them
+                return 0
 
     def has_source(self, source: str | None) -> bool:
         """Whether the source has a gate, so that its jobs wait in a line of their own."""
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
-def gates_of(desk: Desk, job_type: str, source: str | None) -> Iterator[Gate]:
-    """The tenant's gates that a job has to pass."""
+def gates_of(desk: Desk, directory: Directory, job_type: str, mode: str, source: str | None) -> Iterator[Gate]:
+    """The gates that a job has to pass: the tenant's, then those over all tenants, from narrow to broad."""
     yield Gate(GateKind.TENANT, desk.tenant)
     yield Gate(GateKind.TYPE, desk.tenant, job_type)
     if source is not None:
         yield Gate(GateKind.SOURCE, desk.tenant, source)
+    yield from directory.divided(job_type, mode)
 
 
 def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
@@ -157,14 +176,15 @@ def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
 
-def words(
-    desk: Desk, directory: Directory, job_type: str, source: str | None, now: datetime, *, emergency: bool
-) -> list[Word]:
-    """What each gate says to a job of this type and source."""
-    return [_word(desk, directory, gate, now, emergency=emergency) for gate in gates_of(desk, job_type, source)]
+def words(desk: Desk, directory: Directory, like: Candidate | Line, now: datetime, *, emergency: bool) -> list[Word]:
+    """What each gate says to a job of this type, mode and source."""
+    gates = gates_of(desk, directory, like.job_type, like.mode, like.source)
+    return [_word(desk, directory, gate, now, emergency=emergency) for gate in gates]
 
 
 def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> Word:
+    if gate.kind in DIVIDED:
+        return _word_over_all(desk, directory.over_all[gate.id], now, emergency=emergency)
     state = desk.state(gate)
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
@@ -180,10 +200,23 @@ def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emerge
     return Word(gate, rule=rule)
 
 
+def _word_over_all(desk: Desk, state: GateState, now: datetime, *, emergency: bool) -> Word:
+    """By the tenant's share of it: whether there is more, only a division says."""
+    gate, rule = state.gate, state.rule
+    if state.hold is not None and state.hold.is_on(now):
+        return Word(gate, Shut.HELD, state.hold.until, rule)
+    share = desk.share(gate)
+    if not emergency and rule is not None and rule.max_active is not None and desk.inside_of(gate) >= share.keep:
+        return Word(gate, Shut.FULL, None, rule)
+    if not emergency and share.tokens < 1 and rate.rate_of(state, rule, now) is not None:
+        return Word(gate, Shut.RATE, None, rule)
+    return Word(gate, rule=rule)
+
+
 def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[Word]:
     """The same to a job."""
     emergency = is_emergency(desk, directory, candidate.priority)
-    return words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    return words(desk, directory, candidate, now, emergency=emergency)
 
 
 def count(desk: Desk, candidate: Candidate) -> Desk:
@@ -203,7 +236,12 @@ def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime)
     """The desk with the job inside; its tokens are used."""
     after = count(desk, candidate)
     if not is_emergency(desk, directory, candidate.priority):
-        for gate in gates_of(desk, candidate.job_type, candidate.source):
+        for gate in gates_of(desk, directory, candidate.job_type, candidate.mode, candidate.source):
+            if gate.kind in DIVIDED:
+                state, share = directory.over_all[gate.id], desk.share(gate)
+                if rate.rate_of(state, state.rule, now) is not None:
+                    after = after.with_share(replace(share, tokens=share.tokens - 1))
+                continue
             state = desk.state(gate)
             used = rate.spent(state, directory.rule_of(state), now)
             if used is not state:

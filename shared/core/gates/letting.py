@@ -146,7 +146,7 @@ class Letting:
     def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
         """Those with a rule, and how many are inside with the job."""
         found = []
-        for gate in gates_of(self._desk, candidate.job_type, candidate.source):
+        for gate in gates_of(self._desk, self._directory, candidate.job_type, candidate.mode, candidate.source):
             if (rule := self._directory.rule_of(self._desk.state(gate))) is not None:
                 inside = self._desk.inside_of(gate)
                 found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})
@@ -163,13 +163,13 @@ class Letting:
 
 def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
     """Whether the first of the line may go in."""
-    return all(word.shut is None for word in _words_of(desk, directory, desk.lines[number], now))
+    return all(word.shut is None for word in words_of(desk, directory, desk.lines[number], now))
 
 
-def _words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[Word]:
+def words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[Word]:
     """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
     emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
-    return words(desk, directory, line.job_type, line.source, now, emergency=emergency)
+    return words(desk, directory, line, now, emergency=emergency)
 
 
 def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
@@ -198,7 +198,7 @@ def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | Non
     """When time alone may open a line next; None: only an end or a person does."""
     found: list[datetime] = []
     for line in desk.lines.values():
-        shut = [word for word in _words_of(desk, directory, line, now) if word.shut is not None]
+        shut = [word for word in words_of(desk, directory, line, now) if word.shut is not None]
         if not shut:
             found.append(now)
         elif all(word.opens_at is not None for word in shut):

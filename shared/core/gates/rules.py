@@ -1,12 +1,13 @@
 """Gates and what can shut them: a number, a rate, a hold, a throttle (R48).
 
 A gate belongs to a tenant: the tenant itself, one of its job types, or one of its sources. What an operator set for it
-wins over the rule for every tenant (`*`), and that over a limit from the settings.
+wins over the rule for every tenant (`*`), and that over a limit from the settings. A gate over all tenants is divided
+among them (R54), or guards a service or a lane where a step is dispatched (R56); its tenant is `*`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -28,11 +29,26 @@ class GateKind(StrEnum):
     TENANT = "tenant"
     TYPE = "tenant/type"
     SOURCE = "tenant/source"
+    #: over all tenants
+    PLATFORM = "platform"
+    MODE = "mode"
+    PLATFORM_TYPE = "type"
+    #: at dispatch
+    SERVICE = "service"
+    LANE = "lane"
+
+
+#: limits over all tenants, from narrow to broad: a job takes its places in this order
+DIVIDED = (GateKind.PLATFORM_TYPE, GateKind.MODE, GateKind.PLATFORM)
+GUARDS = (GateKind.SERVICE, GateKind.LANE)
+OVER_ALL = (*DIVIDED, *GUARDS)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """Which gate; `name` is the job type or the source (normalised), empty for a tenant's own."""
+    """Which gate; `name` is the job type, the source (normalised), the mode, the service or the lane's number, empty
+    for a tenant's own and for the platform.
+    """
 
     kind: GateKind
     tenant: str
@@ -45,9 +61,16 @@ class Gate:
 
     @property
     def words(self) -> str:
-        """For people: `tenant acme, type OCR`."""
+        """For people: `tenant acme, type OCR`, `type:OCR`."""
+        if self.kind in OVER_ALL:
+            return f"{self.kind}:{self.name}" if self.name else self.kind.value
         named = {GateKind.TENANT: "", GateKind.TYPE: f", type {self.name}", GateKind.SOURCE: f", source {self.name}"}
         return f"tenant {self.tenant}{named[self.kind]}"
+
+    @classmethod
+    def over_all(cls, kind: GateKind, name: str = "") -> Gate:
+        """One of `OVER_ALL`."""
+        return cls(kind, EVERY, name)
 
 
 @lru_cache(maxsize=10_000)
@@ -70,6 +93,8 @@ class Rule:
     max_staged: int | None = None
     #: of a tenant's gate: emergencies that pass every number and rate; None: an emergency is of high priority
     emergency_max_active: int | None = None
+    #: of a tenant's gate: its share of what is divided among tenants, beside others' shares, at least 1; None: 1
+    weight: int | None = None
     #: a job that may not start is refused instead of staged
     rejects: bool = False
     #: the setting that it comes from; None: somebody made it
@@ -134,6 +159,23 @@ class GateState:
         return self.rule is None and self.hold is None and self.throttle is None and self.rule_seq == 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a tenant has of a gate over all tenants (R54)."""
+
+    gate: Gate
+    #: it lets in while fewer of its jobs are inside
+    keep: int = 0
+    #: of the division that took from it last
+    epoch: int = 0
+    #: starts that were lent to it and not used, and all that ever were: a gift that comes twice counts once
+    tokens: int = 0
+    tokens_lent: int = 0
+    #: milliseconds that its jobs were inside, up to `at`
+    place_ms: int = 0
+    at: datetime | None = None
+
+
 @dataclass(frozen=True)
 class Directory:
     """Which tenants have gates, as a process knows it: read once in some seconds, never for a job."""
@@ -142,22 +184,35 @@ class Directory:
     tenants: Mapping[str, datetime] = field(default_factory=dict)
     #: rules for every tenant, by `(kind, name)`; name `*` of a type: each that has none of its own
     defaults: Mapping[tuple[GateKind, str], Rule] = field(default_factory=dict)
-    #: since when there is a rule for every tenant; None: there is none
+    #: gates over all tenants for which something is set, by id
+    over_all: Mapping[str, GateState] = field(default_factory=dict)
+    #: since when each of them is
+    over_all_since: Mapping[str, datetime] = field(default_factory=dict)
+    #: since when a rule for every tenant, or a gate that is divided among them, concerns each; None: none does
     since: datetime | None = None
 
     def concerns(self, tenant: str) -> bool:
         """Whether any gate can keep a job of the tenant from starting: else nothing is read or counted for it."""
-        return bool(self.defaults) or tenant in self.tenants
+        return self.since is not None or bool(self.defaults) or tenant in self.tenants
 
     def opened(self, tenant: str) -> datetime | None:
         """Since when the tenant's jobs are counted without a break: a desk that was counted before is counted anew."""
         since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
         return min(since, default=None)
 
+    def divided(self, job_type: str, mode: str) -> Iterator[Gate]:
+        """Gates over all tenants that a job of the type and mode has to pass, from narrow to broad."""
+        if self.over_all:
+            for kind, name in zip(DIVIDED, (job_type, mode, ""), strict=True):
+                if (gate := Gate.over_all(kind, name)).id in self.over_all:
+                    yield gate
+
     def rule_of(self, state: GateState) -> Rule | None:
         """The most specific one; None: nothing but a hold or a throttle shuts this gate."""
         if state.rule is not None:
             return state.rule
         gate = state.gate
+        if gate.kind in OVER_ALL:
+            return known.rule if (known := self.over_all.get(gate.id)) is not None else None
         found = self.defaults.get((gate.kind, gate.name))
         return found or (self.defaults.get((gate.kind, EVERY)) if gate.kind is GateKind.TYPE else None)

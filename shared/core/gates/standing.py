@@ -34,19 +34,35 @@ class Standing:
     expected_at: datetime | None
 
 
+@dataclass(frozen=True)
+class TenantPart:
+    """What one tenant has of a gate."""
+
+    tenant: str
+    #: it lets in while fewer of its jobs are inside
+    keep: int
+    active: int
+    waiting: int
+    oldest: Waiting | None
+
+
 def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
     """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
 
     `only`: the lines all of whose jobs have to.
     """
     match gate.kind:
-        case GateKind.TENANT:
+        case GateKind.TENANT | GateKind.PLATFORM:
             return dict(desk.lines)
-        case GateKind.TYPE:
+        case GateKind.MODE:
+            return {number: line for number, line in desk.lines.items() if line.mode == gate.name}
+        case GateKind.TYPE | GateKind.PLATFORM_TYPE:
             return {number: line for number, line in desk.lines.items() if line.job_type == gate.name}
         case GateKind.SOURCE:
             sources = (gate.name,) if only else (gate.name, None)
             return {number: line for number, line in desk.lines.items() if line.source in sources}
+        case GateKind.SERVICE | GateKind.LANE:
+            return {}
 
 
 def waiting_of(desk: Desk, gate: Gate) -> int:
@@ -76,7 +92,7 @@ def standing(desk: Desk, directory: Directory, waiting: Waiting, position: int |
     line = desk.lines.get(waiting.line)
     candidate = waiting.candidate
     emergency = line is not None and line.emergency
-    found = words(desk, directory, candidate.job_type, candidate.source, now, emergency=emergency)
+    found = words(desk, directory, candidate, now, emergency=emergency)
     return Standing(waiting, position, stopping(found), expected(desk, found, position, now))
 
 

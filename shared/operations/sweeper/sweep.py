@@ -15,10 +15,12 @@ from typing import TypeVar
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
+from shared.core.gates.rules import Directory
 from shared.errors import LuciusError
-from shared.operations.admission import write_guard
+from shared.operations import desk_counts
 from shared.operations.context import Context
-from shared.operations.desks import check_counts, let_in
+from shared.operations.desks import at_desk, directory, let_in
+from shared.operations.divisions import divide_owed
 from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
@@ -30,6 +32,7 @@ from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
 from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
+from shared.ports.desks import StoredDesk
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
@@ -41,6 +44,9 @@ LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
 _COMPARISON_S = 5.0
 #: of a pass, for the folds of usage
 _USAGE_S = 5.0
+
+#: a desk whose counts differ from the rows
+_COUNTED_AGAIN = timedelta(minutes=10)
 
 _EVERYTHING = Share()
 _Piece = TypeVar("_Piece")
@@ -209,9 +215,10 @@ class _Pass:
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             self._counts = found.counts
-            if self._share.number == 0 and self._is_of_timer:
-                modes = (await self._of_other_shares(found.counts)).modes
-                await write_guard(self._context.index, self._context.settings, modes, counted_at)
+            if self._share.number == 0:
+                for admissions in await divide_owed(self._context):
+                    for tenant, entered in admissions.items():
+                        await notify(self._context, self._orchestrations, tenant, entered)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
@@ -221,7 +228,7 @@ class _Pass:
     async def _look_at_desk(self, tenant: str, found: Surveyed) -> None:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
-            if (desk := await check_counts(self._context, tenant, found.inside[tenant])) is not None:
+            if (desk := await _check_counts(self._context, tenant, found.inside[tenant])) is not None:
                 self._desks.append(desk)
             inside_by = found.inside_by.get(tenant) or Counter()
             await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
@@ -313,3 +320,26 @@ class _Pass:
                 counts=counts,
             )
             await marks.write(self._share.number, mark)
+
+
+async def _check_counts(context: Context, tenant: str, inside: int) -> Desk | None:
+    """The desk as it was read; None: there is none.
+
+    Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
+
+    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
+    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant):
+        return None
+    stored, now = await context.desks.read(tenant), context.clock.now()
+    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
+        return stored.desk if stored is not None else None
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
+        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
+
+    counted, found = await at_desk(context, tenant, act)
+    if counted != found:
+        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
+    return stored.desk

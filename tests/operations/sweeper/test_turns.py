@@ -208,7 +208,7 @@ async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World, mo
     assert len(world.orchestrations.started) == 2
 
 
-@pytest.mark.parametrize("broken", ["list_active", "write_guard"])
+@pytest.mark.parametrize("broken", ["list_active"])
 async def test_counting_stops_no_repair(world: World, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """A fault of the counts comes after the repairs, and the pass has done its work all the same."""
     world.context = replace(world.context, settings=replace(world.context.settings, max_inflight=10))

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from shared import errors
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
-from shared.operations.admission import limit_reached
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
 from tests.jobs import ROOT
 from triggers.http.problems import RequestError, problem_body, problem_response
 
@@ -222,7 +221,7 @@ def _calls(folder: str) -> Iterator[ast.Call]:
 
 def test_a_full_limit_has_a_retry_after() -> None:
     """In whole seconds, at least one."""
-    response = problem_response(limit_reached("LUCIUS_MAX_INFLIGHT", "10 jobs are active"), "corr-1")
+    response = problem_response(LimitReached("LUCIUS_MAX_INFLIGHT", "10 jobs are active", 30), "corr-1")
     assert int(response.headers["Retry-After"]) > 0
 
 

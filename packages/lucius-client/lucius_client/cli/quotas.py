@@ -15,7 +15,11 @@ from lucius_client.cli.rules_file import read_rules
 from lucius_client.cli.session import Session, with_session
 from lucius_client.models import Quota
 
-Tenant = Annotated[str, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.")]
+Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.")]
+Gate = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A gate over all tenants: platform, mode:BURST, type:OCR, service:ocr, lane:3."),
+]
 Type = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="The gate of this job type.")]
 Source = Annotated[str | None, typer.Option(help="The gate of this source, as the jobs name it.")]
 Reason = Annotated[str, typer.Option(help="A text for the gate's log.")]
@@ -29,7 +33,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 _Number = "A number, or none to take it out."
 
 GATES: Columns = [
-    ("tenant", field("tenant")),
+    ("tenant", lambda row: row["name"] or field("tenant")(row)),
     ("type", field("type")),
     ("source", field("source")),
     ("active", field("active")),
@@ -79,18 +83,19 @@ def list_(
 
 
 @with_session
-def show(session: Session, tenant: Tenant, type_: Type = None, source: Source = None) -> None:
+def show(session: Session, tenant: Tenant = None, type_: Type = None, source: Source = None, gate: Gate = None) -> None:
     """Show a gate: who is inside, who waits, and what is set for it."""
-    _show_one(session, session.client.quota(tenant, job_type=type_, source=source).plain())
+    _show_one(session, _known(session, tenant, type_, source, gate).plain())
 
 
 @with_session
 def set_(
     session: Session,
-    tenant: Tenant,
     reason: Reason,
+    tenant: Tenant = None,
     type_: Type = None,
     source: Source = None,
+    gate: Gate = None,
     max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Jobs inside at once. {_Number}")] = None,
     max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Starts in an hour. {_Number}")] = None,
     burst: Annotated[str | None, typer.Option(metavar="N", help=f"Starts that may come at once. {_Number}")] = None,
@@ -99,6 +104,9 @@ def set_(
     ] = None,
     emergency_max_active: Annotated[
         str | None, typer.Option(metavar="N", help=f"Emergencies that pass every number and rate. {_Number}")
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="N", help=f"The tenant's share of limits over all tenants. {_Number}")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -109,78 +117,106 @@ def set_(
         "burst": burst,
         "max_staged": max_staged,
         "emergency_max_active": emergency_max_active,
+        "weight": weight,
     }
     numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
     if not numbers:
         raise UsageError("name a number to set, for example --max-active 2")
-    known = session.client.quota(tenant, job_type=type_, source=source)
+    known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.set_quota(known, numbers, reason=reason, dry_run=dry_run).plain())
 
 
 @with_session
 def delete(
     session: Session,
-    tenant: Tenant,
     reason: Reason,
+    tenant: Tenant = None,
     type_: Type = None,
     source: Source = None,
+    gate: Gate = None,
     dry_run: DryRun = False,
 ) -> None:
     """Delete the rule of a gate; a rule for every tenant, or a limit of the settings, then counts."""
-    known = session.client.quota(tenant, job_type=type_, source=source)
+    known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())
 
 
 @with_session
 def hold(
-    session: Session, tenant: Tenant, reason: Reason, type_: Type = None, source: Source = None, until: Until = None
+    session: Session,
+    reason: Reason,
+    tenant: Tenant = None,
+    type_: Type = None,
+    source: Source = None,
+    gate: Gate = None,
+    until: Until = None,
 ) -> None:
     """Let nobody in; jobs that run go on."""
     end = instant_ahead("--until", until)
-    change = session.client.hold_gate(tenant, reason=reason, job_type=type_, source=source, until=end)
+    change = session.client.hold_gate(**_names(tenant, type_, source, gate), reason=reason, until=end)
     _changed(session, change.plain())
 
 
 @with_session
 def throttle(
     session: Session,
-    tenant: Tenant,
     reason: Reason,
     max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Starts in an hour.")],
+    tenant: Tenant = None,
     type_: Type = None,
     source: Source = None,
+    gate: Gate = None,
     until: Until = None,
 ) -> None:
     """Give a gate a rate for a time; the smaller of it and the rule's counts."""
     change = session.client.throttle_gate(
-        tenant,
+        **_names(tenant, type_, source, gate),
         max_per_hour=max_per_hour,
         reason=reason,
-        job_type=type_,
-        source=source,
         until=instant_ahead("--until", until),
     )
     _changed(session, change.plain())
 
 
 @with_session
-def resume(session: Session, tenant: Tenant, reason: Reason, type_: Type = None, source: Source = None) -> None:
+def resume(
+    session: Session,
+    reason: Reason,
+    tenant: Tenant = None,
+    type_: Type = None,
+    source: Source = None,
+    gate: Gate = None,
+) -> None:
     """End the hold and the throttle of a gate."""
-    _changed(session, session.client.resume_gate(tenant, reason=reason, job_type=type_, source=source).plain())
+    _changed(session, session.client.resume_gate(**_names(tenant, type_, source, gate), reason=reason).plain())
 
 
 @with_session
-def waiting(session: Session, tenant: Tenant, type_: Type = None, source: Source = None, limit: Limit = 50) -> None:
+def waiting(
+    session: Session,
+    tenant: Tenant = None,
+    type_: Type = None,
+    source: Source = None,
+    gate: Gate = None,
+    limit: Limit = 50,
+) -> None:
     """List who waits for a gate, in the order in which they go in."""
-    known = session.client.quota(tenant, job_type=type_, source=source)
+    known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
     session.show(rows, WAITING, rendering.job_id)
 
 
 @with_session
-def log(session: Session, tenant: Tenant, type_: Type = None, source: Source = None, limit: Limit = 1000) -> None:
+def log(
+    session: Session,
+    tenant: Tenant = None,
+    type_: Type = None,
+    source: Source = None,
+    gate: Gate = None,
+    limit: Limit = 1000,
+) -> None:
     """List the changes of a gate, in order."""
-    known = session.client.quota(tenant, job_type=type_, source=source)
+    known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.quota_log(known, limit=limit)]
     session.show(rows, LOG, lambda row: str(row["seq"]))
 
@@ -195,7 +231,7 @@ def apply(
     """Give each gate in a file the rule that it has there; gates that are not in it stay as they are."""
     changes = []
     for rule in read_rules(file):
-        known = session.client.quota(rule.tenant, job_type=rule.job_type, source=rule.source)
+        known = session.client.quota(rule.tenant, job_type=rule.job_type, source=rule.source, name=rule.gate)
         why = reason or f"lucius quota apply {file.name}"
         changes.append(session.client.set_quota(known, rule.numbers, reason=why, dry_run=dry_run).plain())
     if not session.for_people:
@@ -218,6 +254,20 @@ for name, command in (
     ("apply", apply),
 ):
     quota_app.command(name)(command)
+
+
+def _names(tenant: str | None, type_: str | None, source: str | None, gate: str | None) -> dict[str, str | None]:
+    if gate is not None:
+        if type_ is not None or source is not None:
+            raise UsageError("--gate names one gate over all tenants; leave --type and --source out")
+        return {"name": gate}
+    if tenant is None:
+        raise UsageError("name a tenant by --tenant or LUCIUS_TENANT, or a gate over all tenants by --gate")
+    return {"tenant": tenant, "job_type": type_, "source": source}
+
+
+def _known(session: Session, tenant: str | None, type_: str | None, source: str | None, gate: str | None) -> Quota:
+    return session.client.quota(**_names(tenant, type_, source, gate))
 
 
 def _number(name: str, text: str) -> int | None:
@@ -251,7 +301,7 @@ def _changed(session: Session, change: Json) -> None:
 def _line(change: Json) -> str:
     """What a change did, or would do, on one line."""
     quota = change["quota"]
-    gate = f"tenant {quota['tenant']}" + "".join(
+    gate = quota["name"] or f"tenant {quota['tenant']}" + "".join(
         f", {name} {quota[name]}" for name in ("type", "source") if quota[name] is not None
     )
     if not change["changed"]:

@@ -12,6 +12,7 @@ quotas:
 - {tenant: acme-corp, jobType: OCR, maxActive: 4}
 - {tenant: acme-corp, source: scanner-7, maxPerHour: 60}
 - {tenant: "*", maxActive: 100}    # every tenant without a rule of its own
+- {gate: platform, maxActive: 500}   # over all tenants; also mode:BURST, type:OCR, service:ocr, lane:3
 ```
 """
 
@@ -28,17 +29,21 @@ _NUMBERS = {
     "maxPerHour": "max_per_hour",
     "burst": "burst",
     "maxStaged": "max_staged",
+    "weight": "weight",
 }
-_NAMES = ("tenant", "jobType", "source", "priority")
+_NAMES = ("tenant", "jobType", "source", "gate", "priority")
 
 
 @dataclass(frozen=True)
 class FileRule:
     """The whole rule of one gate: a number that the file leaves out is None."""
 
-    tenant: str
+    #: None: of a gate over all tenants
+    tenant: str | None
     job_type: str | None
     source: str | None
+    #: the name of a gate over all tenants
+    gate: str | None
     numbers: dict[str, int | None]
 
 
@@ -56,7 +61,7 @@ def read_rules(file: Path) -> list[FileRule]:
     if not isinstance(entries, list):
         raise UsageError(f"{file}: must be a list under `quotas:`, and nothing else")
     rules = [_rule(f"{file}: quotas[{number}]", entry) for number, entry in enumerate(entries)]
-    gates = [(rule.tenant, rule.job_type, rule.source) for rule in rules]
+    gates = [(rule.tenant, rule.job_type, rule.source, rule.gate) for rule in rules]
     if twice := next((gate for gate in gates if gates.count(gate) > 1), None):
         raise UsageError(f"{file}: two rules for one gate: {', '.join(each for each in twice if each)}")
     return rules
@@ -69,11 +74,12 @@ def _rule(place: str, entry: Any) -> FileRule:
         raise UsageError(f"{place}: unknown: {', '.join(unknown)}")
     tenant, source = _name(place, "tenant", entry), _name(place, "source", entry)
     job_type = _name(place, "jobType", entry)
-    if tenant is None:
-        raise UsageError(f"{place}: has no tenant")
+    gate = _name(place, "gate", entry)
+    if (tenant is None) == (gate is None) or (gate is not None and (job_type or source)):
+        raise UsageError(f"{place}: must name a tenant, or a gate over all tenants and nothing else")
     numbers = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
     numbers["emergency_max_active"] = _emergencies(place, entry.get("priority"))
-    return FileRule(tenant, None if job_type == "*" else job_type, source, numbers)
+    return FileRule(tenant, None if job_type == "*" else job_type, source, gate, numbers)
 
 
 def _name(place: str, name: str, entry: dict[str, Any]) -> str | None:

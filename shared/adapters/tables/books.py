@@ -1,0 +1,117 @@
+"""`Books` over Azure Tables: BOOK and ASK rows in the table of the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.core.canonical import encode_key
+from shared.core.gates.divided import Account, Book
+from shared.errors import Conflict
+from shared.ports.books import Ask, StoredBook
+
+_BOOK = "BOOK:"
+
+
+class TablesBooks:
+    """See `shared.ports.books.Books`."""
+
+    def __init__(self, account: TablesAccount, gates_table: str) -> None:
+        self._account = account
+        self._gates_table = gates_table
+
+    async def read(self, gate_id: str) -> StoredBook | None:
+        table = await self._account.table(self._gates_table)
+        entity = await read_row(table, BOOKS_PARTITION, f"{_BOOK}{gate_id}")
+        return StoredBook(_book_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+
+    async def write(self, book: Book, *, before: StoredBook | None) -> None:
+        table = await self._account.table(self._gates_table)
+        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{book.gate_id}", **_columns(book)}
+        operation: Operation = ("create", row)
+        if before is not None:
+            under_etag = {"etag": before.etag, "match_condition": MatchConditions.IfNotModified}
+            operation = ("update", row, {"mode": UpdateMode.REPLACE, **under_etag})
+        await table.submit_transaction([operation])
+
+    async def ask(self, gate_id: str, tenant: str) -> None:
+        table = await self._account.table(self._gates_table)
+        row = {"PartitionKey": ASKS_PARTITION, "RowKey": f"{gate_id}:{encode_key(tenant)}", "tenant": tenant}
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def asks(self, gate_id: str) -> list[Ask]:
+        table = await self._account.table(self._gates_table)
+        query = "PartitionKey eq @asks and RowKey ge @first and RowKey lt @end"
+        parameters = {"asks": ASKS_PARTITION, "first": f"{gate_id}:", "end": f"{gate_id};"}
+        found = table.query_entities(query, parameters=parameters)
+        return [Ask(entity["tenant"], entity.metadata["etag"] or "") async for entity in found]
+
+    async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
+        table = await self._account.table(self._gates_table)
+        for first in range(0, len(asks), MAX_OPERATIONS):
+            piece = asks[first : first + MAX_OPERATIONS]
+            try:
+                await table.submit_transaction([_removal(gate_id, ask) for ask in piece])
+            except Conflict:
+                # one of them asked again, or is gone
+                for ask in piece:
+                    await self._remove(gate_id, ask)
+
+    async def _remove(self, gate_id: str, ask: Ask) -> None:
+        table = await self._account.table(self._gates_table)
+        try:
+            await table.submit_transaction([_removal(gate_id, ask)])
+        except Conflict:
+            return
+
+
+def _removal(gate_id: str, ask: Ask) -> Operation:
+    row = {"PartitionKey": ASKS_PARTITION, "RowKey": f"{gate_id}:{encode_key(ask.tenant)}"}
+    return ("delete", row, {"etag": ask.etag, "match_condition": MatchConditions.IfNotModified})
+
+
+def _columns(book: Book) -> dict[str, Any]:
+    accounts = {tenant: list(asdict(account).values()) for tenant, account in book.accounts.items()}
+    columns: dict[str, Any] = {
+        "gate_id": book.gate_id,
+        "epoch": book.epoch,
+        "unmet": book.unmet,
+        **parts("accounts", accounts),
+    }
+    optional = {
+        "divided_at": book.divided_at,
+        "opened_at": book.opened_at,
+        "opening": book.opening,
+        "credit": (book.credit, "Edm.Int64") if book.credit is not None else None,
+        "credit_at": book.credit_at,
+    }
+    return {**columns, **{name: value for name, value in optional.items() if value is not None}}
+
+
+def _book_of(entity: Entity) -> Book:
+    credit = entity.get("credit")
+    return Book(
+        gate_id=entity["gate_id"],
+        epoch=entity["epoch"],
+        accounts={tenant: _account_of(values) for tenant, values in whole("accounts", entity).items()},
+        divided_at=entity.get("divided_at"),
+        unmet=entity["unmet"],
+        opened_at=entity.get("opened_at"),
+        opening=entity.get("opening"),
+        credit=int(credit) if credit is not None else None,
+        credit_at=entity.get("credit_at"),
+    )
+
+
+def _account_of(values: list[Any]) -> Account:
+    """In the order of the fields; a later release may have more."""
+    names = [*asdict(Account())]
+    return Account(**dict(zip(names, values[: len(names)], strict=False)))

@@ -1,0 +1,301 @@
+"""A limit over all tenants, divided among them (R54). Pure.
+
+A tenant lets in through such a gate while fewer of its jobs are inside than it keeps: so a job costs no more than with
+own gates. The book of a gate says what is lent to whom; a division takes where others are due, writes the book, and
+gives what is free. The sum of what is lent never exceeds the limit but by what was inside before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared.core.gates import rate
+from shared.core.gates.desk import Candidate, Desk, Line, Word, enter, is_emergency
+from shared.core.gates.letting import words_of
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
+from shared.core.gates.standing import lines_of
+
+#: tenants that stand in one book
+MAX_TENANTS = 1_000
+#: jobs of one tenant that a division counts as wanting a place; the next one counts anew
+MAX_WANTED = 100
+#: the place time that a place counts for while places are given out one by one
+_STEP_MS = 10_000
+_MILLISECOND = timedelta(milliseconds=1)
+#: more than any limit
+_ENDLESS = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What the book says of one tenant."""
+
+    #: places: at least what the tenant keeps, and what of it is inside
+    lent: int = 0
+    #: place milliseconds by weight, as they count against others
+    time: int = 0
+    #: of the tenant's own count, what is in `time`
+    seen_ms: int = 0
+    #: whether it waited for more at the last division
+    wanted: bool = False
+    #: starts that were ever lent to it
+    tokens_lent: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Book:
+    """To whom a gate over all tenants is lent: one row."""
+
+    gate_id: str
+    #: counts the divisions that were written
+    epoch: int = 0
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    #: when the last division began
+    divided_at: datetime | None = None
+    #: whether anybody wanted more than it got
+    unmet: bool = False
+    #: since when the jobs of every tenant are in it
+    opened_at: datetime | None = None
+    #: while they are being counted: the last tenant that was
+    opening: str | None = None
+    #: of the gate's rate, in units of `shared.core.gates.rate`
+    credit: int | None = None
+    credit_at: datetime | None = None
+
+    @property
+    def lent(self) -> int:
+        return sum(account.lent for account in self.accounts.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A tenant as a division reads it."""
+
+    tenant: str
+    inside: int
+    #: how many more of its jobs would go in, up to `MAX_WANTED`
+    wanted: int
+    share: Share
+    #: as of the division
+    place_ms: int
+    weight: int
+
+    @property
+    def needed(self) -> int:
+        return self.inside + self.wanted
+
+
+def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Claim:
+    """`coming`: a new job that asks."""
+    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
+    share, inside = desk.share(gate), desk.inside_of(gate)
+    return Claim(
+        tenant=desk.tenant,
+        inside=inside,
+        wanted=wanted(desk, directory, gate, now, coming),
+        share=share,
+        place_ms=_place_ms(share, inside, now),
+        weight=(rule.weight if rule is not None else None) or 1,
+    )
+
+
+def wanted(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> int:
+    """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
+
+    So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
+    """
+    broader = DIVIDED[DIVIDED.index(gate.kind) :]
+    for state in directory.over_all.values():
+        if state.gate.kind in broader:
+            share = replace(desk.share(state.gate), keep=_ENDLESS, tokens=_ENDLESS)
+            desk = desk.with_share(share)
+    lines = sorted(lines_of(desk, gate).values(), key=lambda line: line.head)
+    if coming is not None and not is_emergency(desk, directory, coming.priority):
+        line = Line(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
+        lines.append(line)
+    found = 0
+    for line in lines:
+        for _ in range(line.count):
+            if found == MAX_WANTED or any(word.shut is not None for word in words_of(desk, directory, line, now)):
+                break
+            desk = enter(desk, directory, _one_of(line), now)
+            found += 1
+    return found
+
+
+def _one_of(line: Line) -> Candidate:
+    return Candidate(
+        job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
+    )
+
+
+def accounts_of(book: Book, claims: Sequence[Claim]) -> dict[str, Account]:
+    """The accounts with the place time of now; who did not wait starts level with those who do."""
+    before = {claim.tenant: book.accounts.get(claim.tenant, Account()) for claim in claims}
+    after = {}
+    for claim in claims:
+        account = before[claim.tenant]
+        if claim.tenant not in book.accounts:
+            account = replace(account, seen_ms=claim.place_ms, tokens_lent=claim.share.tokens_lent)
+        spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
+        after[claim.tenant] = replace(account, time=account.time + spent, seen_ms=claim.place_ms)
+    waited = [after[claim.tenant].time for claim in claims if claim.wanted and before[claim.tenant].wanted]
+    level = min(waited, default=min((account.time for account in after.values()), default=0))
+    for claim in claims:
+        account = after[claim.tenant]
+        if not (claim.wanted and before[claim.tenant].wanted):
+            account = replace(account, time=max(account.time, level))
+        after[claim.tenant] = replace(account, wanted=claim.wanted > 0)
+    return after
+
+
+def targets(limit: int, claims: Sequence[Claim], accounts: Mapping[str, Account]) -> dict[str, int]:
+    """How many places each shall keep: place by place, to the one with the least place time by its weight.
+
+    In a full book those who need none keep none.
+    """
+    if len(claims) >= MAX_TENANTS and (idle := {claim.tenant: 0 for claim in claims if not claim.needed}):
+        return targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
+    if sum(claim.needed for claim in claims) > limit:
+        # who does not wait for more keeps none: what of it is inside comes back as it ends
+        held = sum(claim.inside for claim in claims if not claim.wanted)
+        return _in_turns(
+            max(0, limit - held), {claim.tenant: claim.needed for claim in claims if claim.wanted}, claims, accounts
+        )
+    lent = {claim.tenant: accounts[claim.tenant].lent for claim in claims}
+    short = [claim for claim in claims if claim.needed > lent[claim.tenant]]
+    free = limit - sum(lent.values()) - sum(claim.needed - lent[claim.tenant] for claim in short)
+    if free >= 0:
+        # what nobody needs is lent to those who ran short, so that they do not come back for each job
+        spare = free // max(1, len(short))
+        return lent | {claim.tenant: claim.needed + spare for claim in short}
+    spare = (limit - sum(claim.needed for claim in claims)) // max(1, len(claims))
+    return {claim.tenant: claim.needed + spare for claim in claims}
+
+
+def _in_turns(
+    places: int, wishes: Mapping[str, int], claims: Sequence[Claim], accounts: Mapping[str, Account]
+) -> dict[str, int]:
+    """So many places, one by one, to whom has the least place time; nobody gets more than its wish."""
+    weights = {claim.tenant: claim.weight for claim in claims}
+    got = dict.fromkeys((claim.tenant for claim in claims), 0)
+
+    def turn(tenant: str) -> tuple[int, str]:
+        return accounts[tenant].time + _STEP_MS * (got[tenant] + 1) // weights[tenant], tenant
+
+    turns = [turn(tenant) for tenant, wish in wishes.items() if wish > 0]
+    heapq.heapify(turns)
+    while places > 0 and turns:
+        _, tenant = heapq.heappop(turns)
+        got[tenant], places = got[tenant] + 1, places - 1
+        if got[tenant] < wishes[tenant]:
+            heapq.heappush(turns, turn(tenant))
+    return got
+
+
+def lent_after(
+    limit: int,
+    goals: Mapping[str, int],
+    lent: Mapping[str, int],
+    claims: Sequence[Claim],
+    accounts: Mapping[str, Account],
+) -> dict[str, int]:
+    """What is lent once what is free was given to those below their goals; `lent`: after all that was taken."""
+    short = {tenant: goals[tenant] - lent[tenant] for tenant in goals if goals[tenant] > lent[tenant]}
+    given = _in_turns(max(0, limit - sum(lent.values())), short, claims, accounts)
+    return {tenant: count + given[tenant] for tenant, count in lent.items()}
+
+
+def with_tokens(
+    book: Book, state: GateState, claims: Sequence[Claim], accounts: Mapping[str, Account], now: datetime
+) -> tuple[Book, dict[str, Account], bool]:
+    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are wanted."""
+    if rate.rate_of(state, state.rule, now) is None:
+        return replace(book, credit=None, credit_at=None), dict(accounts), False
+    limited = state.rule is not None and state.rule.max_active is not None
+    at = rate.settled(replace(state, credit=book.credit, credit_at=book.credit_at), state.rule, now)
+    credit = at.credit or 0
+    wishes = {}
+    for claim in claims:
+        account = accounts[claim.tenant]
+        unused = claim.share.tokens + account.tokens_lent - claim.share.tokens_lent
+        may_start = min(claim.wanted, max(0, account.lent - claim.inside)) if limited else claim.wanted
+        wishes[claim.tenant] = max(0, may_start - unused)
+    given = _in_turns(max(0, credit // rate.START), wishes, claims, accounts)
+    after = {
+        tenant: replace(account, tokens_lent=account.tokens_lent + given.get(tenant, 0))
+        for tenant, account in accounts.items()
+    }
+    left = replace(book, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
+    return left, after, sum(wishes.values()) > sum(given.values())
+
+
+def next_token(book: Book, state: GateState, now: datetime) -> datetime | None:
+    """When the gate's rate allows another start; None: now, or it has no rate."""
+    return rate.next_start(replace(state, credit=book.credit, credit_at=book.credit_at), state.rule, now)
+
+
+def taken(share: Share, goal: int, epoch: int) -> Share | None:
+    """The share with no more than its goal; None: a later division has taken from it."""
+    return replace(share, keep=min(share.keep, goal), epoch=epoch) if share.epoch <= epoch else None
+
+
+def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
+    """The share with what the book lends; the same where a later division has taken from it (else both were lent)."""
+    if share.epoch > epoch:
+        return share
+    tokens = share.tokens + max(0, account.tokens_lent - share.tokens_lent)
+    lent = max(share.tokens_lent, account.tokens_lent)
+    return replace(share, keep=max(share.keep, keep), tokens=tokens, tokens_lent=lent)
+
+
+def timed(before: Desk, after: Desk, now: datetime) -> Desk:
+    """The desk after a change, with the place time of what was inside until now."""
+    shares = {
+        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=now)
+        for id_, share in after.shares.items()
+    }
+    return replace(after, shares=shares) if shares else after
+
+
+def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
+    """The gates that have to be divided after a change of the desk; True: since the tenant wants more.
+
+    A tenant that goes on wanting is in the book as such, and whoever has a place too many says so at each end.
+    """
+    found = []
+    for state in directory.over_all.values():
+        gate = state.gate
+        if gate.kind not in DIVIDED:
+            continue
+        keep, inside = after.share(gate).keep, after.inside_of(gate)
+        if is_stopped(after, directory, gate, now) and not is_stopped(before, directory, gate, now):
+            found.append((gate, True))
+        elif (keep <= inside < before.inside_of(gate)) or (
+            keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate)
+        ):
+            found.append((gate, False))
+    return found
+
+
+def is_stopped(desk: Desk, directory: Directory, gate: Gate, now: datetime) -> bool:
+    """Whether a division of the gate may let somebody in line go on."""
+    return any(stopping_division(words_of(desk, directory, line, now)) == gate for line in desk.lines.values())
+
+
+def _is_in_line(desk: Desk, gate: Gate) -> bool:
+    return bool(lines_of(desk, gate))
+
+
+def _place_ms(share: Share, inside: int, now: datetime) -> int:
+    since = share.at or now
+    return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
+
+
+def stopping_division(found: Sequence[Word]) -> Gate | None:
+    """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
+    shut = [word for word in found if word.shut is not None]
+    return shut[0].gate if shut and all(word.needs_division for word in shut) else None

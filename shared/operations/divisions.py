@@ -1,0 +1,333 @@
+"""Divisions of a gate over all tenants: who of them lets in how many (R54).
+
+Whoever is stopped by such a gate alone makes one, or calls for it: the calls, the queue and the sweeper see to it that
+one follows. One that dies has lent too little, never too much; two at once are safe, since the book is written under
+its ETag, and no gift of an earlier one comes after a later one has taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from shared import telemetry
+from shared.core.gates import divided
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.divided import MAX_TENANTS, Account, Book, Claim, claim_of
+from shared.core.gates.letting import MAX_LET_IN, LetIn
+from shared.core.gates.places import Decision
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
+from shared.core.job import Job
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
+from shared.operations import desks
+from shared.operations.context import Context
+from shared.operations.desks import Entered
+from shared.ports.books import StoredBook
+from shared.ports.desks import StoredDesk
+
+#: a gate is divided so often at most
+INTERVAL = timedelta(seconds=1)
+#: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
+_AGAIN = timedelta(seconds=10)
+_AT_ONCE = 16
+#: tenants whose jobs are counted between two writes of the book
+_PIECE = 100
+#: a division counts the jobs of other tenants so long; the next one goes on
+_OPENING = timedelta(seconds=15)
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+#: by tenant: whom a division let in; each has to learn it
+Admissions = dict[str, Entered]
+
+
+async def divide_called(context: Context, gate: Gate, since: datetime) -> Admissions:
+    """A division for what happened at `since`, unless one has seen it. Raises LuciusError."""
+    stored, now = await context.books.read(gate.id), context.clock.now()
+    if stored is not None and stored.book.divided_at is not None:
+        if stored.book.divided_at > since or not await _is_owed(context, stored.book, gate):
+            return {}
+        if now < stored.book.divided_at + INTERVAL:
+            await context.desk_calls.divide(gate.id, at=stored.book.divided_at + INTERVAL, since=since)
+            return {}
+    return await divide(context, gate)
+
+
+async def divide_owed(context: Context) -> list[Admissions]:
+    """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    found = []
+    for state in (await desks.directory(context)).over_all.values():
+        if state.gate.kind in DIVIDED:
+            stored = await context.books.read(state.gate.id)
+            if stored is None or await _is_owed(context, stored.book, state.gate):
+                found.append(await divide(context, state.gate))
+    return found
+
+
+async def _is_owed(context: Context, book: Book, gate: Gate) -> bool:
+    return book.unmet or book.opened_at is None or bool(await context.books.asks(gate.id))
+
+
+async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+    """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
+
+    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is.
+    Raises LuciusError.
+    """
+    arrived = context.clock.now()
+    async with context.gates.turn(f"={gate.id}"):
+        stored = await context.books.read(gate.id)
+        book = stored.book if stored is not None else None
+        # else something is lent to those who do not need it
+        if book is not None and book.divided_at is not None and book.unmet:
+            if book.divided_at >= arrived:
+                return {}
+            wait = book.divided_at + INTERVAL - context.clock.now()
+            if wait > timedelta():
+                if not rejects:
+                    return {}
+                await context.sleep(wait.total_seconds())
+        return await divide(context, gate, asking=tenant, coming=coming)
+
+
+async def ask(context: Context, job: Job) -> Decision | None:
+    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
+
+    Raises LimitReached, Contended, LedgerUnavailable.
+    """
+    if not (await desks.directory(context)).concerns(job.tenant):
+        return None
+    desk, known = await desks.read_opened(context, job.tenant)
+    for gate in known.divided(job.request_type, job.mode):
+        if await _has_room(context.of_all_tenants, known, gate):
+            share = desk.share(gate)
+            keep, tokens = max(share.keep, desk.inside_of(gate) + 1), max(1, share.tokens)
+            desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
+    return desks.decided(context, desk, known, job)
+
+
+async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
+    """Whether a division could lend another place."""
+    rule, stored = known.over_all[gate.id].rule, await context.books.read(gate.id)
+    if rule is None or rule.max_active is None or stored is None:
+        return True
+
+    async def inside(tenant: str) -> int:
+        desk = await context.desks.read(tenant)
+        return desk.desk.inside_of(gate) if desk is not None else 0
+
+    return sum(await _each(inside, stored.book.accounts)) < rule.max_active
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a division goes by."""
+
+    gate: Gate
+    state: GateState
+    #: None: the gate has no number
+    limit: int | None
+    stored: StoredBook | None
+    book: Book
+    now: datetime
+
+
+async def divide(
+    context: Context, gate: Gate, *, asking: str | None = None, coming: Candidate | None = None
+) -> Admissions:
+    """Reads who has and who wants, takes, writes the book, gives; another that was written meanwhile ends it.
+
+    `asking`: a tenant that wants more, with its new job. Raises LuciusError.
+    """
+    context = context.of_all_tenants
+    known = await desks.directory(context)
+    if (state := known.over_all.get(gate.id)) is None:
+        return {}
+    stored, now = await context.books.read(gate.id), context.clock.now()
+    limit = state.rule.max_active if state.rule is not None else None
+    read = _Read(gate, state, limit, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    since = known.over_all_since.get(gate.id, now)
+    try:
+        if limit is not None and (read.book.opened_at is None or read.book.opened_at < since):
+            if (opened := await _open(context, read)) is None:
+                return {}
+            read = opened
+        return await _divide(context, known, read, asking, coming)
+    except (Conflict, AlreadyExists):
+        # another division has just been made
+        return {}
+
+
+async def _divide(
+    context: Context, known: Directory, read: _Read, asking: str | None, coming: Candidate | None
+) -> Admissions:
+    """Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    gate, book, epoch = read.gate, read.book, read.book.epoch + 1
+    asks = await context.books.asks(gate.id)
+    asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
+    room = MAX_TENANTS - len(book.accounts)
+    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts][: max(0, room)]
+
+    async def claim(tenant: str) -> Claim:
+        desk, directory = await desks.read_opened(context, tenant)
+        return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
+
+    claims = await _each(claim, [*book.accounts, *joining])
+    accounts = divided.accounts_of(book, claims)
+    lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
+    goals = lent
+    if read.limit is not None:
+        goals = divided.targets(read.limit, claims, accounts)
+        taken = await _take(
+            context, gate, {tenant: goals[tenant] for tenant in goals if goals[tenant] < lent[tenant]}, epoch
+        )
+        if taken is None:
+            return {}
+        lent = divided.lent_after(read.limit, goals, lent | taken, claims, accounts)
+    accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
+    book, accounts, lacks_tokens = divided.with_tokens(book, read.state, claims, accounts, read.now)
+    lacks_places = read.limit is not None and any(
+        claim.wanted and lent[claim.tenant] < claim.needed for claim in claims
+    )
+    after = replace(
+        book,
+        epoch=epoch,
+        accounts={claim.tenant: accounts[claim.tenant] for claim in claims if claim.needed or lent[claim.tenant]},
+        divided_at=read.now,
+        unmet=lacks_places or lacks_tokens,
+    )
+    await context.books.write(after, before=read.stored)
+    await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
+    admissions = await _give(context, gate, after, goals, claims)
+    if after.unmet:
+        at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
+        soonest = min(at or read.now + _AGAIN, read.now + _AGAIN) if lacks_places else at or read.now + _AGAIN
+        await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
+    return admissions
+
+
+async def _take(context: Context, gate: Gate, goals: Mapping[str, int], epoch: int) -> dict[str, int] | None:
+    """What is lent to each then; None: a later division has taken from one of them."""
+
+    async def one(tenant: str) -> int | None:
+        async def act(stored: StoredDesk, known: Directory) -> int | None:
+            share = divided.taken(stored.desk.share(gate), goals[tenant], epoch)
+            if share is None:
+                return None
+            write = desks.desk_write(context, stored, known, LetIn(stored.desk.with_share(share)))
+            await context.index.write_desk(write)
+            return max(share.keep, stored.desk.inside_of(gate))
+
+        return await desks.at_desk(context, tenant, act)
+
+    found = dict(zip(goals, await _each(one, goals), strict=True))
+    taken = {tenant: lent for tenant, lent in found.items() if lent is not None}
+    return taken if len(taken) == len(found) else None
+
+
+async def _give(
+    context: Context, gate: Gate, book: Book, goals: Mapping[str, int], claims: Iterable[Claim]
+) -> Admissions:
+    """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
+
+    found: Admissions = {}
+
+    async def one(claim: Claim) -> None:
+        account = book.accounts.get(claim.tenant)
+        if account is None:
+            return
+        keep = min(account.lent, goals[claim.tenant])
+        if divided.given(claim.share, account, keep, book.epoch) == claim.share:
+            return
+        try:
+            found[claim.tenant] = await desks.at_desk(
+                context, claim.tenant, _giving(context, gate, book, account, keep)
+            )
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+
+    await _each(one, claims)
+    return found
+
+
+def _giving(
+    context: Context, gate: Gate, book: Book, account: Account, keep: int
+) -> Callable[[StoredDesk, Directory], Awaitable[Entered]]:
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        before = stored.desk.share(gate)
+        share = divided.given(before, account, keep, book.epoch)
+        if share == before:
+            return Entered()
+        let = await desks.letting(context, stored.desk.with_share(share), known, MAX_LET_IN)
+        write = desks.desk_write(context, stored, known, let)
+        await context.index.write_desk(write)
+        await desks.desk_calls(context, write, known)
+        if not book.unmet and divided.is_stopped(write.after, known, gate, context.clock.now()):
+            # it has come to want more since it was read, and nobody else knows
+            await desks.ask_division(context, gate, stored.desk.tenant)
+        return desks.entered_by(let)
+
+    return act
+
+
+async def _open(context: Context, read: _Read) -> _Read | None:
+    """Counts the jobs of every tenant that has any, before anything is lent; None: there are more, a call follows.
+
+    Raises Conflict, AlreadyExists, and other LuciusErrors.
+    """
+    awake = await context.index.awake_tenants(now=read.now)
+    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (read.book.opening or ""))
+    until = read.now + _OPENING
+
+    async def inside(tenant: str) -> int:
+        desk: Desk = (await desks.read_opened(context, tenant))[0]
+        return desk.inside_of(read.gate)
+
+    stored, book = read.stored, read.book
+    while tenants and context.clock.now() < until:
+        piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
+        accounts = dict(book.accounts)
+        for tenant, count in zip(piece, await _each(inside, piece), strict=True):
+            if count:
+                account = accounts.get(tenant, Account())
+                accounts[tenant] = replace(account, lent=max(account.lent, count))
+        book = replace(book, accounts=accounts, opening=piece[-1], unmet=True, divided_at=read.now)
+        stored = await _write(context, book, stored)
+    if tenants:
+        await _call(context, read.gate, read.now + INTERVAL, read.now)
+        return None
+    book = replace(book, opening=None, opened_at=read.now, unmet=True, divided_at=read.now)
+    return replace(read, stored=await _write(context, book, stored), book=book)
+
+
+async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:
+    """Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.books.write(book, before=before)
+    stored = await context.books.read(book.gate_id)
+    if stored is None or stored.book != book:
+        raise Conflict
+    return stored
+
+
+async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
+    """The next division, unless another comes before it; a call that is lost is the sweeper's."""
+    try:
+        await context.desk_calls.divide(gate.id, at=at, since=since)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+async def _each(act: Callable[[_T], Awaitable[_R]], values: Iterable[_T]) -> list[_R]:
+    """Sixteen at once."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(value: _T) -> _R:
+        async with turns:
+            return await act(value)
+
+    return await asyncio.gather(*map(one, values))

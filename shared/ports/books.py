@@ -1,0 +1,44 @@
+"""To whom a gate over all tenants is lent, and who asks for more of it (R54)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.core.gates.divided import Book
+
+
+@dataclass(frozen=True)
+class StoredBook:
+    """A book as read, with the token that the next write must present."""
+
+    book: Book
+    etag: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A tenant that waits to be taken into a division, with the token of its row."""
+
+    tenant: str
+    etag: str
+
+
+class Books(Protocol):
+    """Of all tenants, and of no job."""
+
+    async def read(self, gate_id: str) -> StoredBook | None:
+        """None: the gate was never divided. Raises LedgerUnavailable."""
+
+    async def write(self, book: Book, *, before: StoredBook | None) -> None:
+        """Raises Conflict, AlreadyExists, LedgerUnavailable."""
+
+    async def ask(self, gate_id: str, tenant: str) -> None:
+        """The next division takes the tenant in; again is harmless. Raises LedgerUnavailable."""
+
+    async def asks(self, gate_id: str) -> list[Ask]:
+        """Raises LedgerUnavailable."""
+
+    async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
+        """They were taken in; who asked again meanwhile stays. Raises LedgerUnavailable."""

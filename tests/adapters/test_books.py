@@ -1,0 +1,73 @@
+"""The book of a gate over all tenants, and who asks for more of it (R54)."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.core.gates.divided import Account, Book
+from shared.errors import AlreadyExists, Conflict
+from tests.adapters.conftest import Storage
+from tests.jobs import START
+
+GATE = "0f3a5b7c9d1e2f40"
+
+
+def book(tenants: int = 1) -> Book:
+    """Numbers that 32 bits do not hold."""
+    account = Account(lent=3, time=10**13, seen_ms=10**12, wanted=True, tokens_lent=7)
+    return Book(
+        gate_id=GATE,
+        epoch=4,
+        accounts={f"tenant/{number:04d}": account for number in range(tenants)},
+        divided_at=START,
+        unmet=True,
+        opened_at=START + timedelta(microseconds=1),
+        opening="tenant_b",
+        credit=36_000_000_000_000,
+        credit_at=START,
+    )
+
+
+@pytest.mark.parametrize("tenants", [0, 1, 1000])
+async def test_a_book_is_read_as_it_was_written(storage: Storage, tenants: int) -> None:
+    """One of a thousand tenants too."""
+    assert await storage.books.read(GATE) is None
+    await storage.books.write(book(tenants), before=None)
+    stored = await storage.books.read(GATE)
+    assert stored is not None
+    assert stored.book == book(tenants)
+    empty = Book(gate_id=GATE)
+    await storage.books.write(empty, before=stored)
+    stored = await storage.books.read(GATE)
+    assert stored is not None
+    assert stored.book == empty
+
+
+async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
+    """A division goes by the book that it read, or is none."""
+    await storage.books.write(book(), before=None)
+    with pytest.raises(AlreadyExists):
+        await storage.books.write(book(), before=None)
+    stored = await storage.books.read(GATE)
+    await storage.books.write(replace(book(), epoch=5), before=stored)
+    with pytest.raises(Conflict):
+        await storage.books.write(replace(book(), epoch=6), before=stored)
+    found = await storage.books.read(GATE)
+    assert found is not None
+    assert found.book.epoch == 5
+
+
+async def test_asks_stay_until_they_are_answered(storage: Storage) -> None:
+    """Who asks again after it was read is asked for again; an answer that is repeated is harmless."""
+    assert await storage.books.asks(GATE) == []
+    for number in range(150):
+        await storage.books.ask(GATE, f"tenant/{number}")
+    await storage.books.ask("1" * 16, "other")
+    asks = await storage.books.asks(GATE)
+    assert {ask.tenant for ask in asks} == {f"tenant/{number}" for number in range(150)}
+    await storage.books.ask(GATE, "tenant/7")
+    await storage.books.answer(GATE, asks)
+    await storage.books.answer(GATE, asks)
+    assert [ask.tenant for ask in await storage.books.asks(GATE)] == ["tenant/7"]
+    assert [ask.tenant for ask in await storage.books.asks("1" * 16)] == ["other"]
