@@ -17,10 +17,15 @@ from shared.adapters.tables.usage import TablesUsage
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.core.usage import MAX_GROUPS, OTHERS, Counted, HourUsage, hour_of
+from shared.operations.read_usage import read_usage
+from shared.operations.sweeper.usage import fold
 from shared.ports import usage as port
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
+from tests.operations.conftest import World, world
+
+__all__ = ["world"]  # a fixture of the operations' tests
 
 NOON = hour_of(START)
 HOUR = timedelta(hours=1)
@@ -146,3 +151,20 @@ async def test_a_list_has_what_usage_needs(storage: Storage) -> None:
     rows = {row.job_id: row for row in await storage.index.list_jobs("tenant_a", after=None, limit=9)}
     found = [(row.source, row.staged_at, row.admitted_at, row.ended_at) for _, row in sorted(rows.items())]
     assert found == [("scanner-7", START, START + HOUR, None), (None, None, None, START + 2 * HOUR)]
+
+
+async def test_a_fold_of_the_rows_that_are_stored(storage: Storage, usage: Usage, world: World) -> None:
+    """The list of an hour and nothing of the hours around it, page by page."""
+    for number, minutes in enumerate((-1, 0, 1, 59, 60)):
+        one = planned(f"job_{number}", doc_id=f"{number}", source="s" if number == 2 else None).job
+        created_at = NOON + timedelta(minutes=minutes)
+        await storage.index.reserve(replace(one, created_at=created_at), replacing=None)
+    context = replace(world.context, index=storage.index, usage=usage)
+    assert await fold(context, usage, "tenant_a", NOON, lambda: False, again=False)
+    [hour] = await usage.hours("tenant_a", NOON, NOON + HOUR)
+    assert {key: each.created for key, each in hour.jobs.items()} == {
+        (one.request_type, ""): 2,
+        (one.request_type, "s"): 1,
+    }
+    used = await read_usage(context, "tenant_a", START, None)
+    assert used.total.counted.created == 3
