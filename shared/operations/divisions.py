@@ -1,8 +1,8 @@
 """Divisions of a gate over all tenants: who of them lets in how many (R54).
 
 Whoever is stopped by such a gate alone makes one, or calls for it: the calls, the queue and the sweeper see to it that
-one follows. One that dies has lent too little, never too much; two at once are safe, since the book is written under
-its ETag, and no gift of an earlier one comes after a later one has taken.
+one follows. One that dies has lent too little, never too much. Two at once are safe (Race division): the book is
+written under its ETag, and no gift of an earlier one comes after a later one has taken.
 """
 
 from __future__ import annotations

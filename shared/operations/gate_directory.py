@@ -97,6 +97,7 @@ async def _read(desks: Desks, settings: Settings, now: datetime) -> Directory:
 
 
 def _of_settings(settings: Settings) -> dict[Gate, Rule]:
+    """Limits of the settings are gates like others (R16)."""
     limits = {
         LIMIT_SETTING: (Gate(GateKind.TENANT, EVERY), settings.max_inflight_per_tenant),
         PLATFORM_SETTING: (Gate.over_all(GateKind.PLATFORM), settings.max_inflight),

@@ -1,4 +1,4 @@
-"""Processes that post jobs of one tenant, each ending whatever it starts: `python -m`, with JSON as the argument.
+"""Processes that post jobs of one tenant or several, and end what they start: `python -m`, with JSON as the argument.
 
 They post when the first of them reads a line, and begin to end jobs at the next one. They are forks of one that has
 imported the app, and share nothing but that.
@@ -19,6 +19,7 @@ from typing import Any
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
+from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.desks import TablesDesks
@@ -28,6 +29,10 @@ from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.errors import Overloaded, Transient
 from shared.operations.control_job import control_job
+from shared.operations.desks import let_in
+from shared.operations.divisions import divide_called
+from shared.operations.find_gate import over_all_of_id
+from shared.operations.transition import notify
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
 
@@ -69,7 +74,8 @@ class Working(RecordingOrchestrations):
 
 def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) -> World:
     world, own = built(MemoryLedger()), asked["own"]
-    settings = replace(world.context.settings, max_inflight_per_tenant=asked["limit"], overflow="stage")
+    limit = "max_inflight" if len(asked["tenants"]) > 1 else "max_inflight_per_tenant"
+    settings = replace(world.context.settings, **{limit: asked["limit"]}, overflow="stage")
     orchestrations = Working()
     context = replace(
         world.context,
@@ -97,10 +103,12 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
     orchestrations = world.orchestrations
     assert isinstance(orchestrations, Working)
 
+    tenants = asked["tenants"]
+
     async def post(number: int) -> None:
         while True:
             try:
-                await create_numbered(world, number)
+                await create_numbered(world, number, tenant_id=tenants[number % len(tenants)])
             except (Transient, Overloaded):
                 await asyncio.sleep(random.random())
             else:
@@ -111,16 +119,44 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
 
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, may_post.wait)
+    queue = asyncio.create_task(serve(world))
     posting = asyncio.create_task(posts())
     await loop.run_in_executor(None, may_end.wait)
     orchestrations.may_end.set()
     await posting
     # what ends here may let in another, which starts here
-    while await world.context.index.list_active("tenant_a", after=None, limit=1):  # noqa: ASYNC110  # others' rows
-        await asyncio.sleep(0.2)
+    for tenant in tenants:
+        while await world.context.index.list_active(tenant, after=None, limit=1):  # noqa: ASYNC110  # others' rows
+            await asyncio.sleep(0.2)
+    queue.cancel()
     await asyncio.gather(*orchestrations.tasks)
     await account.close()
     await texts.close()
+
+
+async def serve(world: World) -> None:
+    """What the queue does with this process's calls."""
+    context, calls = world.context, world.context.desk_calls
+    assert isinstance(calls, MemoryDeskCalls)
+    while True:
+        await asyncio.sleep(0.05)
+        now = context.clock.now()
+        due = [each for each in calls.divisions if each[1] <= now]
+        calls.divisions = [each for each in calls.divisions if each[1] > now]
+        tenants = {tenant for tenant, _, at in calls.calls if at is None or at <= now}
+        calls.calls = [each for each in calls.calls if each[0] not in tenants]
+        try:
+            for gate_id, _, since in due:
+                gate = over_all_of_id(context, gate_id)
+                assert gate is not None
+                for tenant, entered in (await divide_called(context, gate, since)).items():
+                    await notify(context, world.orchestrations, tenant, entered)
+            for tenant in tenants:
+                await notify(context, world.orchestrations, tenant, await let_in(context, tenant))
+        except Transient:
+            # as the bus delivers again
+            calls.divisions += due
+            calls.calls += [(tenant, None, None) for tenant in tenants]
 
 
 def main(asked: dict[str, Any]) -> int:

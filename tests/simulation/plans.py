@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from shared.core.occurrences import ControlKind
 from tests.simulation import protocols
@@ -30,11 +31,15 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 
 
 def plan_of(seed: int) -> Plan:
-    """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line."""
+    """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line,
+    by a limit of their tenant or by one over all of them.
+    """
     if seed % 8 in (1, 3) and seed % 16 != 3:
         plan = HOSTILE if seed % 8 == 3 else MODERATE
         # in every second of them a job waits for the one before it, too
-        return replace(plan, jobs=5, tenant_limit=1 + seed // 16 % 2, overflow="stage", dependent=seed % 16 >= 8)
+        limit = "platform_limit" if seed // 16 % 4 >= 2 else "tenant_limit"
+        staging: dict[str, Any] = {"overflow": "stage", "dependent": seed % 16 >= 8, limit: 1 + seed // 16 % 2}
+        return replace(plan, jobs=5, **staging)
     if seed % 4 != 3:
         return MODERATE
     return ARCHIVING if seed % 8 == 7 else HOSTILE

@@ -82,6 +82,8 @@ class Plan:
     redrives: bool = False
     #: the tenant's limit of active jobs; None: no limit
     tenant_limit: int | None = None
+    #: the limit over all of them
+    platform_limit: int | None = None
     #: jobs wait for the one before them
     dependent: bool = False
     #: what becomes of a request over it: `reject`, or `stage`
@@ -123,7 +125,12 @@ def simulate(seed: int, plan: Plan) -> Report:
 
 
 def _settings(plan: Plan) -> Settings:
-    settings = replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit, overflow=plan.overflow)
+    settings = replace(
+        load(_ENVIRONMENT),
+        max_inflight_per_tenant=plan.tenant_limit,
+        max_inflight=plan.platform_limit,
+        overflow=plan.overflow,
+    )
     if plan.retention is None:
         return settings
     days = plan.retention / timedelta(days=1)
@@ -247,14 +254,16 @@ class World:
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
 
     def _check_desks(self) -> None:
-        """At every instant what is inside is what the desk says, and never more than the limit."""
-        limit = self.plan.tenant_limit
-        if limit is None:
+        """At every instant what is inside is what the desk says, and never more than a limit."""
+        limit, of_all = self.plan.tenant_limit, self.plan.platform_limit
+        if limit is None and of_all is None:
             return
         inside = Counter(row.tenant for row in self.index._active.values() if not place_of(row).is_staged)
         for tenant, stored in self.index.desks._desks.items():
-            if stored.desk.active != inside[tenant] or inside[tenant] > limit:
+            if stored.desk.active != inside[tenant] or (limit is not None and inside[tenant] > limit):
                 self.add_violation(f"{inside[tenant]} jobs of {tenant} are inside, its desk says {stored.desk.inside}")
+        if of_all is not None and inside.total() > of_all:
+            self.add_violation(f"{inside.total()} jobs are inside, of {of_all}")
 
     def unfinished(self) -> Iterator[str]:
         """The work that is left, one line each."""

@@ -2,7 +2,7 @@
 
 A gate belongs to a tenant: the tenant itself, one of its job types, or one of its sources. What an operator set for it
 wins over the rule for every tenant (`*`), and that over a limit from the settings. A gate over all tenants is divided
-among them (R54), or guards a service or a lane where a step is dispatched (R56); its tenant is `*`.
+among them (R54), or guards a service or a lane where a step is dispatched; its tenant is `*`.
 """
 
 from __future__ import annotations

@@ -149,3 +149,4 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))
     assert "max_active=50" in shell("apply")
     assert shell("apply").count("unchanged") == 6
+    assert "max_active=500" in shell("platform")
