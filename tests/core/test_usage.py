@@ -34,7 +34,7 @@ def waited(*seconds: float) -> Counted:
     ("seconds", "end"),
     [(0, 0), (0.001, 1), (1, 1), (1.5, 2), (3600, 3600), (3601, 7200), (604_800, 604_800), (9e6, 604_800)],
 )
-def test_a_wait_is_told_as_the_end_of_its_bucket(seconds: float, end: int) -> None:
+def test_a_wait_is_the_end_of_its_bucket(seconds: float, end: int) -> None:
     """At most so long; what is past the last one counts as that."""
     assert WAITS_S[bucket_of(timedelta(seconds=seconds))] == end
     assert waited(seconds).wait_s(1) == end
