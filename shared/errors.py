@@ -312,6 +312,13 @@ class RuleChanged(Refused):
     """the rule, hold or throttle of this gate was changed since it was read; read it again"""
 
 
+class NoBreaker(Refused):
+    """The gate has no breaker to reset."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(f"no rule gives {named} a breaker")
+
+
 class TooManyRules(Refused):
     """A tenant's gates are one row."""
 

@@ -14,7 +14,7 @@ from shared.adapters.memory_desks import MemoryDesks
 from shared.adapters.memory_lists import MemoryLists
 from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
-from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.places import Place, PlaceState, let_in
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.desks import DeskWrite
@@ -239,10 +239,10 @@ class MemoryIndex(MemoryLists):
                 # the transaction deletes the DUE row that stands there
                 raise Conflict
             self.desks.leave_line(row)
-            state = PlaceState.ADMITTED if line is None else PlaceState.WAITING
+            inside = let_in(write.after, row.place)
             self._active[key] = replace(
                 row,
-                place=replace(row.place, state=state, line=line),
+                place=inside if line is None else replace(row.place, state=PlaceState.WAITING, line=line),
                 check_at=write.check_at if line is None else row.check_at,
                 etag=str(next(self._etags)),
             )

@@ -50,6 +50,7 @@ REQUESTS: JsonObject = {
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
     "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
     "Admission": {"reason": "the customer is on the phone"},
+    "BreakerReset": {"reason": "the service was repaired"},
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},

@@ -55,6 +55,7 @@ class ProblemCode(StrEnum):
     )
     LIMIT_INVALID = "LIMIT_INVALID", "`limit` is not a whole number within its bounds."
     LIMIT_REACHED = "LIMIT_REACHED", "The setting in `limit` allows no more active jobs; ask again after `Retry-After`."
+    NO_BREAKER = "NO_BREAKER", "No rule gives the gate a breaker: there is nothing to reset."
     NOT_JSON = (
         "NOT_JSON",
         "The body is not declared as JSON (415), or is not strict JSON: duplicate keys, NaN, lone "

@@ -11,6 +11,10 @@ from shared.contracts.envelope import Word
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
+#: ends of jobs that a breaker keeps, the newest ones
+RING = 50
+#: the longest time for which a breaker is open, in seconds
+MAX_COOLDOWN_S = 900
 
 
 def _not_nobody(value: int) -> int:
@@ -44,6 +48,21 @@ _Until = Annotated[AwareDatetime, BeforeValidator(_instant), Field(examples=["21
 _Name = Annotated[Word, Field(min_length=1, max_length=256)]
 
 
+class BreakerChange(BaseModel):
+    """A JSON merge patch of a breaker; a member that was never set, or is set to null, is that of a new one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    """It opens where as many of the ends that count were bad; without it 0.5."""
+    min_calls: Annotated[int, Field(ge=1, le=RING), BeforeValidator(_whole)] | None = None
+    """Ends that have to count before it opens; without it 10."""
+    cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(_whole)] | None = None
+    """Seconds that it is open the first time; without it 60."""
+    min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
+    """Of a gate over all tenants: tenants that the bad ends have to be of; without it 2."""
+
+
 class RuleChange(BaseModel):
     """A JSON merge patch (RFC 7396) of a gate's rule: a number sets, null takes out, what is left out stays."""
 
@@ -63,10 +82,24 @@ class RuleChange(BaseModel):
     """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
     """Of a tenant's gate: its share of what is divided among tenants, beside the weights of others; without it 1."""
+    breaker: BreakerChange | None = None
+    """Of a job type's gate: while too many of its jobs end badly nobody goes in, then few; `{}`: one as it comes."""
 
-    def patch(self) -> dict[str, int | None]:
+    def patch(self) -> dict[str, Any]:
         """The members of the rule that were sent."""
-        return {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
+        found = {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
+        if self.breaker is not None:
+            found["breaker"] = {name: getattr(self.breaker, name) for name in self.breaker.model_fields_set}
+        return found
+
+
+class BreakerReset(BaseModel):
+    """Why a breaker is closed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the gate's log."""
 
 
 class Admission(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.desk import enter, step_away
 from shared.core.gates.log import logged
-from shared.core.gates.places import PlaceState
+from shared.core.gates.places import PlaceState, let_in
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.core.states import JobStatus
@@ -62,7 +62,7 @@ async def _enter(context: Context, job: Job, by: By) -> None:
             data={"job_id": job.job_id},
         )
         after = replace(desk, staged=max(0, desk.staged - 1)).with_state(state)
-        inside = replace(place, state=PlaceState.ADMITTED, line=None)
+        inside = let_in(stored.desk, place)
         write = DeskWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
 

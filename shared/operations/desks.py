@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.core.gates import divided
-from shared.core.gates.desk import Candidate, Desk, step_away, words_to
+from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, step_away, words_to
+from shared.core.gates.ends import MAX_SETTLED, Judged, judged, settled
 from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
+from shared.core.gates.log import LogEntry
 from shared.core.gates.places import (
     Decision,
     LineFull,
@@ -29,7 +31,7 @@ from shared.core.gates.places import (
     set_apart,
     set_aside,
 )
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState
 from shared.core.gates.standing import lines_of
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable, LimitReached
@@ -46,8 +48,8 @@ _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
-#: operations of one transaction; of one that goes in; of what an end and a creation write beside
-_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100, 4, 9, 5
+#: operations of one transaction but those of breakers' logs; of one that goes in; of what an end and a creation write
+_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 9, 5
 
 _T = TypeVar("_T")
 
@@ -61,6 +63,8 @@ class Entered:
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: more could go in, if there had been room
     more: bool = False
+    #: gates whose breaker the end opened that let them in
+    breakers_opened: tuple[GateState, ...] = ()
 
 
 async def directory(context: Context) -> Directory:
@@ -209,6 +213,8 @@ def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decisio
         rule, gate = refused.word.rule, refused.word.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
+        if refused.word.shut is Shut.BREAKER:
+            detail = f"{gate.words}: its breaker is not closed"
         raise LimitReached(limit, detail, _retry_after(refused.word.opens_at, now)) from None
     except LineFull as full:
         detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
@@ -249,18 +255,22 @@ async def end_at_desk(
 
     async def act(stored: StoredDesk, known: Directory) -> Entered | None:
         nonlocal is_known
+        # a breaker that has opened once asks in which epoch the job went in, which its row alone says
+        is_known = is_known and not epoch_of(stored.desk, job.request_type)
         active = None if is_known else await context.index.read_active(job.tenant, job.job_id)
         if active is None and not is_known:
             return None
         is_known = False
         place = desk_counts.place_of(active) if active is not None else Place(candidate=Candidate.of(job))
         room = _room(_OF_AN_END + 2 * len(purged))
-        desk = give_back(stored.desk, place) if active is None or _has_place(active, stored.desk) else stored.desk
-        let = await letting(context, desk, known, room, leaving=job.job_id)
-        write = desk_write(context, stored, known, let)
+        after = Judged(stored.desk)
+        if active is None or _has_place(active, stored.desk):
+            after = judged(give_back(stored.desk, place), known, job, place, context.clock.now())
+        let = await letting(context, after.desk, known, room, leaving=job.job_id)
+        write = desk_write(context, stored, known, let, after.log)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
         await desk_calls(context, write, known)
-        return entered_by(let)
+        return replace(entered_by(let), breakers_opened=after.opened)
 
     entered = await at_desk(context, job.tenant, act)
     if entered is None:
@@ -268,7 +278,18 @@ async def end_at_desk(
         for each in purged:
             await context.index.reschedule_clearing(each.row, each.clear_at, purged=True)
         return Entered()
+    _on_breakers_opened(entered)
     return entered
+
+
+def _on_breakers_opened(entered: Entered) -> None:
+    """After the transaction: whoever has to know of an opened breaker is told here.
+
+    Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
+    """
+    for state in entered.breakers_opened:
+        reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
+        telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
 
 
 async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entered:
@@ -289,20 +310,27 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
 
 
 async def move_job(
-    context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime, *, candidate: Candidate | None = None
+    context: Context,
+    tenant: str,
+    job_id: str,
+    owed: Owed,
+    due_at: datetime,
+    *,
+    candidate: Candidate | None = None,
+    ended: Job | None = None,
 ) -> Entered:
     """LINE_UP, REORDER, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
 
     `candidate`: as its gates see the job by now, which it lines up with.
 
-    Raises Contended, LedgerUnavailable.
+    With END, `ended` is the job, which counts at the breaker of its type. Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
             return Entered()
-        place = desk_counts.place_of(active)
+        place, after = desk_counts.place_of(active), Judged(stored.desk)
         arrives = owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF)
         if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
             desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk
@@ -317,17 +345,21 @@ async def move_job(
             desk, place = set_aside(stored.desk, place)
             let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
         elif owed is Owed.END and place.state is not PlaceState.ENDED:
-            desk, place = give_back(stored.desk, place), replace(place, state=PlaceState.ENDED, line=None)
-            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            after = Judged(give_back(stored.desk, place))
+            after = judged(after.desk, known, ended, place, now) if ended is not None else after
+            place = replace(place, state=PlaceState.ENDED, line=None)
+            let = await letting(context, after.desk, known, MAX_LET_IN, leaving=job_id)
         else:
             return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = desk_write(context, stored, known, let)
+        write = desk_write(context, stored, known, let, after.log)
         await context.index.move_place(active, place, check_at, write)
         await desk_calls(context, write, known)
-        return entered_by(let)
+        return replace(entered_by(let), breakers_opened=after.opened)
 
-    return await at_desk(context, tenant, act)
+    entered = await at_desk(context, tenant, act)
+    _on_breakers_opened(entered)
+    return entered
 
 
 async def let_in(context: Context, tenant: str) -> Entered:
@@ -349,17 +381,27 @@ async def let_in(context: Context, tenant: str) -> Entered:
 
 async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
     """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
-    letting = Letting(desk, known, context.clock.now(), room=room)
+    desk, log = settled(desk, known, now := context.clock.now())
+    letting = Letting(desk, known, now, room=room)
     while (line := letting.wants()) is not None:
         rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
         letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
-    return letting.result
+    return replace(letting.result, log=log)
 
 
-def desk_write(context: Context, stored: StoredDesk, known: Directory, let: LetIn) -> DeskWrite:
+def desk_write(
+    context: Context, stored: StoredDesk, known: Directory, let: LetIn, log: tuple[LogEntry, ...] = ()
+) -> DeskWrite:
     now = context.clock.now()
-    after = divided.timed(stored.desk, called(let.desk, known, now) if not let.more else let.desk, now)
-    return DeskWrite(before=stored, after=after, let_in=let.admitted, relined=let.relined, check_at=now + FIRST_CHECK)
+    after = called(let.desk, known, now) if not let.more else let.desk
+    return DeskWrite(
+        before=stored,
+        after=divided.timed(stored.desk, after, now),
+        let_in=let.admitted,
+        relined=let.relined,
+        check_at=now + FIRST_CHECK,
+        log=(*log, *let.log),
+    )
 
 
 async def desk_calls(context: Context, write: DeskWrite, known: Directory) -> None:

@@ -1,4 +1,4 @@
-"""Changes of a gate: its rule, a hold, a throttle, and their end (R48, R52).
+"""Changes of a gate: its rule, a hold, a throttle, and their end, a reset of its breaker (R48, R52, R62).
 
 Each is one write of the tenant's desk, with its log entry, under the desk's ETag; whom it lets in goes in right after.
 The rules for every tenant stand at the desk of the tenant `*`, which has no jobs, and in the directory, from which all
@@ -8,13 +8,13 @@ processes have them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import telemetry
 from shared.core.gates import changes
-from shared.core.gates.changes import ChangeType
+from shared.core.gates.changes import ChangeType, Patch
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import (
@@ -32,7 +32,7 @@ from shared.core.gates.rules import (
     Throttle,
 )
 from shared.core.gates.standing import MAX_POSITION, waiting_of
-from shared.errors import BusUnavailable, GateNotFound, QuotaInvalid, RuleChanged, TooManyRules
+from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
@@ -103,7 +103,7 @@ async def set_rule(
     context: Context,
     orchestrations: Orchestrations,
     gate: Gate,
-    patch: Mapping[str, int | None],
+    patch: Patch,
     by: By,
     *,
     rule_seq: int | None,
@@ -123,9 +123,7 @@ async def set_rule(
     return await _change(context, orchestrations, gate, alter, ChangeType.RULE_SET, by)
 
 
-async def preview_rule(
-    context: Context, gate: Gate, patch: Mapping[str, int | None] | None, *, rule_seq: int | None
-) -> Preview:
+async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
     """What `set_rule`, or with None `delete_rule`, would do; nothing is written.
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
@@ -202,6 +200,22 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
         return changes.resumed(state, now, own=by.own)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.RESUMED, by)
+
+
+async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
+    """Closes the gate's breaker, whose ends are forgotten; closed already, it changes nothing (R62).
+
+    Raises NoBreaker, Transient.
+    """
+    known = await desks.directory(context)
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        rule = known.rule_of(state)
+        if rule is None or rule.breaker is None or gate.tenant == EVERY:
+            raise NoBreaker(gate.words)
+        return changes.reset(state)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
 
 
 async def _change(

@@ -141,7 +141,7 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations |
     job = stored.record.job
     if job.awaited and not await notify_dependants(context, job):
         # its place is free at once; a call, or the sweeper, tells the others and closes it
-        entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP)
+        entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP, ended=job)
         if orchestrations is not None:
             await notify(context, orchestrations, job.tenant, entered)
         await call(context, job.tenant, job.job_id)

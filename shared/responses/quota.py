@@ -10,7 +10,20 @@ from shared.responses.response import Cursor, Instant, JobId, Response
 
 GateId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["0f3a5b7c9d1e2f40"])]
 GateKindName = Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
-ShutName = Literal["HELD", "FULL", "RATE", "LINE"]
+ShutName = Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"]
+
+
+class QuotaBreakerRule(Response):
+    """When a breaker opens."""
+
+    failure_rate: float
+    """Bad ends in all that count."""
+    min_calls: int
+    """Ends that have to count."""
+    cooldown_s: int
+    """Seconds that it is open the first time."""
+    min_tenants: int | None = None
+    """Of a gate over all tenants: tenants that the bad ends have to be of."""
 
 
 class QuotaRule(Response):
@@ -28,6 +41,8 @@ class QuotaRule(Response):
     """Emergencies that pass every number and rate."""
     weight: int | None = None
     """The tenant's share of what is divided among tenants, beside others'; 1 where none is set."""
+    breaker: QuotaBreakerRule | None = None
+    """While too many of its jobs end badly nobody goes in, then few."""
 
 
 class QuotaHold(Response):
@@ -54,6 +69,21 @@ class QuotaShare(Response):
     """It lets in while fewer of its jobs are inside; what others do not need is lent to it too."""
     active: int
     waiting: int
+
+
+class QuotaBreaker(Response):
+    """Where the breaker of a job type stands."""
+
+    state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
+    """CLOSED: it limits nothing; OPEN: nobody goes in; HALF_OPEN: few do."""
+    until: Instant | None
+    """Of an open one: half-open from then on."""
+    allow: int | None
+    """Of a half-open one: so many jobs at once."""
+    bad: int
+    """Bad ends that count; of an open one those by which it opened."""
+    calls: int
+    """All ends that count, likewise."""
 
 
 class QuotaLinks(Response):
@@ -87,6 +117,8 @@ class Quota(Response):
     """Where that comes from: `own`, `*` (the rule for every tenant) or the name of a setting."""
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
+    breaker: QuotaBreaker | None
+    """Null: the rule in force has none."""
     active: int | None
     """Jobs inside; null for tenant `*`."""
     staged: int | None
@@ -141,7 +173,8 @@ class WaitingJob(Response):
     gate: str
     """The same in words."""
     why: ShutName
-    """HELD: held; FULL: as many inside as may be; RATE: its rate; LINE: others are before it."""
+    """HELD: held; FULL: as many inside as may be; RATE: its rate; BREAKER: too many of its jobs ended badly; LINE:
+    others are before it."""
     nextEligibleAt: Instant | None
     """An estimate, by time alone; null: only an end or a person lets it in."""
 
@@ -165,7 +198,7 @@ class QuotaLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """`before` and `after`."""
+    """`before` and `after`; with `breaker` where that moved."""
     prev_hash: str
     hash: str
 

@@ -88,6 +88,7 @@ LINES: tuple[Line, ...] = (
     Line("DESK_UNSEEN", _W, "A tenant's lines could not be looked at; the next pass looks again"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),
+    Line("BREAKER_OPENED", _W, "Too many jobs of a tenant's type ended badly: no more of them start for now"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
     Line("LEDGER_REFUSED", _W, "The tables refuse a row for good, or a blob of a job is gone"),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),

@@ -13,7 +13,7 @@ from typing import Literal
 from shared.contracts.messages import Reply
 from shared.core.backlog import MAX_SHOWN
 from shared.core.decide import apply
-from shared.core.gates.desk import Shut
+from shared.core.gates.desk import Shut, Word
 from shared.core.gates.standing import MAX_POSITION, Standing
 from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
@@ -93,14 +93,26 @@ def _gates(standing: Standing | None) -> str:
     if standing is None:
         return "its place in line"
     word = standing.stopped_by
-    why = _WHY[word.shut or Shut.LINE]
-    if word.shut is Shut.FULL and word.rule is not None and word.rule.max_active is not None:
-        why += f" ({word.rule.max_active})"
+    what = _breaker(word) if word.shut is Shut.BREAKER else f"the gate of {word.gate.words}, which {_why(word)}"
     place = standing.position if standing.position is not None else f"over {MAX_POSITION:,}"
-    text = f"the gate of {word.gate.words}, which {why}; its position in line is {place}"
+    text = f"{what}; its position in line is {place}"
     if standing.expected_at is not None:
         return f"{text}, and by time alone it may go in at {_iso(standing.expected_at)}"
     return f"{text}, and only an end or a person lets it in"
+
+
+def _breaker(word: Word) -> str:
+    whose = f"the breaker of type {word.gate.name} of tenant {word.gate.tenant}"
+    if word.allowed or word.opens_at is None:
+        return f"{whose}, which is half-open and lets {word.allowed} in at once"
+    return f"{whose}, which is open until {_iso(word.opens_at)}"
+
+
+def _why(word: Word) -> str:
+    why = _WHY[word.shut or Shut.LINE]
+    if word.shut is Shut.FULL and word.rule is not None and word.rule.max_active is not None:
+        why += f" ({word.rule.max_active})"
+    return why
 
 
 def _brought_here(last: Event) -> Move:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from shared.core.gates import rate
+from shared.core.gates.breaker import Breaker, BreakerState, at
 from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
 from shared.core.gates.letting import Waiting
@@ -14,6 +16,8 @@ from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, Gate, G
 from shared.core.gates.standing import Standing, TenantPart, waiting_of
 from shared.responses.quota import (
     Quota,
+    QuotaBreaker,
+    QuotaBreakerRule,
     QuotaChange,
     QuotaHold,
     QuotaLinks,
@@ -47,6 +51,7 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         ruled_by=_ruled_by(state, rule),
         hold=QuotaHold.of(hold) if hold is not None else None,
         throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
+        breaker=_breaker(state.breaker, rule, now) if not of_all else None,
         active=None if of_all else desk.inside_of(gate),
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
@@ -105,7 +110,23 @@ def log_entry(entry: LogEntry) -> QuotaLogEntry:
 
 
 def _rule(rule: Rule | None) -> QuotaRule | None:
-    return QuotaRule(**{name: getattr(rule, name) for name in NUMBERS}) if rule is not None else None
+    if rule is None:
+        return None
+    breaker = QuotaBreakerRule(**asdict(rule.breaker)) if rule.breaker is not None else None
+    return QuotaRule(**{name: getattr(rule, name) for name in NUMBERS}, breaker=breaker)
+
+
+def _breaker(breaker: Breaker | None, rule: Rule | None, now: datetime) -> QuotaBreaker | None:
+    if rule is None or rule.breaker is None:
+        return None
+    found = at(breaker or Breaker(), now)
+    return QuotaBreaker(
+        state=found.state.value,
+        until=found.until,
+        allow=found.allow if found.state is BreakerState.HALF_OPEN else None,
+        bad=found.bad,
+        calls=found.calls,
+    )
 
 
 def _ruled_by(state: GateState, rule: Rule | None) -> str | None:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shared.contracts.quotas import RING
+from shared.core.gates.breaker import Breaker, BreakerRule, End, at, counted
 from shared.core.gates.desk import (
     MAX_LINES,
     Candidate,
@@ -31,7 +33,7 @@ from tests.jobs import START, planned
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
 NOWHERE = Directory()
-LATER = START + timedelta(minutes=7)
+LATER, HOUR = START + timedelta(minutes=7), timedelta(hours=1)
 
 
 def job(number: int, **changes: object) -> Job:
@@ -82,7 +84,7 @@ async def active(storage: Storage, number: int) -> ActiveRow:
 
 
 def admitting(before: StoredDesk, *rows: Waiting, leaving: Candidate | None = None) -> DeskWrite:
-    desk = leave(before.desk, leaving) if leaving is not None else before.desk
+    desk = leave(before.desk, leaving, 0) if leaving is not None else before.desk
     for row in rows:
         desk = enter(step_away(desk, row.line), NOWHERE, row.candidate, START)
     desk = replace(desk, staged=desk.staged - len(rows))
@@ -97,12 +99,23 @@ def ended(one: Job) -> Job:
     return replace(one, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
 
 
+def type_gate(name: str) -> Gate:
+    return Gate(GateKind.TYPE, "tenant_a", name)
+
+
+def counted_once(breaker: Breaker) -> Breaker:
+    """With the end of a job that somebody let in past its gates."""
+    at_once = START + timedelta(microseconds=1)
+    return counted(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_line=True)
+
+
 # --- the desk
 
 
 async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
-    """Rules, holds, throttles and credits to the unit; counts, sources in any script, and lines."""
+    """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
+    opened = counted(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_line=True)
     hold = Hold(reason="audit", actor="op", at=START + timedelta(microseconds=1))
     rule = Rule(max_active=3, max_per_hour=10**6, burst=10**6, max_staged=9, emergency_max_active=1)
     states = [
@@ -110,6 +123,10 @@ async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
         GateState(
             gate=Gate(GateKind.SOURCE, "tenant_a", "büro 7/№"), credit=3_600_000_000 * 10**6 - 1, credit_at=START
         ),
+        GateState(gate=type_gate("OCR"), rule=Rule(breaker=BreakerRule(failure_rate=0.1)), breaker=Breaker()),
+        GateState(gate=type_gate("B"), rule=Rule(), breaker=opened),
+        GateState(gate=type_gate("C"), breaker=at(counted_once(replace(opened, inside=2)), START + HOUR / 60)),
+        GateState(gate=type_gate("D"), breaker=at(counted_once(opened), START + HOUR * 9)),
     ]
     line = Line(job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001)
     desk = Desk(
@@ -153,8 +170,11 @@ async def test_the_largest_desk_is_one_row(storage: Storage) -> None:
     }
     states = [
         GateState(gate=Gate(GateKind.SOURCE, "tenant_a", line.source or ""), rule=Rule(max_active=1))
-        for line in list(lines.values())[:100]
+        for line in list(lines.values())[:99]
     ]
+    ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(RING))
+    breaker = Breaker(epoch=10**6, inside=10**6, ring=ring)
+    states.append(GateState(gate=type_gate("T" * 128), rule=Rule(breaker=BreakerRule()), breaker=breaker))
     desk = Desk(
         tenant="tenant_a",
         gates={state.gate.id: state for state in states},
@@ -171,6 +191,24 @@ async def test_the_largest_desk_is_one_row(storage: Storage) -> None:
 
         texts = [value for value in _desk_columns(desk).values() if isinstance(value, str)]
         assert max(len(text.encode("utf-16-le")) // 2 for text in texts) <= 32_768
+
+
+async def test_a_job_has_the_epoch_of_its_types_breaker(storage: Storage) -> None:
+    """That in which it went in, from its line or at once; 0 before the breaker ever opened."""
+    await opened(storage)
+    await inside(storage, 2)
+    first = await in_line(storage, 1)
+    before = await stored(storage)
+    state = GateState(gate=type_gate(first.candidate.job_type), breaker=Breaker(epoch=3))
+    desk = before.desk.with_state(state)
+    await storage.index.write_desk(replace(admitting(replace(before, desk=desk), first), before=before))
+    assert (await stored(storage)).desk.state(state.gate).breaker == Breaker(epoch=3, inside=1)
+    places = [(await active(storage, number)).place for number in (1, 2)]
+    assert [place and (place.state, place.breaker_epoch) for place in places] == [("ADMITTED", 3), ("ADMITTED", 0)]
+    before, one = await stored(storage), job(3)
+    place = Place(candidate=Candidate.of(one), breaker_epoch=4)
+    await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=before.desk))
+    assert (await active(storage, 3)).place == place
 
 
 # --- lines
@@ -362,7 +400,8 @@ async def test_the_directory(storage: Storage) -> None:
     await storage.desks.enter_tenant("tenant_a", LATER)
     await storage.desks.enter_tenant("b/ü", LATER)
     every = Gate(GateKind.TYPE, "*", "*")
-    await storage.desks.put_default(every, Rule(max_active=3), START)
+    rule = Rule(max_active=3, breaker=BreakerRule(failure_rate=1 / 3, cooldown_s=7))
+    await storage.desks.put_default(every, rule, START)
     await storage.desks.note_settings(LATER)
     platform = GateState(
         gate=Gate.over_all(GateKind.PLATFORM),
@@ -374,7 +413,7 @@ async def test_the_directory(storage: Storage) -> None:
     rows = await storage.desks.directory()
     assert rows.over_all == {platform.gate.id: (platform, START)}
     assert rows.tenants == {"tenant_a": START, "b/ü": LATER}
-    assert rows.defaults == {(GateKind.TYPE, "*"): (Rule(max_active=3), START)}
+    assert rows.defaults == {(GateKind.TYPE, "*"): (rule, START)}
     assert rows.settings_since == LATER
     for _ in range(2):
         await storage.desks.remove_tenant("b/ü")

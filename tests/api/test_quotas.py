@@ -151,6 +151,35 @@ def test_a_tenants_own_caller_holds_and_never_loosens(
     operator.post("/v1/limits/resume", json={"tenant": tenant, **source}).raise_for_status()
 
 
+def test_a_breaker_is_set_read_and_reset(own: httpx.Client, operator: httpx.Client, tenant: str) -> None:
+    """Of a job type; its members are merged; only an operator resets it; a gate without one is refused."""
+    known = gate(operator, tenant, type="OCR")
+    assert (known["breaker"], known["rule"]) == (None, None)
+    made = patch(operator, known, breaker={"failure_rate": 0.25}).json()
+    assert misfits(QuotaChange, made) == []
+    numbers = {"failure_rate": 0.25, "min_calls": 10, "cooldown_s": 60}
+    assert made["after"]["rule"]["breaker"] == numbers
+    assert made["quota"]["in_force"]["breaker"] == {**numbers, "min_tenants": None}
+    closed = {"state": "CLOSED", "until": None, "allow": None, "bad": 0, "calls": 0}
+    assert gate(own, tenant, type="OCR")["breaker"] == closed
+    path, names = f"/v1/quotas/{known['id']}:reset", {"tenant": tenant, "type": "OCR"}
+    reset = operator.post(path, params=names, json=REASON)
+    assert (reset.status_code, misfits(QuotaChange, reset.json()), reset.json()["changed"]) == (200, [], False)
+    merged = patch(operator, made["quota"], breaker={"failure_rate": None, "min_calls": 5}).json()["quota"]
+    assert merged["rule"]["breaker"] == {**numbers, "failure_rate": 0.5, "min_calls": 5, "min_tenants": None}
+    gone = patch(operator, merged, breaker=None).json()["quota"]
+    assert (gone["breaker"], gone["rule"]["breaker"]) == (None, None)
+    refused = [
+        (own.post(path, params=names, json=REASON), 403, "QUOTA_FORBIDDEN"),
+        (operator.post(path, params=names, json={}), 400, "QUOTA_INVALID"),
+        (operator.post(path, params=names, json=REASON), 409, "NO_BREAKER"),
+        (operator.post(f"/v1/quotas/{'0' * 16}:reset", params={"tenant": tenant}, json=REASON), 404, "GATE_NOT_FOUND"),
+        (patch(operator, gone, breaker={"min_tenants": 2}), 400, "QUOTA_INVALID"),
+    ]
+    answers = [(answer.status_code, answer.json()["code"]) for answer, _, _ in refused]
+    assert answers == [(status, code) for _, status, code in refused]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a number of 0": ({"max_active": 0}, "QUOTA_INVALID"),
     "a negative number": ({"max_active": -1}, "QUOTA_INVALID"),
@@ -160,6 +189,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a fraction": ({"max_active": 1.5}, "QUOTA_INVALID"),
     "a number past all sense": ({"max_per_hour": 10**12}, "QUOTA_INVALID"),
     "an unknown field": ({"maxActive": 1}, "QUOTA_INVALID"),
+    "a breaker of a tenant": ({"breaker": {}}, "QUOTA_INVALID"),
+    "a rate of 0": ({"breaker": {"failure_rate": 0}}, "QUOTA_INVALID"),
+    "a rate above 1": ({"breaker": {"failure_rate": 1.01}}, "QUOTA_INVALID"),
+    "more ends than are kept": ({"breaker": {"min_calls": 51}}, "QUOTA_INVALID"),
+    "no cool-down": ({"breaker": {"cooldown_s": 0}}, "QUOTA_INVALID"),
+    "an unknown number of a breaker": ({"breaker": {"rate": 1}}, "QUOTA_INVALID"),
+    "a breaker that is no object": ({"breaker": True}, "QUOTA_INVALID"),
     "a blank reason": ({"max_active": 1, "reason": " "}, "QUOTA_INVALID"),
     "no reason": ({"max_active": 1, "reason": None}, "QUOTA_INVALID"),
 }

@@ -282,6 +282,26 @@ async def test_a_rule_is_changed_as_it_was_read(either: EitherClient) -> None:
             await either.call(api.url, lambda client: client.set_quota(known, {}, reason="why"))
 
 
+async def test_a_breaker_is_set_and_reset(either: EitherClient) -> None:
+    """Its numbers in an object of their own; the names of the gate go with the reset; 409 is Conflicting."""
+    known = Quota.model_validate(samples.quota(source="s"))
+    refused = CannedResponse(409, samples.problem(409, "NO_BREAKER"))
+    with serving(
+        CannedResponse(body=samples.quota_change()), CannedResponse(body=samples.quota_change()), refused
+    ) as api:
+        numbers: dict[str, Any] = {"breaker": {"failure_rate": 0.25, "cooldown_s": None}}
+        await either.call(api.url, lambda client: client.set_quota(known, numbers, reason="r"))
+        await either.call(api.url, lambda client: client.reset_breaker(known, reason="r"))
+        with pytest.raises(Conflicting):
+            await either.call(api.url, lambda client: client.reset_breaker(known, reason="r"))
+    sent = [(request.method, request.path, json.loads(request.body)) for request in api.requests[:2]]
+    path = f"/v1/quotas/{known.id}"
+    assert sent == [
+        ("PATCH", f"{path}?tenant=tenant_a&source=s", {**numbers, "reason": "r"}),
+        ("POST", f"{path}:reset?tenant=tenant_a&source=s", {"reason": "r"}),
+    ]
+
+
 async def test_a_gate_is_held_throttled_and_resumed(either: EitherClient) -> None:
     """One gate by its names, a time with its zone; what is not named is not sent."""
     until = datetime(2026, 5, 1, tzinfo=UTC)

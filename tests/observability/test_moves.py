@@ -12,6 +12,7 @@ import pytest
 
 from shared.adapters.memory import MemorySweepMark
 from shared.contracts.messages import Directive
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.occurrences import ControlKind
@@ -202,15 +203,25 @@ async def test_a_breaker_shows_by_its_job_type(
     ]
     point = ("circuit_breaker_state", (("jobType", "OCR"),))
     with monkeypatch.context() as opened:
-        opened.setattr(gauges, "breaker_state", lambda state: states[state.gate.id])
+        opened.setattr(gauges, "breaker_state", lambda state, now: states[state.gate.id])
         for shown, expected in ((desks, 2), (desks[:1], 0), (desks, 2), ([], 0)):
-            gauges.set_breaker_gauges(Share(), shown)
+            gauges.set_breaker_gauges(Share(), shown, START)
             assert emitted.points()[point] == expected
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
-    await ruled(small, GateState(gate=Gate(GateKind.TYPE, "tenant_a", "EMBEDDING"), rule=Rule(max_active=1)))
+    opened = Breaker(state=BreakerState.OPEN, cooldown_s=60, until=START + timedelta(seconds=60))
+    for tenant, kind, name in (
+        ("tenant_a", GateKind.TYPE, "EMBEDDING"),
+        ("*", GateKind.PLATFORM_TYPE, "SIS"),
+    ):
+        gate = Gate(kind, tenant, name)
+        await ruled(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened), tenant=tenant)
     await create_numbered(small, 1)
-    await sweep(small.context, small.orchestrations)
-    assert emitted.points()[("circuit_breaker_state", (("jobType", "EMBEDDING"),))] == 0
+    for expected in (2, 1):
+        await sweep(small.context, small.orchestrations)
+        points = emitted.points()
+        shown = [points[("circuit_breaker_state", (("jobType", name),))] for name in ("EMBEDDING", "SIS")]
+        assert shown == [expected] * 2
+        small.clock.advance(61)
 
 
 async def test_many_jobs_are_counted_exactly(world: World, emitted: Telemetry) -> None:

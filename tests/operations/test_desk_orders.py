@@ -263,7 +263,7 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has an ACTIVE row is thought to hold a place."""
-    monkeypatch.setattr(desks, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate))
+    monkeypatch.setattr(desks, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate, 0))
 
 
 def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
     errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
     errors.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),
+    errors.NoBreaker: _fixed(409, ProblemCode.NO_BREAKER),
     errors.RuleChanged: _fixed(412, ProblemCode.RULE_CHANGED),
     errors.TooManyRules: _fixed(400, ProblemCode.TOO_MANY_RULES),
     errors.BodyTooLarge: _fixed(413, ProblemCode.BODY_TOO_LARGE),

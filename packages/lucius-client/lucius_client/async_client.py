@@ -6,7 +6,7 @@ It only sends and sleeps, as `lucius_client.client` does; a test holds the signa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 import httpx
 
 from lucius_client import calls, configuration, series
-from lucius_client.calls import Call, EnvelopeLike, Submitted
+from lucius_client.calls import Call, EnvelopeLike, RuleNumbers, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
@@ -249,11 +249,10 @@ class AsyncClient:
         """
         return await self._call(calls.quota(tenant, job_type, source, name))
 
-    async def set_quota(
-        self, quota: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool = False
-    ) -> QuotaChange:
+    async def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
 
+        Of a job type's gate also `breaker`, with `failure_rate`, `min_calls` and `cooldown_s`; `{}` is one as it comes.
         None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
         was read. `dry_run` tells how many jobs would go in, and writes nothing.
         """
@@ -262,6 +261,10 @@ class AsyncClient:
     async def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
         return await self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
+
+    async def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
+        """Close the breaker of a gate, and forget what it counted. Raises Conflicting where no rule gives it one."""
+        return await self._call(calls.reset_breaker(quota, reason=reason))
 
     async def hold_gate(
         self,

@@ -135,7 +135,11 @@ def quota(tenant: str | None, job_type: str | None, source: str | None, name: st
     return Call(page("/v1/quotas", {"tenant": tenant, "type": job_type, "source": source, "name": name}), read)
 
 
-def set_quota(known: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool) -> Call[QuotaChange]:
+#: of a rule, by name; those of a breaker under `breaker`
+RuleNumbers = Mapping[str, int | Mapping[str, float | None] | None]
+
+
+def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
     """Merge numbers into the rule of a gate as it was read; a null takes one out."""
     body = {**numbers, "reason": reason}
     request = Request(
@@ -152,6 +156,12 @@ def delete_quota(known: Quota, *, reason: str, dry_run: bool) -> Call[QuotaChang
     """Take the rule of a gate as it was read away."""
     query = {**quota_names(known), "reason": reason, **({"dryRun": "true"} if dry_run else {})}
     request = Request("DELETE", quota_path(known), query=query, headers={"If-Match": known.etag})
+    return Call(request, _reader(QuotaChange))
+
+
+def reset_breaker(known: Quota, *, reason: str) -> Call[QuotaChange]:
+    """Close the breaker of a gate."""
+    request = _post(f"{quota_path(known)}:reset", {"reason": reason}, quota_names(known))
     return Call(request, _reader(QuotaChange))
 
 

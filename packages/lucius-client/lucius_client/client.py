@@ -8,7 +8,7 @@ asyncio; a test holds the signatures and docstrings of both equal.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 import httpx
 
 from lucius_client import calls, configuration, series
-from lucius_client.calls import Call, EnvelopeLike, Submitted
+from lucius_client.calls import Call, EnvelopeLike, RuleNumbers, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, Token
 from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
@@ -250,11 +250,10 @@ class Client:
         """
         return self._call(calls.quota(tenant, job_type, source, name))
 
-    def set_quota(
-        self, quota: Quota, numbers: Mapping[str, int | None], *, reason: str, dry_run: bool = False
-    ) -> QuotaChange:
+    def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
 
+        Of a job type's gate also `breaker`, with `failure_rate`, `min_calls` and `cooldown_s`; `{}` is one as it comes.
         None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
         was read. `dry_run` tells how many jobs would go in, and writes nothing.
         """
@@ -263,6 +262,10 @@ class Client:
     def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
         return self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
+
+    def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
+        """Close the breaker of a gate, and forget what it counted. Raises Conflicting where no rule gives it one."""
+        return self._call(calls.reset_breaker(quota, reason=reason))
 
     def hold_gate(
         self,

@@ -406,6 +406,34 @@ class ProtocolStep(Message):
     backoffs: Backoffs | None = None
 
 
+class QuotaBreaker(Message):
+    """
+    Where the breaker of a job type stands.
+    """
+
+    state: Annotated[
+        Literal["CLOSED", "OPEN", "HALF_OPEN"],
+        Field(description="CLOSED: it limits nothing; OPEN: nobody goes in; HALF_OPEN: few do."),
+    ]
+    until: Annotated[AwareDatetime | None, Field(description="Of an open one: half-open from then on.")]
+    allow: Annotated[int | None, Field(description="Of a half-open one: so many jobs at once.")]
+    bad: Annotated[int, Field(description="Bad ends that count; of an open one those by which it opened.")]
+    calls: Annotated[int, Field(description="All ends that count, likewise.")]
+
+
+class QuotaBreakerRule(Message):
+    """
+    When a breaker opens.
+    """
+
+    failure_rate: Annotated[float, Field(description="Bad ends in all that count.")]
+    min_calls: Annotated[int, Field(description="Ends that have to count.")]
+    cooldown_s: Annotated[int, Field(description="Seconds that it is open the first time.")]
+    min_tenants: Annotated[
+        int | None, Field(description="Of a gate over all tenants: tenants that the bad ends have to be of.")
+    ] = None
+
+
 class QuotaHold(Message):
     """
     Nobody passes the gate.
@@ -438,7 +466,7 @@ class QuotaLogEntry(Message):
     actor: str
     reason: str
     at: AwareDatetime
-    data: Annotated[dict[str, Any], Field(description="`before` and `after`.")]
+    data: Annotated[dict[str, Any], Field(description="`before` and `after`; with `breaker` where that moved.")]
     prev_hash: str
     hash: str
 
@@ -467,6 +495,9 @@ class QuotaRule(Message):
     weight: Annotated[
         int | None,
         Field(description="The tenant's share of what is divided among tenants, beside others'; 1 where none is set."),
+    ] = None
+    breaker: Annotated[
+        QuotaBreakerRule | None, Field(description="While too many of its jobs end badly nobody goes in, then few.")
     ] = None
 
 
@@ -694,8 +725,10 @@ class WaitingJob(Message):
     stopped_by: Annotated[str, Field(description="The gate that keeps it.")]
     gate: Annotated[str, Field(description="The same in words.")]
     why: Annotated[
-        Literal["HELD", "FULL", "RATE", "LINE"],
-        Field(description="HELD: held; FULL: as many inside as may be; RATE: its rate; LINE: others are before it."),
+        Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
+        Field(
+            description="HELD: held; FULL: as many inside as may be; RATE: its rate; BREAKER: too many of its jobs ended badly; LINE:\nothers are before it."
+        ),
     ]
     nextEligibleAt: Annotated[
         AwareDatetime | None, Field(description="An estimate, by time alone; null: only an end or a person lets it in.")
@@ -943,6 +976,7 @@ class Quota(Message):
     ]
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
+    breaker: Annotated[QuotaBreaker | None, Field(description="Null: the rule in force has none.")]
     active: Annotated[int | None, Field(description="Jobs inside; null for tenant `*`.")]
     staged: Annotated[
         int | None,

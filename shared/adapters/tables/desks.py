@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from azure.core import MatchConditions
@@ -28,7 +28,8 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import first_rows
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.gates.desk import Candidate, Desk, Line
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
+from shared.core.gates.desk import Candidate, Desk, Line, epoch_of
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
@@ -37,6 +38,7 @@ from shared.core.states import JobStatus
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
@@ -85,7 +87,7 @@ class TablesDesks:
                 rows.over_all[state.gate.id] = (state, entity["since"])
             elif entity["RowKey"].startswith(_DEFAULT):
                 key = (GateKind(entity["kind"]), entity["name"])
-                rows.defaults[key] = (Rule(**json.loads(entity["rule"])), entity["since"])
+                rows.defaults[key] = (_rule_of(json.loads(entity["rule"])), entity["since"])
         return replace(rows, settings_since=since)
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
@@ -160,7 +162,10 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             "gated": False,
             **looked_at,
         }
-        active = {"PartitionKey": partition, "RowKey": active_row(job_id), "state": PlaceState.ADMITTED.value}
+        active: dict[str, Any] = {"PartitionKey": partition, "RowKey": active_row(job_id)}
+        active["state"] = PlaceState.ADMITTED.value
+        if epoch := epoch_of(write.after, waiting.candidate.job_type):
+            active["breaker_epoch"] = epoch
         operations += [
             ("delete", _wait_key(partition, waiting)),
             ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
@@ -234,6 +239,8 @@ def place_columns(place: Place) -> dict[str, Any]:
         columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
     if place.failed_dependency is not None:
         columns["failed_dependency"] = place.failed_dependency
+    if place.breaker_epoch:
+        columns["breaker_epoch"] = place.breaker_epoch
     return columns if place.line is None else {**columns, "line": place.line}
 
 
@@ -249,6 +256,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
         dependencies_left=entity.get("dependencies_left", 0),
         failed_dependency=entity.get("failed_dependency"),
         marked=entity.get("marked", False),
+        breaker_epoch=entity.get("breaker_epoch", 0),
         candidate=_candidate_of(entity),
     )
 
@@ -295,7 +303,37 @@ def _desk_of(entity: Entity) -> Desk:
 
 
 def _gate_json(state: GateState) -> dict[str, Any]:
-    return {name: value for name, value in asdict(state).items() if value is not None}
+    values = asdict(replace(state, breaker=None)) | {"breaker": _breaker_json(state.breaker)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _rule_of(values: dict[str, Any]) -> Rule:
+    breaker = values.get("breaker")
+    return Rule(**{**values, "breaker": BreakerRule(**breaker) if breaker is not None else None})
+
+
+def _breaker_json(breaker: Breaker | None) -> dict[str, Any] | None:
+    """Of each end `[microseconds since 1970, epoch, 1 for a good one]`; what is as in a new one is left out."""
+    if breaker is None:
+        return None
+    new = Breaker()
+    values = {each.name: getattr(breaker, each.name) for each in fields(Breaker)}
+    changed = {name: value for name, value in values.items() if value != getattr(new, name)}
+    if breaker.ring:
+        changed["ring"] = [[(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good)] for end in breaker.ring]
+    return changed
+
+
+def _breaker_of(values: dict[str, Any]) -> Breaker:
+    numbers = ("epoch", "inside", "cooldown_s", "allow", "good")
+    known: dict[str, Any] = {name: values[name] for name in numbers if name in values}
+    known |= {name: _instant(values.get(name)) for name in ("opened_at", "until", "waits_since", "closed_at")}
+    return Breaker(
+        state=BreakerState(values.get("state", BreakerState.CLOSED)),
+        ring=tuple(End(_EPOCH + at * _MICROSECOND, epoch, bool(good)) for at, epoch, good in values.get("ring", ())),
+        opened_by=tuple(values.get("opened_by", (0, 0))),
+        **known,
+    )
 
 
 def _gate_of(values: dict[str, Any]) -> GateState:
@@ -303,10 +341,11 @@ def _gate_of(values: dict[str, Any]) -> GateState:
     known = {name: values[name] for name in ("rule_seq", "credit", "log_seq", "log_hash") if name in values}
     return GateState(
         gate=gate,
-        rule=Rule(**values["rule"]) if "rule" in values else None,
+        rule=_rule_of(values["rule"]) if "rule" in values else None,
         hold=Hold(**_instants(values["hold"])) if "hold" in values else None,
         throttle=Throttle(**_instants(values["throttle"])) if "throttle" in values else None,
         credit_at=_instant(values.get("credit_at")),
+        breaker=_breaker_of(values["breaker"]) if "breaker" in values else None,
         **known,
     )
 

@@ -11,13 +11,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
+from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.errors import QuotaForbidden, QuotaInvalid
 
-#: members of a rule that a person may set; those of the tenant's own gate are about all its jobs
+#: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
 _OF_A_TENANT = ("max_staged", "emergency_max_active", "weight")
 
@@ -32,16 +34,32 @@ class ChangeType(StrEnum):
     RESUMED = "RESUMED"
     #: past the gates, once; an entry of its tenant's gate
     JOB_ADMITTED = "JOB_ADMITTED"
+    #: by the end of a job, by time, by somebody
+    BREAKER_OPENED = "BREAKER_OPENED"
+    BREAKER_HALF_OPEN = "BREAKER_HALF_OPEN"
+    BREAKER_CLOSED = "BREAKER_CLOSED"
+    BREAKER_RESET = "BREAKER_RESET"
 
 
-def patched(state: GateState, patch: Mapping[str, int | None]) -> GateState:
+#: numbers by their names; those of a breaker under `breaker`
+Patch = Mapping[str, Any]
+
+
+def patched(state: GateState, patch: Patch) -> GateState:
     """The state with the members of `patch` in its own rule; None takes one out (RFC 7396). Raises QuotaInvalid.
 
     A rule of the gate's own stands alone: nothing of a rule for every tenant is mixed in.
     """
+    before = state.rule or Rule()
     numbers: dict[str, Any] = dict(patch)
-    rule = replace(state.rule or Rule(), **numbers)
+    if "breaker" in patch:
+        numbers["breaker"] = _breaker_patched(before.breaker, patch["breaker"])
+    rule = replace(before, **numbers)
     wrong = []
+    if rule.breaker is not None and state.gate.kind is not GateKind.TYPE:
+        wrong.append(("breaker", "is of the gate of a job type only"))
+    elif rule.breaker is not None and rule.breaker.min_tenants is not None:
+        wrong.append(("breaker.min_tenants", "is of a gate over all tenants only"))
     if state.gate.kind is not GateKind.TENANT:
         wrong += [(name, "is of a tenant's gate only") for name in _OF_A_TENANT if getattr(rule, name) is not None]
     if rule.burst is not None and rule.max_per_hour is None:
@@ -49,6 +67,16 @@ def patched(state: GateState, patch: Mapping[str, int | None]) -> GateState:
     if wrong:
         raise QuotaInvalid(*wrong)
     return state if rule == state.rule else replace(state, rule=rule)
+
+
+def _breaker_patched(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
+    """None: there is none; a member that is taken out is that of a new one."""
+    if patch is None:
+        return None
+    new = BreakerRule()
+    return replace(
+        found or new, **{name: getattr(new, name) if value is None else value for name, value in patch.items()}
+    )
 
 
 def without_rule(state: GateState) -> GateState:
@@ -79,6 +107,12 @@ def throttled(state: GateState, throttle: Throttle, now: datetime) -> GateState:
     return replace(state, throttle=throttle)
 
 
+def reset(state: GateState) -> GateState:
+    """With its breaker closed, as new."""
+    breaker = breakers.reset(state.breaker) if state.breaker is not None else None
+    return state if breaker is state.breaker else replace(state, breaker=breaker)
+
+
 def resumed(state: GateState, now: datetime, *, own: bool) -> GateState:
     """Without hold and throttle; `own`: without those of the tenant's own callers. Raises QuotaForbidden where an
     operator's alone are on.
@@ -106,11 +140,18 @@ def changed(
 ) -> tuple[GateState, LogEntry]:
     """The state as it shall be written, and the entry of its log.
 
-    The credit is settled by what was in force until now: a changed rate keeps what was earned.
+    The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
+    asks for any more begins anew when one does.
     """
     credit = rate.settled(before, directory.rule_of(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
+    in_force = directory.rule_of(after)
+    if after.breaker is not None and (in_force is None or in_force.breaker is None):
+        after = replace(after, breaker=breakers.reset(after.breaker))
     data = {"before": plain(before), "after": plain(after)}
+    if after.breaker is not before.breaker:
+        for name, state in (("before", before), ("after", after)):
+            data[name]["breaker"] = breakers.plain(state.breaker or Breaker())
     return logged(after, type_, actor=actor, reason=reason, at=at, data=data)
 
 
@@ -125,6 +166,8 @@ def plain(state: GateState) -> dict[str, Any]:
 
     numbers = members(state.rule)
     rule = {name: numbers[name] for name in NUMBERS if name in numbers} if numbers is not None else None
+    if rule is not None and state.rule is not None and state.rule.breaker is not None:
+        rule["breaker"] = {name: each for name, each in asdict(state.rule.breaker).items() if each is not None}
     return {"rule": rule, "hold": members(state.hold), "throttle": members(state.throttle)}
 
 
@@ -142,10 +185,12 @@ def in_use(desk: Desk, now: datetime) -> bool:
 def with_change(desk: Desk, state: GateState, directory: Directory, now: datetime) -> Desk:
     """The desk with the state; of a type or source for which nothing is left the row keeps nothing: its log has all.
 
-    A credit that a rate for every tenant goes on counting is something.
+    A credit that a rate for every tenant goes on counting is something, and the epoch of a breaker, which jobs that
+    are inside may have.
     """
+    is_kept = state.breaker is not None and state.breaker.epoch > 0
     is_counted = rate.rate_of(state, directory.rule_of(state), now) is not None
-    if is_set(state, now) or is_counted or state.gate.kind is GateKind.TENANT:
+    if is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT:
         return desk.with_state(state)
     gates = {id_: kept for id_, kept in desk.gates.items() if id_ != state.gate.id}
     return replace(desk, gates=gates)

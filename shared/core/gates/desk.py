@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
+from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import DIVIDED, MAX_STAGED, Directory, Gate, GateKind, GateState, Rule, Share
 from shared.core.job import Job
 from shared.core.routing import normalise
@@ -61,6 +63,8 @@ class Shut(StrEnum):
     HELD = "HELD"
     FULL = "FULL"
     RATE = "RATE"
+    #: too many of its jobs ended badly
+    BREAKER = "BREAKER"
     #: the gates are open, and others wait before it
     LINE = "LINE"
 
@@ -75,6 +79,8 @@ class Word:
     #: when it opens by time alone; None: only an end or a person opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
+    #: of a breaker: so many jobs may be inside at once; 0: it is open
+    allowed: int | None = None
 
     @property
     def needs_division(self) -> bool:
@@ -189,6 +195,9 @@ def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emerge
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
         return Word(gate, Shut.HELD, state.hold.until, rule)
+    breaker = state.breaker if rule is not None and rule.breaker is not None else None
+    if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
+        return Word(gate, Shut.BREAKER, breakers.next_change(breaker, now), rule, allowed)
     if emergency:
         if gate.kind is GateKind.TENANT and rule is not None and desk.emergencies >= (rule.emergency_max_active or 0):
             return Word(gate, Shut.FULL, None, rule)
@@ -213,14 +222,37 @@ def _word_over_all(desk: Desk, state: GateState, now: datetime, *, emergency: bo
     return Word(gate, rule=rule)
 
 
+def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
+    """The breaker's limit, where it is reached; None: one more may go in. A half-open one stops no emergency."""
+    allowed = breakers.limit(breaker, now)
+    is_reached = allowed is not None and breaker.inside >= allowed and not (emergency and allowed)
+    return allowed if is_reached else None
+
+
 def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[Word]:
     """The same to a job."""
     emergency = is_emergency(desk, directory, candidate.priority)
     return words(desk, directory, candidate, now, emergency=emergency)
 
 
-def count(desk: Desk, candidate: Candidate) -> Desk:
-    """The desk with one more inside."""
+def epoch_of(desk: Desk, job_type: str) -> int:
+    """The epoch in which the breaker of the type is: that of a job that goes in now (R61)."""
+    breaker = desk.state(Gate(GateKind.TYPE, desk.tenant, job_type)).breaker
+    return breaker.epoch if breaker is not None else 0
+
+
+def _with_probe(desk: Desk, candidate: Candidate, epoch: int, step: int) -> Desk:
+    """The desk whose breaker counts one more or one less inside, where the job went in in its epoch."""
+    state = desk.state(Gate(GateKind.TYPE, desk.tenant, candidate.job_type))
+    breaker = state.breaker
+    if breaker is None or not epoch or breaker.epoch != epoch:
+        return desk
+    return desk.with_state(replace(state, breaker=replace(breaker, inside=max(0, breaker.inside + step))))
+
+
+def count(desk: Desk, candidate: Candidate, epoch: int) -> Desk:
+    """The desk with one more inside, that was let in in that epoch of its type's breaker."""
+    desk = _with_probe(desk, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(desk.inside_by_source)
     if candidate.source is not None and desk.has_source(candidate.source):
         by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
@@ -234,7 +266,7 @@ def count(desk: Desk, candidate: Candidate) -> Desk:
 
 def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Desk:
     """The desk with the job inside; its tokens are used."""
-    after = count(desk, candidate)
+    after = count(desk, candidate, epoch_of(desk, candidate.job_type))
     if not is_emergency(desk, directory, candidate.priority):
         for gate in gates_of(desk, directory, candidate.job_type, candidate.mode, candidate.source):
             if gate.kind in DIVIDED:
@@ -242,15 +274,16 @@ def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime)
                 if rate.rate_of(state, state.rule, now) is not None:
                     after = after.with_share(replace(share, tokens=share.tokens - 1))
                 continue
-            state = desk.state(gate)
+            state = after.state(gate)
             used = rate.spent(state, directory.rule_of(state), now)
             if used is not state:
                 after = after.with_state(used)
     return after
 
 
-def leave(desk: Desk, candidate: Candidate) -> Desk:
-    """The desk with the job's place free."""
+def leave(desk: Desk, candidate: Candidate, epoch: int) -> Desk:
+    """The desk with the job's place free; `epoch` as in `count`."""
+    desk = _with_probe(desk, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     inside = {**desk.inside, key: max(0, desk.inside.get(key, 0) - 1)}
     by_source = dict(desk.inside_by_source)

@@ -22,6 +22,7 @@ from shared.core.gates.desk import (
     step_away,
     words,
 )
+from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Directory
 
 #: jobs that one transaction lets in
@@ -55,6 +56,8 @@ class LetIn:
     relined: tuple[tuple[Waiting, int], ...] = ()
     #: others could go in, if there were room in the transaction
     more: bool = False
+    #: of the breakers that moved with it
+    log: tuple[LogEntry, ...] = ()
 
 
 class Letting:

@@ -16,6 +16,7 @@ from shared.core.gates.desk import (
     count,
     empty_line,
     enter,
+    epoch_of,
     leave,
     line_of,
     longer,
@@ -25,7 +26,7 @@ from shared.core.gates.desk import (
     words_to,
 )
 from shared.core.gates.letting import others_first
-from shared.core.gates.rules import Directory
+from shared.core.gates.rules import Directory, GateState
 from shared.core.job import Job
 from shared.core.states import JobStatus
 
@@ -54,6 +55,8 @@ class Place:
     #: of one that waits
     line: int | None = None
     candidate: Candidate
+    #: of one that was let in: the epoch of its type's breaker then; 0: the breaker has never opened
+    breaker_epoch: int = 0
     #: jobs that it depends on and that have not been counted as ended
     dependencies_left: int = 0
     #: one of them that did not succeed
@@ -64,6 +67,12 @@ class Place:
     @property
     def is_staged(self) -> bool:
         return self.state not in (PlaceState.ADMITTED, PlaceState.ENDED)
+
+
+def let_in(desk: Desk, place: Place) -> Place:
+    """The place of a job that goes in at this desk."""
+    epoch = epoch_of(desk, place.candidate.job_type)
+    return replace(place, state=PlaceState.ADMITTED, line=None, breaker_epoch=epoch)
 
 
 class Owed(StrEnum):
@@ -168,7 +177,7 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
         # whatever the tenant's rule is, it is not what stops the job
         stopped_by = Word(verdicts[0].gate, Shut.LINE)
     if stopped_by is None:
-        place = Place(state=PlaceState.ADMITTED, initial_status=JobStatus.QUEUED, candidate=candidate)
+        place = let_in(desk, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(enter(desk, directory, candidate, now), place, verdicts)
     shut = [word for word in verdicts if word.shut is not None] or [stopped_by]
     if not may_stage:
@@ -211,7 +220,7 @@ def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tu
     if may_pass and not others_first(desk, directory, candidate, now):
         inside = enter(desk, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))
-        return inside, replace(place, state=PlaceState.ADMITTED, line=None)
+        return inside, let_in(desk, place)
     return stand(desk, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
 
 
@@ -220,7 +229,7 @@ def give_back(desk: Desk, place: Place) -> Desk:
     if place.state is PlaceState.ENDED:
         return desk
     if place.state is PlaceState.ADMITTED:
-        return leave(desk, place.candidate)
+        return leave(desk, place.candidate, place.breaker_epoch)
     if place.state is PlaceState.WAITING and place.line is not None:
         desk = step_away(desk, place.line)
     return replace(desk, staged=max(0, desk.staged - 1))
@@ -234,13 +243,14 @@ def set_aside(desk: Desk, place: Place) -> tuple[Desk, Place]:
 
 def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
     """The desk with the counts that the rows give: places inside, staged, and the lines as they stand."""
-    fresh = replace(desk, inside={}, inside_by_source={}, emergencies=0, staged=0)
+    gates = {id_: _uncounted(state) for id_, state in desk.gates.items()}
+    fresh = replace(desk, gates=gates, inside={}, inside_by_source={}, emergencies=0, staged=0)
     lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
     for place in places:
         if place.state is PlaceState.ENDED:
             continue
         if not place.is_staged:
-            fresh = count(fresh, place.candidate)
+            fresh = count(fresh, place.candidate, place.breaker_epoch)
             continue
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.line is not None:
@@ -250,3 +260,8 @@ def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
             lines[number] = longer(known, candidate.rank)
     kept = {number: line for number, line in lines.items() if line.count}
     return replace(fresh, lines=kept, counted_at=now, counting_until=None)
+
+
+def _uncounted(state: GateState) -> GateState:
+    breaker = state.breaker
+    return state if breaker is None else replace(state, breaker=replace(breaker, inside=0))

@@ -1,4 +1,4 @@
-"""Gates and what can shut them: a number, a rate, a hold, a throttle (R48).
+"""Gates and what can shut them: a number, a rate, a hold, a throttle, a breaker (R48).
 
 A gate belongs to a tenant: the tenant itself, one of its job types, or one of its sources. What an operator set for it
 wins over the rule for every tenant (`*`), and that over a limit from the settings. A gate over all tenants is divided
@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from shared.core.canonical import canonical_json, digest
+from shared.core.gates.breaker import Breaker, BreakerRule
 
 #: in the place of a tenant, or of a job type: each of them
 EVERY = "*"
@@ -95,6 +96,8 @@ class Rule:
     emergency_max_active: int | None = None
     #: of a tenant's gate: its share of what is divided among tenants, beside others' shares, at least 1; None: 1
     weight: int | None = None
+    #: of a type's gate: while most of its jobs end badly nobody goes in
+    breaker: BreakerRule | None = None
     #: a job that may not start is refused instead of staged
     rejects: bool = False
     #: the setting that it comes from; None: somebody made it
@@ -142,13 +145,15 @@ class GateState:
     gate: Gate
     #: None: the rule for every tenant counts
     rule: Rule | None = None
-    #: counts the changes of rule, hold and throttle: the ETag of a change
+    #: counts the changes of rule, hold and throttle, and the resets of the breaker: the ETag of a change
     rule_seq: int = 0
     hold: Hold | None = None
     throttle: Throttle | None = None
     #: of the rate, in units of `shared.core.gates.rate`; None: full
     credit: int | None = None
     credit_at: datetime | None = None
+    #: None: it has counted no end
+    breaker: Breaker | None = None
     #: the head of the gate's log
     log_seq: int = 0
     log_hash: str = ""

@@ -107,6 +107,9 @@ def expected(desk: Desk, found: Iterable[Word], position: int | None, now: datet
     for word in found:
         if position is None or (word.shut is not None and word.opens_at is None):
             return None
+        if word.shut is Shut.BREAKER and position > 1:
+            # whoever is first has to end well before
+            return None
         at = max(at, word.opens_at or now, _by_rate(desk, word, position, now))
     return at
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import Directory
+from shared.core.gates.rules import EVERY, Directory
 from shared.errors import LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
@@ -214,6 +214,8 @@ class _Pass:
                     await self._context.index.put_to_sleep(awake[tenant])
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
+            if self._share.number == 0 and (of_all := await self._context.desks.read(EVERY)) is not None:
+                self._desks.append(of_all.desk)
             self._counts = found.counts
             if self._share.number == 0:
                 for admissions in await divide_owed(self._context):
@@ -304,7 +306,7 @@ class _Pass:
         marks, now = self._context.sweep_marks, self._context.clock.now()
         if self._counts is not None:
             set_queue_gauges(self._share, self._counts)
-            set_breaker_gauges(self._share, self._desks)
+            set_breaker_gauges(self._share, self._desks, now)
             if self._share.number == 0:
                 set_work_gauges(await self._of_other_shares(self._counts), now)
         if marks is not None:

@@ -1,12 +1,16 @@
-"""Quotas kept as a file."""
+"""Quotas kept as a file, and on the command line."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rules_file import FileRule, read_rules
+from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.stub_api import CannedResponse, serving
 
 FILE = """
 quotas:
@@ -17,8 +21,11 @@ quotas:
   maxPerHour: 500
   priority: {emergency: {maxActive: 5, skipQueue: true}}
 - {tenant: acme, source: s, maxStaged: 0}
+- {tenant: acme, jobType: OCR, breaker: {failureRate: 0.3}}
 """
-NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active"))
+NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight", "breaker"))
+#: of a breaker, where the file names none
+NEW = dict.fromkeys(("min_calls", "cooldown_s", "min_tenants"))
 
 
 def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
@@ -27,8 +34,9 @@ def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
     file.write_text(FILE)
     numbers = {**NONE, "max_active": 50, "max_per_hour": 500, "burst": 10, "emergency_max_active": 5}
     assert read_rules(file) == [
-        FileRule("acme", None, None, numbers),
-        FileRule("acme", None, "s", {**NONE, "max_staged": 0}),
+        FileRule("acme", None, None, None, numbers),
+        FileRule("acme", None, "s", None, {**NONE, "max_staged": 0}),
+        FileRule("acme", "OCR", None, None, NONE | {"breaker": {"failure_rate": 0.3} | NEW}),
     ]
 
 
@@ -36,11 +44,14 @@ WRONG = {
     "": "must be a list under `quotas:`",
     "quotas: [": "is no YAML",
     "quotas: [1]": "quotas[0]: must be a mapping",
-    "quotas: [{maxActive: 1}]": "quotas[0]: has no tenant",
+    "quotas: [{maxActive: 1}]": "quotas[0]: must name a tenant",
     "quotas: [{tenant: 7}]": "quotas[0].tenant: must be text",
     "quotas: [{tenant: a, maxActive: yes}]": "quotas[0].maxActive: must be a whole number",
     "quotas: [{tenant: a, limit: 1}]": "quotas[0]: unknown: limit",
     "quotas: [{tenant: a, priority: {high: {}}}]": "quotas[0].priority: must be",
+    "quotas: [{tenant: a, breaker: on}]": "quotas[0].breaker: must be a mapping",
+    "quotas: [{tenant: a, breaker: {rate: 1}}]": "quotas[0].breaker: must be a mapping",
+    "quotas: [{tenant: a, breaker: {minCalls: yes}}]": "quotas[0].breaker.minCalls: must be a number",
     "quotas: [{tenant: a}, {tenant: a, jobType: '*'}]": "two rules for one gate: a",
     "quotas: [!!python/object/apply:os.getcwd []]": "is no YAML",
 }
@@ -61,6 +72,11 @@ def test_a_wrong_file_names_the_place(tmp_path: Path, text: str) -> None:
     [
         (["set", "--tenant", "a", "--reason", "r"], "name a number to set"),
         (["set", "--tenant", "a", "--reason", "r", "--max-active", "-1"], "--max-active -1: must be a whole number"),
+        (
+            ["set", "--tenant", "a", "--reason", "r", "--breaker", "off"],
+            "--breaker off: must be on, none, or failure_r",
+        ),
+        (["set", "--tenant", "a", "--reason", "r", "--breaker", "min_calls=x"], "--breaker min_calls=x: must be on"),
         (["hold", "--tenant", "a", "--reason", "r", "--until", "soon"], "--until soon: must be an instant"),
         (["apply", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
     ],
@@ -69,3 +85,48 @@ def test_wrong_options_are_usage(words: list[str], message: str) -> None:
     """Exit code 2, without a request."""
     completed = run_main("quota", *words, api="http://127.0.0.1:1")
     assert (completed.returncode, message in completed.stderr) == (2, True), completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("on", {}),
+        ("none", None),
+        ("failure_rate=0.25", {"failure_rate": 0.25}),
+        ("min_calls=5,cooldown_s=none", {"min_calls": 5, "cooldown_s": None}),
+    ],
+)
+def test_a_breaker_is_given_in_one_option(text: str, numbers: dict[str, Any] | None) -> None:
+    """The API gets its numbers as an object, beside those of the rule."""
+    change = CannedResponse(body=samples.quota_change())
+    with serving(CannedResponse(body={"quotas": [samples.quota()], "next": None}), change) as api:
+        words = ("quota", "set", "--tenant", "tenant_a", "--reason", "r", "--max-active", "3", "--breaker", text)
+        completed = run_main(*words, api=api.url)
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(api.requests[1].body) == {"max_active": 3, "breaker": numbers, "reason": "r"}
+
+
+def test_the_log_shows_breakers_and_jobs() -> None:
+    """Entries that have no rule before and after them are shown as well."""
+    entry = {
+        "gate_id": "0" * 16,
+        "actor": "system",
+        "reason": "r",
+        "at": "2026-05-01T00:00:00Z",
+        "prev_hash": "",
+        "hash": "",
+    }
+    opened = {"state": "OPEN", "epoch": 1, "bad": 6, "calls": 10, "until": "2026-05-01T00:01:00+00:00"}
+    half_open = {"state": "HALF_OPEN", "epoch": 1, "bad": 0, "calls": 0, "allow": 1}
+    data = [
+        ("BREAKER_OPENED", {"before": {"breaker": half_open}, "after": {"breaker": opened}}),
+        ("BREAKER_HALF_OPEN", {"before": {"breaker": opened}, "after": {"breaker": half_open}}),
+        ("JOB_ADMITTED", {"job_id": "job_1"}),
+    ]
+    entries = [{**entry, "seq": number, "type": type_, "data": each} for number, (type_, each) in enumerate(data, 1)]
+    pages = ({"quotas": [samples.quota()], "next": None}, {"entries": entries, "next": None})
+    with serving(*(CannedResponse(body=page) for page in pages)) as api:
+        completed = run_main("quota", "log", "--tenant", "tenant_a", api=api.url, terminal=True, COLUMNS="300")
+    assert completed.returncode == 0, completed.stderr
+    assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 bad" in completed.stdout
+    assert "breaker HALF_OPEN, 1 at once" in completed.stdout

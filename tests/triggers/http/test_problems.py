@@ -111,6 +111,7 @@ ROWS = (
     Row(errors.GateUnclear(), 400, "GATE_UNCLEAR"),
     Row(errors.QuotaInvalid(("burst", "has no meaning")), 400, "QUOTA_INVALID", paths=("burst",)),
     Row(errors.QuotaForbidden(), 403, "QUOTA_FORBIDDEN"),
+    Row(errors.NoBreaker("tenant acme, type OCR"), 409, "NO_BREAKER"),
     Row(errors.RuleChanged(), 412, "RULE_CHANGED"),
     Row(errors.TooManyRules(100), 400, "TOO_MANY_RULES"),
     Row(

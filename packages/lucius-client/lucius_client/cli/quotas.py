@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ahead
 from lucius_client.cli.rendering import Columns, Json, field
-from lucius_client.cli.rules_file import read_rules
+from lucius_client.cli.rules_file import BREAKER_NUMBERS, read_rules
 from lucius_client.cli.session import Session, with_session
 from lucius_client.models import Quota
 
@@ -42,6 +43,7 @@ GATES: Columns = [
     ("per hour", lambda row: _rate(row)),
     ("rule", field("ruled_by")),
     ("held", lambda row: _held(row)),
+    ("breaker", lambda row: _breaker(row)),
     ("oldest", field("oldest_wait_at")),
     ("id", field("id")),
 ]
@@ -62,11 +64,11 @@ LOG: Columns = [
     ("type", field("type")),
     ("actor", field("actor")),
     ("reason", field("reason")),
-    ("after", lambda row: _summary(row["data"]["after"])),
+    ("after", lambda row: _summary(row["data"].get("after", {}))),
 ]
 
 quota_app = typer.Typer(
-    help="Gates: list, show, set, delete, hold, throttle, resume, waiting, log, apply.", no_args_is_help=True
+    help="Gates: list, show, set, delete, hold, throttle, resume, reset, waiting, log, apply.", no_args_is_help=True
 )
 
 
@@ -108,6 +110,14 @@ def set_(
     weight: Annotated[
         str | None, typer.Option(metavar="N", help=f"The tenant's share of limits over all tenants. {_Number}")
     ] = None,
+    breaker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="on|none|NAME=N,...",
+            help="Of a job type: let nobody in while most of its jobs end badly; numbers: failure_rate, min_calls, "
+            "cooldown_s; of a type over all tenants min_tenants too.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Set numbers of a gate's rule; those that are not named stay."""
@@ -119,7 +129,9 @@ def set_(
         "emergency_max_active": emergency_max_active,
         "weight": weight,
     }
-    numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
+    numbers: dict[str, Any] = {name: _number(name, text) for name, text in given.items() if text is not None}
+    if breaker is not None:
+        numbers["breaker"] = _breaker_numbers(breaker)
     if not numbers:
         raise UsageError("name a number to set, for example --max-active 2")
     known = _known(session, tenant, type_, source, gate)
@@ -192,6 +204,13 @@ def resume(
 
 
 @with_session
+def reset(session: Session, reason: Reason, tenant: Tenant = None, type_: Type = None, gate: Gate = None) -> None:
+    """Close the breaker of a job type, and forget what it counted."""
+    known = _known(session, tenant, type_, None, gate)
+    _changed(session, session.client.reset_breaker(known, reason=reason).plain())
+
+
+@with_session
 def waiting(
     session: Session,
     tenant: Tenant = None,
@@ -249,6 +268,7 @@ for name, command in (
     ("hold", hold),
     ("throttle", throttle),
     ("resume", resume),
+    ("reset", reset),
     ("waiting", waiting),
     ("log", log),
     ("apply", apply),
@@ -276,6 +296,19 @@ def _number(name: str, text: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= 10):
         raise UsageError(f"--{name.replace('_', '-')} {text}: must be a whole number, or none")
     return int(text)
+
+
+def _breaker_numbers(text: str) -> dict[str, float | None] | None:
+    """`on`, `none`, or numbers: `failure_rate=0.5,cooldown_s=30`, each a number or none. Raises UsageError."""
+    if text in ("on", "none"):
+        return {} if text == "on" else None
+    numbers: dict[str, float | None] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in BREAKER_NUMBERS or not re.fullmatch(r"none|\d{1,6}(\.\d{1,6})?", value, re.ASCII):
+            raise UsageError(f"--breaker {text}: must be on, none, or {'=N, '.join(BREAKER_NUMBERS)}=N")
+        numbers[name] = None if value == "none" else float(value) if "." in value else int(value)
+    return numbers
 
 
 def _id(quota: Json) -> str:
@@ -316,16 +349,42 @@ def _line(change: Json) -> str:
 
 
 def _summary(state: Json) -> str:
-    """What is set for a gate, in words."""
-    parts = [f"{name}={value}" for name, value in sorted((state["rule"] or {}).items())]
-    if state["rule"] == {}:
+    """What is set for a gate, or where its breaker stands, in words."""
+    rule = state.get("rule")
+    parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items())]
+    if rule == {}:
         parts.append("no limit")
+    if (breaker := state.get("breaker")) is not None:
+        parts.append(f"breaker {_standing(breaker)}")
     for name, text in (("hold", "held"), ("throttle", "throttled")):
-        if (found := state[name]) is not None:
+        if (found := state.get(name)) is not None:
             rate = f" to {found['max_per_hour']} an hour" if "max_per_hour" in found else ""
             end = f" until {found['until']}" if found.get("until") else ""
             parts.append(f"{text}{rate}{end}")
     return ", ".join(parts) or "nothing"
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    return "(" + " ".join(f"{name}={each}" for name, each in sorted(value.items())) + ")"
+
+
+def _standing(breaker: Json) -> str:
+    state = str(breaker["state"])
+    if state == "OPEN":
+        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} bad"
+    return f"{state}, {breaker['allow']} at once" if state == "HALF_OPEN" else state
+
+
+def _breaker(row: Json) -> str:
+    breaker = row["breaker"]
+    if breaker is None:
+        return "-"
+    state = str(breaker["state"])
+    if state == "HALF_OPEN":
+        return f"{state} ({breaker['allow']})"
+    return f"{state} until {field('until')(breaker)}" if state == "OPEN" else state
 
 
 def _text(value: Any) -> str:

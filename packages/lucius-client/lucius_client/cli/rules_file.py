@@ -9,7 +9,7 @@ quotas:
   burst: 10
   maxStaged: 2000
   priority: {emergency: {maxActive: 5, skipQueue: true}}
-- {tenant: acme-corp, jobType: OCR, maxActive: 4}
+- {tenant: acme-corp, jobType: OCR, maxActive: 4, breaker: {failureRate: 0.5}}
 - {tenant: acme-corp, source: scanner-7, maxPerHour: 60}
 - {tenant: "*", maxActive: 100}    # every tenant without a rule of its own
 - {gate: platform, maxActive: 500}   # over all tenants; also mode:BURST, type:OCR, service:ocr, lane:3
@@ -31,7 +31,15 @@ _NUMBERS = {
     "maxStaged": "max_staged",
     "weight": "weight",
 }
-_NAMES = ("tenant", "jobType", "source", "gate", "priority")
+_NAMES = ("tenant", "jobType", "source", "gate", "priority", "breaker")
+_OF_A_BREAKER = {
+    "failureRate": "failure_rate",
+    "minCalls": "min_calls",
+    "cooldownS": "cooldown_s",
+    "minTenants": "min_tenants",
+}
+#: as the API has them
+BREAKER_NUMBERS = tuple(_OF_A_BREAKER.values())
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class FileRule:
     source: str | None
     #: the name of a gate over all tenants
     gate: str | None
-    numbers: dict[str, int | None]
+    numbers: dict[str, Any]
 
 
 def read_rules(file: Path) -> list[FileRule]:
@@ -77,8 +85,9 @@ def _rule(place: str, entry: Any) -> FileRule:
     gate = _name(place, "gate", entry)
     if (tenant is None) == (gate is None) or (gate is not None and (job_type or source)):
         raise UsageError(f"{place}: must name a tenant, or a gate over all tenants and nothing else")
-    numbers = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
+    numbers: dict[str, Any] = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
     numbers["emergency_max_active"] = _emergencies(place, entry.get("priority"))
+    numbers["breaker"] = _breaker(place, entry.get("breaker"))
     return FileRule(tenant, None if job_type == "*" else job_type, source, gate, numbers)
 
 
@@ -93,6 +102,18 @@ def _number(place: str, name: str, value: Any) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise UsageError(f"{place}.{name}: must be a whole number")
     return value
+
+
+def _breaker(place: str, given: Any) -> dict[str, float | None] | None:
+    """What the file leaves out is as in a new one."""
+    if given is None:
+        return None
+    if not isinstance(given, dict) or given.keys() - _OF_A_BREAKER.keys():
+        raise UsageError(f"{place}.breaker: must be a mapping of {', '.join(_OF_A_BREAKER)}, or {{}}")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"{place}.breaker.{name}: must be a number")
+    return {theirs: given.get(ours) for ours, theirs in _OF_A_BREAKER.items()}
 
 
 def _emergencies(place: str, priority: Any) -> int | None:

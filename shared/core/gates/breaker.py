@@ -1,0 +1,246 @@
+"""The life of a circuit breaker (R61): while most jobs of a type end badly it lets nobody in, then few, then all. Pure.
+
+```
+CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or nobody waits)--> CLOSED
+                                 ^----------(one bad end)-------------'
+```
+
+Each opening begins an epoch, and only ends of jobs that were let in since then count: what was inside when it opened,
+or waited with the service away, says nothing about the service now. Half-open is a limit that doubles after as many
+good ends; while no end comes it grows by one in each cool-down, so that no lost, paused or slow job holds it shut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shared.contracts.quotas import MAX_COOLDOWN_S, RING
+
+#: how old an end may be that counts
+_OLDEST = timedelta(hours=6)
+#: each re-opening doubles the cool-down; after so long closed it is the rule's again
+_CALM = timedelta(hours=1)
+#: past so many jobs at once nothing is limited any more
+_MOST = 32
+
+
+class BreakerState(StrEnum):
+    """What it does with those who want to go in."""
+
+    #: all may
+    CLOSED = "CLOSED"
+    #: nobody may, until `until`
+    OPEN = "OPEN"
+    #: `allow` jobs at once
+    HALF_OPEN = "HALF_OPEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakerRule:
+    """When it opens."""
+
+    #: bad ends in all that count, above 0, at most 1
+    failure_rate: float = 0.5
+    #: ends that have to count, at most `RING`
+    min_calls: int = 10
+    #: of its first opening, in seconds, at most `MAX_COOLDOWN_S`
+    cooldown_s: int = 60
+    #: of a gate over all tenants: tenants that bad ends must be of; None: 2
+    min_tenants: int | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a job that had been let in."""
+
+    at: datetime
+    #: of the breaker, when the job was let in
+    epoch: int
+    good: bool
+    #: whose job it was, at a gate over all tenants
+    tenant: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breaker:
+    """Where it stands; one that never counted an end is as new."""
+
+    state: BreakerState = BreakerState.CLOSED
+    #: counts openings and resets; a job's end counts in that of its admission only
+    epoch: int = 0
+    #: ends of this epoch, oldest first
+    ring: tuple[End, ...] = ()
+    #: jobs inside that were let in in this epoch; kept from the first opening on
+    inside: int = 0
+    #: of its last opening; 0: it never opened
+    cooldown_s: int = 0
+    opened_at: datetime | None = None
+    #: bad ends and all ends by which it opened
+    opened_by: tuple[int, int] = (0, 0)
+    #: of an open one: its cool-down is over then
+    until: datetime | None = None
+    #: of a half-open one: jobs at once, good ends since that last doubled, and since when it waits for the next end
+    allow: int = 0
+    good: int = 0
+    waits_since: datetime | None = None
+    #: of a closed one: since when; None: it was never open, or somebody reset it
+    closed_at: datetime | None = None
+
+    @property
+    def bad(self) -> int:
+        """Bad ends that count; of an open one those by which it opened."""
+        return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
+
+    @property
+    def calls(self) -> int:
+        """All ends that count, likewise."""
+        return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
+
+
+def at(breaker: Breaker, now: datetime) -> Breaker:
+    """What time alone made of it; the very same where that is nothing. A clock behind another's changes nothing."""
+    if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
+        breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
+    if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:
+        cooldown = timedelta(seconds=breaker.cooldown_s)
+        grown = min(max(0, (now - breaker.waits_since) // cooldown), _MOST + 1 - breaker.allow)
+        if grown:
+            since = breaker.waits_since + grown * cooldown
+            breaker = _with_limit(breaker, breaker.allow + grown, breaker.good, since)
+    return breaker
+
+
+def limit(breaker: Breaker, now: datetime) -> int | None:
+    """How many jobs of this epoch may be inside; 0: nobody goes in; None: it limits nothing."""
+    match (found := at(breaker, now)).state:
+        case BreakerState.CLOSED:
+            return None
+        case BreakerState.OPEN:
+            return 0
+        case BreakerState.HALF_OPEN:
+            return found.allow
+
+
+def next_change(breaker: Breaker, now: datetime) -> datetime | None:
+    """When time alone changes its limit next; None: it limits nothing."""
+    found = at(breaker, now)
+    if found.state is BreakerState.OPEN:
+        return found.until
+    if found.state is BreakerState.HALF_OPEN and found.waits_since is not None:
+        return found.waits_since + timedelta(seconds=found.cooldown_s)
+    return None
+
+
+def counted(
+    breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_line: bool, over_all: bool = False
+) -> Breaker:
+    """The breaker after the end of a job; `has_line`: others wait for its gate. The very same where it does not count.
+
+    `over_all`: of a gate over all tenants, where no tenant decides alone.
+    """
+    breaker = at(breaker, now)
+    if end.epoch != breaker.epoch:
+        return breaker
+    known = (each for each in (*breaker.ring, end) if each.at > now - _OLDEST)
+    breaker = replace(breaker, ring=tuple(sorted(known, key=lambda each: each.at))[-RING:])
+    match breaker.state:
+        case BreakerState.CLOSED:
+            return _opened(breaker, rule, now) if _trips(breaker.ring, rule, over_all=over_all) else breaker
+        case BreakerState.OPEN:
+            # of a job that somebody let in past its gates
+            return breaker
+        case BreakerState.HALF_OPEN:
+            if not end.good:
+                return _opened(breaker, rule, now)
+            if not has_line:
+                return _closed(breaker, now)
+            good = breaker.good + 1
+            is_doubled = good >= breaker.allow
+            return _with_limit(breaker, breaker.allow * (1 + is_doubled), 0 if is_doubled else good, now)
+
+
+def merged(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
+    """The newest ends of all tenants, oldest first, each with its tenant."""
+    ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - _OLDEST]
+    return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-RING:])
+
+
+def folded(
+    breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
+) -> Breaker:
+    """The breaker of a gate over all tenants after the ends that are in their rings and not yet in its own.
+
+    An end that comes after fifty later ones is not counted any more.
+    """
+    new = merged(rings, now)
+    if len(breaker.ring) == RING:
+        new = tuple(end for end in new if end.at >= breaker.ring[0].at)
+    for end in (Counter(new) - Counter(breaker.ring)).elements():
+        breaker = counted(breaker, rule, end, now, has_line=has_line, over_all=True)
+    return breaker
+
+
+def reset(breaker: Breaker) -> Breaker:
+    """Closed, as new, in an epoch of its own; the very same where it is so already."""
+    is_new = breaker.state is BreakerState.CLOSED and not breaker.ring and breaker.closed_at is None
+    return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
+
+
+def plain(breaker: Breaker) -> dict[str, Any]:
+    """As JSON, for the log."""
+    found: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
+    found |= {"bad": breaker.bad, "calls": breaker.calls}
+    if breaker.state is BreakerState.HALF_OPEN:
+        found["allow"] = breaker.allow
+    return found | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
+
+
+def _trips(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
+    """Of a gate over all tenants no tenant counts for more than half, neither of the ends nor of the bad ones: what it
+    has more does not count, so that one that sends broken documents shuts the gate for nobody else.
+    """
+    bad = [end for end in ring if not end.good]
+    if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:
+        return False
+    if not over_all:
+        return True
+    calls, failed = _shared(ring), _shared(bad)
+    enough = len({end.tenant for end in bad}) >= (2 if rule.min_tenants is None else rule.min_tenants)
+    return enough and calls >= rule.min_calls and failed / calls >= rule.failure_rate
+
+
+def _shared(ends: Iterable[End]) -> int:
+    """How many count where no tenant counts for more than half."""
+    by_tenant = Counter(end.tenant for end in ends)
+    most, total = max(by_tenant.values(), default=0), by_tenant.total()
+    return min(total, 2 * (total - most))
+
+
+def _opened(breaker: Breaker, rule: BreakerRule, now: datetime) -> Breaker:
+    again = breaker.state is BreakerState.HALF_OPEN or (
+        breaker.closed_at is not None and now < breaker.closed_at + _CALM
+    )
+    cooldown_s = min(2 * breaker.cooldown_s, max(MAX_COOLDOWN_S, rule.cooldown_s)) if again else rule.cooldown_s
+    return Breaker(
+        state=BreakerState.OPEN,
+        epoch=breaker.epoch + 1,
+        cooldown_s=cooldown_s,
+        opened_at=now,
+        opened_by=(breaker.bad, breaker.calls),
+        until=now + timedelta(seconds=cooldown_s),
+    )
+
+
+def _with_limit(breaker: Breaker, allow: int, good: int, since: datetime) -> Breaker:
+    if allow > _MOST:
+        return _closed(breaker, since)
+    return replace(breaker, allow=allow, good=good, waits_since=since)
+
+
+def _closed(breaker: Breaker, now: datetime) -> Breaker:
+    return replace(breaker, state=BreakerState.CLOSED, allow=0, good=0, waits_since=None, closed_at=now)

@@ -1,0 +1,113 @@
+"""What the ends of jobs, and time, make of a desk's breakers, with the entries of their logs (R62). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, plain, reset
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.desk import Desk
+from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState
+from shared.core.gates.standing import waiting_of
+from shared.core.job import Job
+from shared.core.reasons import Reason
+from shared.core.states import JobStatus
+
+#: what the end of a job says about its type, by its status and, where it failed, why: good or bad. What is not here
+#: says nothing: a document's own fault, a cancel, a fault of LUCIUS's own
+GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
+    (JobStatus.SUCCEEDED, None): True,
+    (JobStatus.FAILED_FINAL, Reason.ATTEMPTS_EXHAUSTED): False,
+    (JobStatus.FAILED_FINAL, Reason.DISPATCH_FAILED): False,
+    (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED): False,
+}
+#: entries that time alone adds to one transaction; the next one has the rest
+MAX_SETTLED = 4
+_LOG_TYPES = {
+    BreakerState.OPEN: ChangeType.BREAKER_OPENED,
+    BreakerState.HALF_OPEN: ChangeType.BREAKER_HALF_OPEN,
+    BreakerState.CLOSED: ChangeType.BREAKER_CLOSED,
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A desk after the end of a job."""
+
+    desk: Desk
+    log: tuple[LogEntry, ...] = ()
+    #: gates whose breaker it opened
+    opened: tuple[GateState, ...] = ()
+
+
+def is_good(job: Job) -> bool | None:
+    """Whether the job's end was a good one; None: it says nothing about its type."""
+    return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
+
+
+def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: datetime) -> Judged:
+    """The desk after the job's end has counted, which gave its `place` back already; one that was not inside says
+    nothing.
+    """
+    gate = Gate(GateKind.TYPE, desk.tenant, place.candidate.job_type)
+    state, good = desk.state(gate), is_good(job)
+    rule = directory.rule_of(state)
+    if place.state is not PlaceState.ADMITTED or good is None:
+        return Judged(desk)
+    if rule is None or rule.breaker is None:
+        # a breaker that comes later begins anew
+        kept = reset(state.breaker) if state.breaker is not None else None
+        return Judged(desk if kept is state.breaker else desk.with_state(replace(state, breaker=kept)))
+    state, log = _changed(state, at(state.breaker or Breaker(), now), now)
+    found = state.breaker or Breaker()
+    end = End(now, place.breaker_epoch, good)
+    after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
+    state, more = _changed(state, after, now)
+    is_opened = after.epoch != found.epoch
+    return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else ())
+
+
+def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tuple[LogEntry, ...]]:
+    """The desk whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
+    entries: list[LogEntry] = []
+    for state in desk.gates.values():
+        rule = directory.rule_of(state) if state.breaker is not None else None
+        if state.breaker is None or rule is None or rule.breaker is None or len(entries) >= MAX_SETTLED:
+            continue
+        after = at(state.breaker, now)
+        if after.state is not state.breaker.state:
+            changed, log = _changed(state, after, now)
+            desk, entries = desk.with_state(changed), [*entries, *log]
+    return desk, tuple(entries)
+
+
+def _changed(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
+    """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
+    before = state.breaker or Breaker()
+    state = replace(state, breaker=after)
+    if (after.state, after.epoch) == (before.state, before.epoch):
+        return state, ()
+    state, entry = logged(
+        state,
+        _LOG_TYPES[after.state],
+        actor="system",
+        reason=_why(before, after),
+        at=now,
+        data={"before": {"breaker": plain(before)}, "after": {"breaker": plain(after)}},
+    )
+    return state, (entry,)
+
+
+def _why(before: Breaker, after: Breaker) -> str:
+    match after.state:
+        case BreakerState.OPEN:
+            bad, calls = after.opened_by
+            return f"{bad} of {calls} jobs ended badly"
+        case BreakerState.HALF_OPEN:
+            return f"its cool-down of {before.cooldown_s} s is over"
+        case BreakerState.CLOSED:
+            return "since it opened, jobs ended well, or none ended at all"

@@ -1,0 +1,140 @@
+"""A service that fails 60 % of its jobs for ten minutes: breakers open, probe, close, and the line ramps up (R61)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from shared.contracts.messages import Directive
+from shared.core.gates.breaker import BreakerRule, BreakerState, at
+from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.core.reasons import Reason
+from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.operations.desk_counts import place_of
+from shared.operations.desks import let_in
+from shared.operations.transition import notify
+from tests.jobs import START
+from tests.simulation import protocols
+from tests.simulation.faults import NO_FAULTS, Odds
+from tests.simulation.host import HostDown
+from tests.simulation.world import Plan, World
+
+pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
+
+HEALED = START + timedelta(minutes=10)
+OCR = protocols.ONE_STEP
+TENANTS = ("tenant_0", "tenant_1")
+MOVES = {("CLOSED", "OPENED"), ("OPENED", "HALF_OPEN"), ("HALF_OPEN", "OPENED"), ("HALF_OPEN", "CLOSED")}
+
+
+class Outage(World):
+    """Two tenants, whose jobs of one type have a breaker each; calls of desks arrive."""
+
+    def __init__(self, seed: int, plan: Plan, rule: BreakerRule) -> None:
+        super().__init__(seed, plan)
+        self.rule = rule
+        self.index.desks._defaults[GateKind.TYPE, OCR] = (Rule(breaker=rule), START)
+        self.context = replace(self.context, desk_calls=self._port(self, BusUnavailable))
+        self._others = self._other_processes()
+        self.bus.on_directive = self._serve
+        self._broken: dict[str, bool] = {}
+        #: the most at once that each tenant's half-open breaker had inside
+        self.probes: Counter[str] = Counter()
+
+    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+        self.scheduler.at(at or self.scheduler.now, lambda: self.scheduler.spawn(self._look(tenant)))
+
+    async def _look(self, tenant: str) -> None:
+        try:
+            await self.host.serve(self._let_in(tenant))
+        except (HostDown, LedgerUnavailable):
+            # the sweeper's look, in a minute
+            return
+
+    async def _let_in(self, tenant: str) -> None:
+        await notify(self.context, self.orchestrations, tenant, await let_in(self.context, tenant))
+
+    def _serve(self, directive: Directive) -> None:
+        """Whether a job fails is decided once; no attempt of one that fails succeeds before the service is healed."""
+        job_id = directive.jobId
+        broken = self._broken.setdefault(job_id, self.scheduler.now < HEALED and self.random.random() < 0.6)
+        if broken and self.scheduler.now < HEALED:
+            self.services._fails_retryably(directive)
+        else:
+            self.services._good(directive)
+
+    def _check_desks(self) -> None:
+        """At every instant the breaker counts the rows of its epoch, and never more than it allows."""
+        for tenant, stored in self.index.desks._desks.items():
+            breaker = stored.desk.state(Gate(GateKind.TYPE, tenant, OCR)).breaker
+            if breaker is None or not breaker.epoch:
+                continue
+            places = [place_of(row) for row in self.index._active.values() if row.tenant == tenant]
+            inside = [place for place in places if not place.is_staged]
+            probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
+            now = at(breaker, self.scheduler.now)
+            allowed = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: now.allow}.get(now.state, probes)
+            if probes != breaker.inside or probes > allowed:
+                self.add_violation(f"{probes} of {tenant} are inside in its epoch: {now}")
+            if now.state is BreakerState.HALF_OPEN:
+                self.probes[tenant] = max(self.probes[tenant], probes)
+
+
+async def outage(jobs: int, rule: BreakerRule, odds: Odds = NO_FAULTS, seed: int = 1) -> Outage:
+    """A world in which every job came to its end; the log of each breaker is a way that it can go."""
+    plan = Plan(
+        jobs=jobs, odds=odds, request_types=(OCR,), owners_checked=False, faults_end_after=timedelta(minutes=40)
+    )
+    world = Outage(seed, plan, rule)
+    report = await world.run()
+    assert not report.violations, "\n".join(report.violations)
+    for tenant in TENANTS:
+        states = ["CLOSED", *await log_of(world, tenant)]
+        assert {(before, after) for before, after in itertools.pairwise(states)} <= MOVES
+    return world
+
+
+async def log_of(world: World, tenant: str) -> list[str]:
+    entries = await world.index.desks.log(tenant, Gate(GateKind.TYPE, tenant, OCR).id, after=0, limit=1000)
+    return [entry.type.removeprefix("BREAKER_") for entry in entries]
+
+
+async def healed(world: Outage) -> None:
+    """Each opened, ramped up, and is closed."""
+    for tenant in TENANTS:
+        log = await log_of(world, tenant)
+        assert (log[0], log[-1]) == ("OPENED", "CLOSED")
+        assert world.probes[tenant] > 1
+
+
+def failed(world: World) -> int:
+    found = Counter(record.job.error_code for record in world.ledger.records.values())
+    return found[Reason.ATTEMPTS_EXHAUSTED]
+
+
+async def test_a_service_that_fails_for_ten_minutes() -> None:
+    """It opens after a few bad ends, probes, and closes; every job ends, and most waited the fault out."""
+    world = await outage(60, BreakerRule(min_calls=4))
+    await healed(world)
+    assert failed(world) <= 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+async def test_a_service_that_fails_for_ten_minutes_with_many_jobs() -> None:
+    """Ten times as many: no more than what was inside before it opened fails, and the probes."""
+    world = await outage(600, BreakerRule())
+    await healed(world)
+    assert failed(world) <= 150
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(1, 9))
+async def test_breakers_in_a_world_of_crashes(seed: int) -> None:
+    """With crashes, lost answers and repeats: at every instant the counts are those of the rows, and every job ends."""
+    await outage(200, BreakerRule(failure_rate=0.3), replace(Odds(), slow=0.0, very_slow=0.0), seed)
