@@ -13,7 +13,6 @@ import pytest
 from shared.adapters.memory import MemorySweepMark
 from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
-from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.occurrences import ControlKind
 from shared.errors import Contended, LedgerUnavailable, LimitReached
@@ -198,29 +197,21 @@ async def test_a_breaker_shows_by_its_job_type(
     """The worst at any desk; 0 while it is closed, and once its gate is gone."""
     desk_of = {name: Gate(GateKind.TYPE, name, "OCR") for name in ("a", "b")}
     states = {gate.id: 2 * (name == "b") for name, gate in desk_of.items()}
-    desks = [
-        Desk(tenant=name, gates={gate.id: GateState(gate=gate)}, counted_at=START) for name, gate in desk_of.items()
-    ]
+    gates = [GateState(gate=gate) for gate in desk_of.values()]
     point = ("circuit_breaker_state", (("jobType", "OCR"),))
     with monkeypatch.context() as opened:
         opened.setattr(gauges, "breaker_state", lambda state, now: states[state.gate.id])
-        for shown, expected in ((desks, 2), (desks[:1], 0), (desks, 2), ([], 0)):
+        for shown, expected in ((gates, 2), (gates[:1], 0), (gates, 2), ([], 0)):
             gauges.set_breaker_gauges(Share(), shown, START)
             assert emitted.points()[point] == expected
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
     opened = Breaker(state=BreakerState.OPEN, cooldown_s=60, until=START + timedelta(seconds=60))
-    for tenant, kind, name in (
-        ("tenant_a", GateKind.TYPE, "EMBEDDING"),
-        ("*", GateKind.PLATFORM_TYPE, "SIS"),
-    ):
-        gate = Gate(kind, tenant, name)
-        await ruled(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened), tenant=tenant)
+    gate = Gate(GateKind.TYPE, "tenant_a", "EMBEDDING")
+    await ruled(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened))
     await create_numbered(small, 1)
     for expected in (2, 1):
         await sweep(small.context, small.orchestrations)
-        points = emitted.points()
-        shown = [points[("circuit_breaker_state", (("jobType", name),))] for name in ("EMBEDDING", "SIS")]
-        assert shown == [expected] * 2
+        assert emitted.points()[("circuit_breaker_state", (("jobType", "EMBEDDING"),))] == expected
         small.clock.advance(61)
 
 

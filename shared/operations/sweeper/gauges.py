@@ -8,7 +8,6 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.breaker import at as breaker_at
-from shared.core.gates.desk import Desk
 from shared.core.gates.rules import GateKind, GateState
 from shared.core.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
@@ -32,13 +31,12 @@ def breaker_state(state: GateState, now: datetime) -> int:
     return _STATES[breaker_at(state.breaker, now).state] if state.breaker is not None else 0
 
 
-def set_breaker_gauges(share: Share, desks: Iterable[Desk], now: datetime) -> None:
-    """Of each job type with a gate the worst state at any desk of the share; 0 where none is any more."""
+def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) -> None:
+    """Of each job type with a gate the worst state of the share's gates; 0 where none is any more."""
     worst: dict[str, int] = {}
-    for desk in desks:
-        for state in desk.gates.values():
-            if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
-                worst[state.gate.name] = max(worst.get(state.gate.name, 0), breaker_state(state, now))
+    for state in gates:
+        if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
+            worst[state.gate.name] = max(worst.get(state.gate.name, 0), breaker_state(state, now))
     shown = _shown_breakers.get(share, set())
     for job_type, number in {**dict.fromkeys(shown, 0), **worst}.items():
         telemetry.set_gauge("circuit_breaker_state", number, jobType=job_type)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import EVERY, Directory
+from shared.core.gates.rules import Directory, GateState
 from shared.errors import LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
@@ -80,8 +80,8 @@ class _Pass:
         #: of listings
         self._faults: list[LuciusError] = []
         self._counts: WorkCounts | None = None
-        #: of its tenants, those that were looked at
-        self._desks: list[Desk] = []
+        #: at the desks that were looked at, and over all tenants
+        self._gates: list[GateState] = []
         #: a sweep by hand is over all tenants, also where several sweepers share them: it leaves their marks alone
         self._is_of_timer = share.of == context.settings.sweepers
 
@@ -214,8 +214,8 @@ class _Pass:
                     await self._context.index.put_to_sleep(awake[tenant])
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
-            if self._share.number == 0 and (of_all := await self._context.desks.read(EVERY)) is not None:
-                self._desks.append(of_all.desk)
+            if self._share.number == 0:
+                self._gates += (await directory(self._context)).over_all.values()
             self._counts = found.counts
             if self._share.number == 0:
                 for admissions in await divide_owed(self._context):
@@ -231,7 +231,7 @@ class _Pass:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
             if (desk := await _check_counts(self._context, tenant, found.inside[tenant])) is not None:
-                self._desks.append(desk)
+                self._gates += desk.gates.values()
             inside_by = found.inside_by.get(tenant) or Counter()
             await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
             if tenant not in found.waiting:
@@ -306,7 +306,7 @@ class _Pass:
         marks, now = self._context.sweep_marks, self._context.clock.now()
         if self._counts is not None:
             set_queue_gauges(self._share, self._counts)
-            set_breaker_gauges(self._share, self._desks, now)
+            set_breaker_gauges(self._share, self._gates, now)
             if self._share.number == 0:
                 set_work_gauges(await self._of_other_shares(self._counts), now)
         if marks is not None:
