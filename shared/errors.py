@@ -284,6 +284,31 @@ class LimitReached(Refused):
         self.retry_after_s = retry_after_s
 
 
+class BulkNotFound(Refused):
+    """There is no such bulk, or it is another tenant's."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"there is no bulk {bulk_id[:128]}")
+
+
+class BulkEnded(Refused):
+    """Everything that the bulk was to do is done."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"bulk {bulk_id} is DONE: there is nothing left to stop")
+
+
+class BulkKeyConflict(Refused):
+    """The idempotency key belongs to a bulk with another body."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"this Idempotency-Key made bulk {bulk_id}, of another body; use a new key")
+
+    @property
+    def code(self) -> str:
+        return "IDEMPOTENCY_CONFLICT"
+
+
 class GateNotFound(Refused):
     """There is no such gate, or it is another tenant's."""
 

@@ -20,6 +20,7 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
@@ -29,12 +30,14 @@ from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
+from shared.adapters.tenant_bulks import TenantBulks
 from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
@@ -43,6 +46,7 @@ from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
@@ -144,7 +148,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, books, rejected, archive, marks, usage = _storage(settings)
+        ledger, index, desks, books, bulks, rejected, archive, marks, usage = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -158,6 +162,7 @@ class Wiring:
             ledger=ledger,
             index=index,
             desks=desks,
+            bulks=bulks,
             rejected=rejected,
             archive=archive,
             publisher=publisher,
@@ -187,6 +192,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
         usage=TenantUsage(context.usage, caller, moving=moving) if context.usage is not None else None,
+        bulks=TenantBulks(context.bulks, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
@@ -219,10 +225,12 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 def _storage(
     settings: Settings,
-) -> tuple[Ledger, Index, Desks, Books, RejectedMessages, Archive, SweepMarks, Usage]:
+) -> tuple[Ledger, Index, Desks, Books, Bulks, RejectedMessages, Archive, SweepMarks, Usage]:
     if settings.storage_backend == "memory":
-        index, marks, usage = MemoryIndex(), MemorySweepMark(), MemoryUsage()
-        return MemoryLedger(), index, index.desks, MemoryBooks(), MemoryRejected(), MemoryArchive(), marks, usage
+        index, rejected = MemoryIndex(), MemoryRejected()
+        books, bulks = MemoryBooks(), MemoryBulks()
+        marks, usage = MemorySweepMark(), MemoryUsage()
+        return MemoryLedger(), index, index.desks, books, bulks, rejected, MemoryArchive(), marks, usage
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -245,6 +253,7 @@ def _storage(
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesDesks(account, settings.index_table, settings.gates_table),
         TablesBooks(account, settings.gates_table),
+        TablesBulks(account, settings.index_table, settings.gates_table),
         TablesRejected(account, settings.rejected_table, texts),
         archive,
         TablesSweepMark(account, settings.index_table),

@@ -27,6 +27,7 @@ from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
@@ -36,6 +37,7 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.core import durable_names
+from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import Account, Book
@@ -46,6 +48,7 @@ from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throt
 from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.bulks import BulkKey, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.index import ActiveRow, EndedRow, SweepPosition
@@ -272,6 +275,8 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
     await index.close(waited, claim_expires_at=START)
     await _used(TablesUsage(account, "index"), job)
+    await _a_bulk(TablesBulks(account, "index", "gates"), job)
+    await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
     await index.close(failed, claim_expires_at=START)
@@ -349,6 +354,25 @@ async def _books(books: TablesBooks) -> None:
     )
     await books.write(book, before=None)
     await books.ask(book.gate_id, "tenant_a")
+
+
+async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
+    """The rows of a bulk with every column."""
+    id_, key = f"bulk_{0:013d}{'f' * 16}", "f" * 64
+    common: dict[str, Any] = {
+        "reason": "r",
+        "actor": "a",
+        "created_at": START,
+        "look_at": START,
+        "ended_at": START,
+        "cursor": "c",
+    }
+    bulk = Bulk(bulk_id=id_, tenant=job.tenant, action=BulkAction.REDRIVE, root=job.job_id, key=key, **common)
+    item = BulkItem(job_id=job.job_id, code="C", new_job_id=job.job_id, tried_at=START)
+    work = Work(no=1, job_id=job.job_id, dependants_after=job.job_id)
+    made_by = BulkKey(key=key, bulk_id=id_, body_hash="0" * 64)
+    await bulks.create(bulk, key=made_by, work=[work], items=[item])
+    await bulks.put_due(DueBulk(tenant=job.tenant, bulk_id=id_, due_at=START))
 
 
 def main() -> int:

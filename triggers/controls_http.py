@@ -18,14 +18,20 @@ from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.errors import QuotaForbidden
 from shared.operations.admit_job import admit_job
+from shared.operations.bulks import redrive_tree
+from shared.operations.context import Context
 from shared.operations.control_job import change_priority, control_job
 from shared.operations.quotas import By
 from shared.operations.redrive_job import redrive_job
+from shared.responses.bulk import Bulk
 from shared.responses.job import Job
+from shared.views.bulk import bulk_response
 from shared.views.job import job_response
 from shared.wiring import Wiring
+from triggers.bulk_http import BULK_KEY, accepted, key_of
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
+from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request, add
 
@@ -64,15 +70,18 @@ REDRIVE = Route(
     durable_client=True,
     tag="jobs",
     summary="Take a failed or cancelled job up again, as a new one",
-    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
-    parameters=(JOB_ID,),
+    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job. With "
+    "`withDependants` a bulk redrives it and then every job that failed because of it.",
+    parameters=(JOB_ID, BULK_KEY),
     body=RedriveRequest,
-    responses={200: Job},
-    descriptions={200: "The new job."},
-    headers={200: ("Location", "Idempotency-Replayed")},
+    responses={200: Job, 202: Bulk},
+    descriptions={200: "The new job.", 202: "The bulk, of which the job is the first item."},
+    headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
         *CONTROL_PROBLEMS,
+        (400, ProblemCode.BULK_INVALID),
         (409, ProblemCode.DEPENDENCY_FAILED),
+        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
         (409, ProblemCode.JOB_LIVE),
         (409, ProblemCode.JOB_SUCCEEDED),
         (409, ProblemCode.RESULT_EXPIRED),
@@ -160,6 +169,8 @@ async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
+    if body.withDependants:
+        return await _redrive_tree(request, context, job_id, body)
     redriven = await redrive_job(
         context,
         request.orchestrations(),
@@ -172,6 +183,15 @@ async def _redrive(request: Request) -> func.HttpResponse:
     if redriven.replayed:
         headers["Idempotency-Replayed"] = "true"
     return respond(request.http, job, headers=headers)
+
+
+async def _redrive_tree(request: Request, context: Context, job_id: str, body: RedriveRequest) -> func.HttpResponse:
+    if body.ignoreDependencies:
+        raise RequestError(ProblemCode.REASON_INVALID, "withDependants and ignoreDependencies exclude each other")
+    bulk, replayed = await redrive_tree(
+        context, job_id, reason=body.reason, actor=request.caller.actor, key=key_of(request.http)
+    )
+    return accepted(request.http, bulk_response(bulk), replayed=replayed)
 
 
 async def _admit(request: Request) -> func.HttpResponse:

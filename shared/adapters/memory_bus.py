@@ -14,9 +14,16 @@ class MemoryDeskCalls:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, datetime | None]] = []
         self.divisions: list[tuple[str, datetime, datetime]] = []
+        #: those to bulks: tenant, id, when
+        self.bulk_calls: list[tuple[str, str, datetime | None]] = []
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
-        self.calls.append((tenant, job_id, at))
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
+        if bulk_id is not None:
+            self.bulk_calls.append((tenant, bulk_id, at))
+        else:
+            self.calls.append((tenant, job_id, at))
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         self.divisions.append((gate_id, at, since or at))

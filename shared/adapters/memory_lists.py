@@ -1,4 +1,4 @@
-"""The lists of the index in this process: LIST and DEAD rows, for `shared.adapters.memory.MemoryIndex`."""
+"""The lists of the index in this process: LIST, DEAD, DEP and DEPFAILED rows, for `adapters.memory.MemoryIndex`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class MemoryLists:
         #: by tenant and row key, as in the tables
         self._listed: dict[str, dict[str, ListRow]] = {}
         self._dead: dict[str, dict[str, DeadRow]] = {}
+        #: DEP rows: who waits for the end of a job
+        self._dependants: dict[tuple[str, str], set[str]] = {}
+        #: DEPFAILED rows: who waited for a job that did not succeed
+        self._failed_dependants: dict[tuple[str, str], set[str]] = {}
         self._comparisons: dict[int, Comparison] = {}
 
     async def list_jobs(
@@ -43,6 +47,25 @@ class MemoryLists:
     async def delete_listing(self, job: Job) -> None:
         self._unlist(job.tenant, job.created_at, job.job_id)
         self._dead.get(job.tenant, {}).pop(dead_row(ended_at(job), job.job_id), None)
+        for awaited in job.dependencies or ():
+            self._failed_dependants.get((job.tenant, awaited), set()).discard(job.job_id)
+
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return [each for each in sorted(self._dependants.get((tenant, job_id), set())) if each > after][:limit]
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        found = sorted(self._failed_dependants.get((tenant, job_id), set()))
+        return [each for each in found if each > after][:limit]
+
+    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
+        return dependant in self._dependants.get((tenant, job_id), set())
+
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
+        waiting = self._dependants.get((tenant, job_id), set())
+        if dependant in waiting:
+            waiting.discard(dependant)
+            if not succeeded:
+                self._failed_dependants.setdefault((tenant, job_id), set()).add(dependant)
 
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
+from shared.adapters.tenant_reach import Reach as _Reach
+from shared.adapters.tenant_reach import check as _check
+from shared.adapters.tenant_reach import sweeper_only as _sweeper_only
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.errors import DataLost, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.index import (
@@ -32,38 +35,6 @@ from shared.ports.index import (
 )
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
-
-
-class _Reach:
-    """The tenants that one request reaches."""
-
-    def __init__(self, caller: Caller, moving: bool) -> None:
-        self._caller = caller
-        self._moving = moving
-
-    def sees(self, tenant: str | None) -> bool:
-        """None: a row that names no tenant."""
-        return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
-
-    def takes(self, tenant: str | None) -> bool:
-        """Whether its job may be read. Raises TenantForbidden where it may only be seen, and the request moves."""
-        if self._moving and self._caller.may_see(tenant):
-            self.check_move(tenant)
-        return self.sees(tenant)
-
-    def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
-        if not self._caller.may_move(tenant):
-            _check(self._caller.may_see(tenant))
-            raise TenantForbidden("the token may see this tenant's jobs, and not change them")
-
-    def only(self, tenant: str | None) -> str | None:
-        """The tenant that a list is narrowed to; None: none."""
-        if self.sees(None):
-            return tenant
-        own = self._caller.tenant
-        _check(own is not None and tenant in (None, own))
-        return own
 
 
 class TenantLedger:
@@ -163,19 +134,23 @@ class TenantIndex:
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk, settled=settled)
+        await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded)
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        return await self._of(tenant).dependants(tenant, job_id, limit=limit)
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return await self._of(tenant).failed_dependants(tenant, job_id, limit=limit, after=after)
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         return await self._of(tenant).is_dependant(tenant, job_id, dependant)
 
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         self._reach.check_move(tenant)
-        await self._index.drop_dependant(tenant, job_id, dependant)
+        await self._index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self._reach.check_move(desk.after.tenant)
@@ -308,16 +283,6 @@ class TenantDesks:
     def _of(self, tenant: str) -> Desks:
         _check(self._reach.sees(tenant))
         return self._desks
-
-
-def _check(allowed: bool) -> None:
-    if not allowed:
-        # a bug: no request gets this far with a job that it has not read
-        raise PermissionError("a job of another tenant")
-
-
-def _sweeper_only() -> PermissionError:
-    return PermissionError("only a sweep of every tenant does this")
 
 
 class TenantRejected:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
-from shared.apidocs import quota_examples
+from shared.apidocs import bulk_examples, quota_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -55,6 +55,11 @@ REQUESTS: JsonObject = {
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
+    "BulkRequest": {
+        "action": "redrive",
+        "filter": {"tenant_id": "tenant_a", "status": "FAILED_FINAL", "since": "2026-01-27T10:00:00Z"},
+        "reason": "the service is repaired",
+    },
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
     "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},
@@ -203,6 +208,7 @@ def by_model() -> JsonObject:
         },
         "Problem": PROBLEM,
         **quota_examples.by_model(JOB_ID),
+        **bulk_examples.by_model(JOB_ID),
     }
 
 

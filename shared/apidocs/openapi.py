@@ -27,6 +27,7 @@ _TAGS = {
     "jobs": "A job is one document on its way through the steps of a protocol.",
     "dead letters": "Jobs that failed for good.",
     "quotas": "How many jobs of a tenant may run or start, and who waits for that.",
+    "bulks": "One control or redrive of many jobs, with what became of each.",
     "protocols": "What can be asked for, as data.",
     "rejected messages": "Messages from services that no job could take.",
     "admin": "For operators.",

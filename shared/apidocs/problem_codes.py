@@ -20,6 +20,9 @@ class ProblemCode(StrEnum):
     AS_OF_INVALID = "AS_OF_INVALID", "`asOf` is not the number of an event, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", "The NDJSON body has no line."
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
+    BULK_ENDED = "BULK_ENDED", "The bulk is DONE: there is nothing left to stop."
+    BULK_INVALID = "BULK_INVALID", "The body is no bulk, or its key is too long; `errors` has every path."
+    BULK_NOT_FOUND = "BULK_NOT_FOUND", "There is no such bulk, or it is another tenant's."
     BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
@@ -35,12 +38,13 @@ class ProblemCode(StrEnum):
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", "`dryRun` is neither true nor false, or the body is no object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", "The body is no envelope; `errors` has every path."
+    FILTER_INVALID = "FILTER_INVALID", "A word of the filter is unknown or has a wrong value; `errors` names it."
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
-        "The idempotency key belongs to another body; `jobId` is the job it made.",
+        "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",
     )
     INTERNAL = "INTERNAL", "Something went wrong here; the log has it under `correlation_id`."
     JOB_LIVE = "JOB_LIVE", "The job has not ended yet."
@@ -69,6 +73,7 @@ class ProblemCode(StrEnum):
     NOT_READY = "NOT_READY", "Something that the app needs does not respond; `dependencies` names it, and since when."
     NOT_STORABLE = "NOT_STORABLE", "The ledger cannot hold a value of the request."
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
+    OUTCOME_INVALID = "OUTCOME_INVALID", "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     OVERLOADED = (
         "OVERLOADED",
         "More submissions or redrives are in hand than a process takes; send the request again after `Retry-After`.",

@@ -34,6 +34,8 @@ class RedriveRequest(ControlRequest):
 
     ignoreDependencies: StrictBool = False
     """Begin at once, whatever became of the jobs that it depends on."""
+    withDependants: StrictBool = False
+    """Then also take up every job that failed because of it: the answer is the bulk that does so (202)."""
 
 
 class ReconcileRequest(BaseModel):

@@ -13,6 +13,7 @@ from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
@@ -40,6 +41,7 @@ class Context:
     ledger: Ledger
     index: Index
     desks: Desks
+    bulks: Bulks
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher

@@ -15,13 +15,24 @@ from shared.ports.ledger import Stored
 
 
 async def control_job(
-    context: Context, orchestrations: Orchestrations, job_id: str, kind: ControlKind, origin: Origin
+    context: Context,
+    orchestrations: Orchestrations,
+    job_id: str,
+    kind: ControlKind,
+    origin: Origin,
+    *,
+    maybe_repeated: bool = False,
 ) -> Stored:
-    """The job afterwards. Raises JobNotFound, JobTerminal, ControlNotPossible, Transient."""
+    """The job afterwards; `maybe_repeated`: as in `transition`.
+
+    Raises JobNotFound, JobTerminal, ControlNotPossible, Transient.
+    """
     stored = await context.ledger.read(job_id)
     if stored is None:
         raise JobNotFound(job_id)
-    result = await transition(context, stored, Control(kind), origin, orchestrations=orchestrations)
+    result = await transition(
+        context, stored, Control(kind), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+    )
     job = result.stored.record.job
     if result.outcome.kind is OutcomeKind.REFUSED:
         terminal = result.outcome.reason_code == IgnoreReason.JOB_TERMINAL

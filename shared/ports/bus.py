@@ -22,9 +22,11 @@ class DirectivePublisher(Protocol):
 
 
 class DeskCalls(Protocol):
-    """Calls to look at a tenant's desk, or at what is owed to one of its jobs (R51)."""
+    """Calls to look at a tenant's desk, or at what is owed to one of its jobs (R51); or to work on a bulk (R65)."""
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
         """Now, or at an instant; one that comes twice costs a look. Raises BusUnavailable."""
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:

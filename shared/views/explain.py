@@ -6,6 +6,7 @@ tables that would be used, as the last transition names those that were used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -16,7 +17,7 @@ from shared.core.decide import apply
 from shared.core.gates.desk import Shut, Word
 from shared.core.gates.standing import MAX_POSITION, Standing
 from shared.core.history import Provenance, lease_digest
-from shared.core.job import Event, Record, Step
+from shared.core.job import Event, Job, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
@@ -25,6 +26,8 @@ from shared.views.citation import cite
 
 #: stands for the lease of the attempt, which is not shown
 _LEASE = "what-if"
+#: jobs that a text names
+_NAMED = 5
 
 
 def explain(
@@ -34,12 +37,13 @@ def explain(
     *,
     directives_ahead: int | None = None,
     standing: Standing | None = None,
+    missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
     """What the job waits for and what each possible next occurrence would do.
 
     `last` is its last transition's event; `directives_ahead` how many directives lie before its own on the bus,
     `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked. `standing` is its place in
-    line, None where it is in none.
+    line, None where it is in none; `missing` are the jobs that it waits for and that have not ended.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -50,6 +54,11 @@ def explain(
         since, waits_for, until = job.staged_at or job.created_at, _gates(standing), None
         then = "When they let it in, it is QUEUED and starts."
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}."
+    elif job.status is JobStatus.WAITING_FOR_JOBS:
+        since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
+        then = "When they have ended, it goes on to its gates."
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
+        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
@@ -113,6 +122,15 @@ def _why(word: Word) -> str:
     if word.shut is Shut.FULL and word.rule is not None and word.rule.max_active is not None:
         why += f" ({word.rule.max_active})"
     return why
+
+
+def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
+    """The jobs that a job waits for; none: their ends are being counted."""
+    if not missing:
+        return f"the count of the ends of {depends_on} jobs"
+    named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f"{len(missing)} of the {depends_on} jobs that it depends on: {', '.join(named)}{more}"
 
 
 def _brought_here(last: Event) -> Move:

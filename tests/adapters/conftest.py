@@ -10,14 +10,17 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
@@ -32,6 +35,7 @@ class Storage:
     rejected: RejectedMessages
     desks: Desks
     books: Books
+    bulks: Bulks
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +48,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryBooks())
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryBooks(), MemoryBulks())
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -58,6 +62,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
         TablesBooks(account, f"gates{own}"),
+        TablesBulks(account, f"index{own}", f"gates{own}"),
     )
     await account.close()
     await texts.close()

@@ -20,6 +20,7 @@ from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.adapters.tables.index import TablesIndex
@@ -144,6 +145,7 @@ async def app(
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
                 desks=TablesDesks(account, f"index{own}", f"gates{own}"),
                 books=TablesBooks(account, f"gates{own}"),
+                bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
                 gates=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),

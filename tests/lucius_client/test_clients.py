@@ -34,6 +34,7 @@ from lucius_client import (
     WaitTimeout,
 )
 from lucius_client.models import Quota
+from shared.apidocs.bulk_examples import by_model
 from tests.lucius_client import samples
 from tests.lucius_client.stub_api import CannedResponse, serving
 
@@ -333,6 +334,45 @@ async def test_gates_who_waits_and_what_changed_are_lists(either: EitherClient) 
             assert await either.call(api.url, call) == []
         assert all(request.path.startswith(start) and "tenant=tenant_a" in request.path for request in api.requests)
         assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+
+
+async def test_a_bulk_is_made_read_and_stopped(either: EitherClient) -> None:
+    """A filter as JSON, with instants as texts; the key of the caller, else a random one; the tenant that is named."""
+    since, made = datetime(2026, 5, 1, tzinfo=UTC), by_model("job_1")
+    with serving(CannedResponse(202, made["Bulk"])) as api:
+        words = {"status": ["QUEUED"], "since": since, "label": None}
+        bulk = await either.call(api.url, lambda client: client.start_bulk("pause", words, reason="r", key="k"))
+        await either.call(api.url, lambda client: client.redrive_tree("job_1", reason="r"))
+        await either.call(api.url, lambda client: client.bulk("bulk_1", tenant="a"))
+        await either.call(api.url, lambda client: client.cancel_bulk("bulk_1"))
+    assert bulk.bulkId == made["Bulk"]["bulkId"]
+    started, tree, read, cancelled = api.requests
+    sent = {"status": ["QUEUED"], "since": "2026-05-01T00:00:00+00:00"}
+    assert json.loads(started.body) == {"action": "pause", "filter": sent, "reason": "r"}
+    assert started.headers["idempotency-key"] == "k"
+    assert (tree.path, json.loads(tree.body)) == ("/v1/jobs/job_1:redrive", {"reason": "r", "withDependants": True})
+    assert len(tree.headers["idempotency-key"]) == 36
+    assert (read.path, cancelled.path) == ("/v1/bulk/bulk_1?tenant=a", "/v1/bulk/bulk_1:cancel")
+    with serving(CannedResponse(200, made["BulkPreview"])) as api:
+        found = await either.call(api.url, lambda client: client.preview_bulk("pause", {"status": "QUEUED"}))
+    assert (found.matched, json.loads(api.requests[0].body)["dryRun"]) == (1, True)
+
+
+async def test_bulks_items_and_related_jobs_are_lists(either: EitherClient) -> None:
+    """Page by page; the jobs that a job depends on come at once."""
+    reads: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "/v1/bulk?tenant=a&": (lambda client: client.bulks(tenant="a"), "bulks"),
+        "/v1/bulk/b/items?outcome=OPEN&": (lambda client: client.bulk_items("b", outcome="OPEN"), "items"),
+        "/v1/jobs/job_1/dependencies?": (lambda client: client.dependants("job_1"), "dependants"),
+    }
+    for start, (call, key) in reads.items():
+        with serving(CannedResponse(body={key: [], "next": "p2"}), CannedResponse(body={key: [], "next": None})) as api:
+            assert await either.call(api.url, call) == []
+        assert all(request.path.startswith(start) for request in api.requests)
+        assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+    with serving(CannedResponse(body=by_model("job_1")["DependencyPage"])) as api:
+        [related] = await either.call(api.url, lambda client: client.dependencies("job_1"))
+    assert related.status is None
 
 
 async def test_sums_come_page_by_page(either: EitherClient) -> None:

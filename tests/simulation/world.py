@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
@@ -162,6 +163,7 @@ class World:
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
             books=self._port(MemoryBooks(), LedgerUnavailable),
+            bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),

@@ -142,6 +142,9 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.StillNotApplicable: lambda error: Problem(
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
+    errors.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
+    errors.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
+    errors.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
     errors.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
     errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
     errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),

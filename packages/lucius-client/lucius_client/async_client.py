@@ -6,7 +6,7 @@ It only sends and sleeps, as `lucius_client.client` does; a test holds the signa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -20,6 +20,9 @@ from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
+    Bulk,
+    BulkItem,
+    BulkPreview,
     DeadLetter,
     DryRun,
     Event,
@@ -37,6 +40,7 @@ from lucius_client.models import (
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    RelatedJob,
     SeenSource,
     UsageReport,
     WaitingJob,
@@ -215,6 +219,47 @@ class AsyncClient:
     async def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
+
+    async def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
+        """Take a job up again, and then every job that failed because of it: a bulk, of which it is the first item."""
+        return await self._call(calls.redrive_tree(job_id, reason))
+
+    async def dependencies(self, job_id: str) -> list[RelatedJob]:
+        """The jobs that a job depends on, with their states."""
+        return (await self._call(calls.dependencies(job_id))).dependencies
+
+    def dependants(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[RelatedJob]:
+        """The jobs that depend on a job; of one that did not succeed, those that waited for it."""
+        return self._iterate(series.dependants(job_id, limit, self._retries))
+
+    async def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
+        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
+
+        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
+        """
+        return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
+
+    async def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
+        """Which jobs such a bulk would meet now; nothing is written."""
+        return await self._call(calls.preview_bulk(action, words))
+
+    async def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
+        return await self._call(calls.bulk(bulk_id, tenant))
+
+    def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Bulk]:
+        """The bulks of a tenant, newest first."""
+        return self._iterate(series.bulks(tenant, limit, self._retries))
+
+    def bulk_items(
+        self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[BulkItem]:
+        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
+        return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
+
+    async def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """Stop the rest of a bulk; what is done stays done."""
+        return await self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def receipts(
         self,

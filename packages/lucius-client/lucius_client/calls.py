@@ -21,6 +21,9 @@ from lucius_client.exchange import Request, Response
 from lucius_client.models import (
     Accepted,
     BatchOutcome,
+    Bulk,
+    BulkPreview,
+    DependencyPage,
     DryRun,
     Envelope,
     Explanation,
@@ -121,6 +124,41 @@ def set_priority(job_id: str, priority: str, reason: str) -> Call[Job]:
 def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
     body = _query(reason=reason) | ({"ignoreDependencies": True} if ignore_dependencies else {})
     return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))
+
+
+def redrive_tree(job_id: str, reason: str | None) -> Call[Bulk]:
+    """Redrive a job and what failed because of it."""
+    return Call(_post_once(f"{_job(job_id)}:redrive", _query(reason=reason) | {"withDependants": True}), _reader(Bulk))
+
+
+def dependencies(job_id: str) -> Call[DependencyPage]:
+    return Call(page(dependencies_path(job_id), {"limit": 1}), _reader(DependencyPage))
+
+
+def dependencies_path(job_id: str) -> str:
+    return f"{_job(job_id)}/dependencies"
+
+
+def start_bulk(action: str, words: Mapping[str, Any], *, reason: str, key: str | None) -> Call[Bulk]:
+    body = {"action": action, "filter": _filter(words), "reason": reason}
+    return Call(_post_once("/v1/bulk", body, key), _reader(Bulk))
+
+
+def preview_bulk(action: str, words: Mapping[str, Any]) -> Call[BulkPreview]:
+    body = {"action": action, "filter": _filter(words), "reason": "dry run", "dryRun": True}
+    return Call(_post("/v1/bulk", body), _reader(BulkPreview))
+
+
+def bulk(bulk_id: str, tenant: str | None) -> Call[Bulk]:
+    return Call(page(bulk_path(bulk_id), {"tenant": tenant}), _reader(Bulk))
+
+
+def cancel_bulk(bulk_id: str, tenant: str | None) -> Call[Bulk]:
+    return Call(_post(f"{bulk_path(bulk_id)}:cancel", {}, _query(tenant=tenant)), _reader(Bulk))
+
+
+def bulk_path(bulk_id: str) -> str:
+    return f"/v1/bulk/{_segment(bulk_id)}"
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
@@ -275,6 +313,17 @@ def _plain(envelope: EnvelopeLike) -> dict[str, Any]:
 
 def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = None) -> Request:
     return Request("POST", path, query=query or {}, headers={"Content-Type": "application/json"}, content=_dump(body))
+
+
+def _post_once(path: str, body: Mapping[str, Any], key: str | None = None) -> Request:
+    """Repeated after a lost response, it finds what the first one made."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
+    return Request("POST", path, headers=headers, content=_dump(body))
+
+
+def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Words of a filter as JSON; those that are None are left out."""
+    return {name: value if isinstance(value, list) else _text(value) for name, value in words.items() if value}
 
 
 def _dump(body: Mapping[str, Any]) -> bytes:

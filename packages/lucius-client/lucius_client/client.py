@@ -8,7 +8,7 @@ asyncio; a test holds the signatures and docstrings of both equal.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -22,6 +22,9 @@ from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
+    Bulk,
+    BulkItem,
+    BulkPreview,
     DeadLetter,
     DryRun,
     Event,
@@ -39,6 +42,7 @@ from lucius_client.models import (
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    RelatedJob,
     SeenSource,
     UsageReport,
     WaitingJob,
@@ -216,6 +220,47 @@ class Client:
     def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
+
+    def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
+        """Take a job up again, and then every job that failed because of it: a bulk, of which it is the first item."""
+        return self._call(calls.redrive_tree(job_id, reason))
+
+    def dependencies(self, job_id: str) -> list[RelatedJob]:
+        """The jobs that a job depends on, with their states."""
+        return self._call(calls.dependencies(job_id)).dependencies
+
+    def dependants(self, job_id: str, *, limit: int | None = None) -> Iterator[RelatedJob]:
+        """The jobs that depend on a job; of one that did not succeed, those that waited for it."""
+        return self._iterate(series.dependants(job_id, limit, self._retries))
+
+    def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
+        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
+
+        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
+        """
+        return self._call(calls.start_bulk(action, words, reason=reason, key=key))
+
+    def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
+        """Which jobs such a bulk would meet now; nothing is written."""
+        return self._call(calls.preview_bulk(action, words))
+
+    def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
+        return self._call(calls.bulk(bulk_id, tenant))
+
+    def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Bulk]:
+        """The bulks of a tenant, newest first."""
+        return self._iterate(series.bulks(tenant, limit, self._retries))
+
+    def bulk_items(
+        self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
+    ) -> Iterator[BulkItem]:
+        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
+        return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
+
+    def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """Stop the rest of a bulk; what is done stays done."""
+        return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def receipts(
         self,

@@ -71,6 +71,59 @@ class Build(Message):
     envelope: Annotated[str, Field(description="Versions of the envelope that it takes.")]
 
 
+class BulkItem(Message):
+    """
+    What became of one job of a bulk.
+    """
+
+    jobId: str
+    outcome: Literal["OPEN", "DONE", "REFUSED"]
+    code: Annotated[
+        str | None,
+        Field(
+            description="The code of the problem with which it was refused, for good or, where it is OPEN, the last time."
+        ),
+    ]
+    newJobId: Annotated[str | None, Field(description="Of a redrive: the job that takes it up.")]
+    tried_at: Annotated[AwareDatetime | None, Field(description="When it was tried last.")]
+
+
+class BulkItemPage(Message):
+    """
+    Items of a bulk, in the order of their jobs' ids.
+    """
+
+    items: list[BulkItem]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
+
+
+class BulkLinks(Message):
+    """
+    Paths of this API about the bulk.
+    """
+
+    self: str
+    items: str
+    cancel: Annotated[str, Field(description="For POST.")]
+
+
+class BulkPreview(Message):
+    """
+    A bulk that nobody made: the jobs that it would meet now.
+    """
+
+    dryRun: Literal[True] = True
+    tenant: str
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    matched: Annotated[int, Field(description="Counted to 1,000.")]
+    more: Annotated[bool, Field(description="There may be more than that.")]
+    first: Annotated[list[str], Field(description="The first of them, newest first.")]
+
+
 class CallbackOutcome(Message):
     """
     What came of a reply by HTTP, and whether its job goes on.
@@ -564,6 +617,37 @@ class RejectedPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class RelatedJob(Message):
+    """
+    A job that another one depends on, or that depends on it.
+    """
+
+    jobId: str
+    status: Annotated[
+        Literal[
+            "WAITING_FOR_JOBS",
+            "THROTTLED",
+            "QUEUED",
+            "IN_PROGRESS",
+            "PAUSING",
+            "PAUSED",
+            "CANCELLING",
+            "SUCCEEDED",
+            "FAILED_FINAL",
+            "CANCELLED",
+        ]
+        | None,
+        Field(description="Null: it is not there any more."),
+    ]
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+        ),
+    ]
+    redriven_by: Annotated[str | None, Field(description="The job that took it up again.")]
+
+
 class SchemaLine(Message):
     """
     A JSON Schema in the list of them.
@@ -799,6 +883,51 @@ class Accepted(Message):
     ] = None
 
 
+class Bulk(Message):
+    """
+    One control or redrive of many jobs: `done`, `refused` and `open` add up to `matched` at every read.
+    """
+
+    bulkId: str
+    tenant: str
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    filter: Annotated[
+        dict[str, Any], Field(description="As it was asked for; its jobs are those that were there before the bulk.")
+    ]
+    root: Annotated[
+        str | None,
+        Field(description="The job whose tree of dependants is redriven, itself first; null: the jobs of the filter."),
+    ]
+    reason: str | None
+    actor: str
+    state: Annotated[
+        Literal["RUNNING", "DONE", "CANCELLED"],
+        Field(description="CANCELLED: nothing more is begun, and what is open stays so."),
+    ]
+    listed: Annotated[
+        bool,
+        Field(
+            description="Every job of the filter has been found; until then `matched` grows. Jobs below a root are found as it goes on."
+        ),
+    ]
+    matched: int
+    done: int
+    refused: Annotated[int, Field(description="Refused for good; the item has the problem's code.")]
+    open: Annotated[int, Field(description="Not tried yet, or refused for now and tried again.")]
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    links: BulkLinks
+
+
+class BulkPage(Message):
+    """
+    Bulks of a tenant, newest first.
+    """
+
+    bulks: list[Bulk]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
 class DeadLetter(Message):
     """
     A job that failed for good: where and why.
@@ -848,6 +977,20 @@ class DeadLetterPage(Message):
         bool,
         Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
     ]
+
+
+class DependencyPage(Message):
+    """
+    The jobs that a job depends on, all of them on each page, and those that depend on it, in pages.
+    """
+
+    jobId: str
+    dependencies: list[RelatedJob]
+    dependants: Annotated[
+        list[RelatedJob],
+        Field(description="Those that wait for it; where it did not succeed, those that waited for it."),
+    ]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
 class JobLine(Message):

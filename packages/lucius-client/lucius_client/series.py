@@ -15,6 +15,8 @@ from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
 from lucius_client.message import Message
 from lucius_client.models import (
+    Bulk,
+    BulkItem,
     DeadLetter,
     Event,
     Job,
@@ -24,6 +26,7 @@ from lucius_client.models import (
     QuotaLogEntry,
     ReceiptSums,
     RejectedLine,
+    RelatedJob,
     SeenSource,
     WaitingJob,
 )
@@ -149,6 +152,21 @@ def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaL
 
 def sources(tenant: str | None, limit: int | None, retries: Retries) -> Lines[SeenSource]:
     return Lines(SeenSource, "/v1/sources", "sources", {"tenant": tenant}, limit=limit, retries=retries)
+
+
+def bulks(tenant: str | None, limit: int | None, retries: Retries) -> Lines[Bulk]:
+    return Lines(Bulk, "/v1/bulk", "bulks", {"tenant": tenant}, limit=limit, retries=retries)
+
+
+def bulk_items(
+    bulk_id: str, tenant: str | None, outcome: str | None, limit: int | None, retries: Retries
+) -> Lines[BulkItem]:
+    query = {"tenant": tenant, "outcome": outcome}
+    return Lines(BulkItem, f"{calls.bulk_path(bulk_id)}/items", "items", query, limit=limit, retries=retries)
+
+
+def dependants(job_id: str, limit: int | None, retries: Retries) -> Lines[RelatedJob]:
+    return Lines(RelatedJob, calls.dependencies_path(job_id), "dependants", {}, limit=limit, retries=retries)
 
 
 def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:

@@ -13,7 +13,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.desks import place_columns, place_of, wait_entity
-from shared.adapters.tables.keys import active_row, due_row, wait_row
+from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
@@ -144,3 +144,15 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         place=place_of(entity),
         etag=entity.metadata["etag"] or "",
     )
+
+
+def settles(tenant: str, awaited: str, job_id: str, *, succeeded: bool) -> list[Operation]:
+    """The DEP row of `job_id` goes; where `awaited` did not succeed, a DEPFAILED row says who waited for it."""
+    partition = encode_key(tenant)
+    operations: list[Operation] = [
+        ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)}),
+    ]
+    if not succeeded:
+        row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
+        operations.append(("upsert", row, {"mode": UpdateMode.REPLACE}))
+    return operations

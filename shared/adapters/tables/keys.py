@@ -18,6 +18,8 @@ DIRECTORY_PARTITION = "directory"
 #: to whom gates over all tenants are lent, and who asks for more
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
+#: and which bulks the sweeper looks at, and when
+BULKS_PARTITION = "bulks"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
@@ -72,6 +74,11 @@ def dependant_row(upstream: str, job_id: str) -> str:
     return f"DEP:{upstream}:{job_id}"
 
 
+def failed_dependant_row(upstream: str, job_id: str) -> str:
+    """Sorts by the job that did not succeed."""
+    return f"DEPFAILED:{upstream}:{job_id}"
+
+
 def after_line(line: int) -> str:
     """After every WAIT row of the line, and before those of the next one."""
     return f"WAIT:{line:04d};"
@@ -99,6 +106,32 @@ def source_row(name: str) -> str:
 def fold_again_row(hour: datetime | None, tenant: str) -> str:
     """Beside the guards; sorts by the hour. None: before every one."""
     return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
+
+
+def bulk_row(bulk_id: str) -> str:
+    return f"BULK:{bulk_id}"
+
+
+def bulk_key_row(key: str) -> str:
+    return f"BULKKEY:{key}"
+
+
+def bulk_item_row(bulk_id: str, job_id: str) -> str:
+    return f"BULKITEM:{bulk_id}:{job_id}"
+
+
+def bulk_work_row(bulk_id: str, no: int) -> str:
+    """Sorts by the order in which it is done."""
+    return f"BULKWORK:{bulk_id}:{no:010d}"
+
+
+def bulk_due_row(due_at: datetime, bulk_id: str) -> str:
+    """Sorts by the instant from which on the sweeper is to look at the bulk."""
+    return f"{bulk_due_before(due_at)}:{bulk_id}"
+
+
+def bulk_due_before(instant: datetime) -> str:
+    return f"{_millis(instant):013d}"
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:

@@ -15,7 +15,14 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact
-from shared.adapters.tables.keys import COMPARISON_ROW, GUARD_PARTITION, dead_row, list_row, share_row
+from shared.adapters.tables.keys import (
+    COMPARISON_ROW,
+    GUARD_PARTITION,
+    dead_row,
+    failed_dependant_row,
+    list_row,
+    share_row,
+)
 from shared.adapters.tables.table import Entity, Operation, Table
 from shared.core.canonical import encode_key
 from shared.core.job import Job
@@ -54,6 +61,8 @@ class TablesLists:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
         if letter_at_end(job) is not None:
             await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
+        for awaited in job.dependencies or ():
+            await self._delete(job.tenant, failed_dependant_row(awaited, job.job_id))
 
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None

@@ -32,6 +32,7 @@ from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
 from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
+from shared.operations.work_bulk import look_at_bulks
 from shared.ports.desks import StoredDesk
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
@@ -105,6 +106,7 @@ class _Pass:
             look = await self._in_turns(from_on([*awake], look), self._due, self._look, CLEARINGS_S)
         if not self._dry_run:
             after = replace(before, look=look, clear=clear)
+            await self._look_at_bulks()
             folded_to = await self._fold_usage(awake)
             surveyed = await self._survey(awake, before.listed, folded_to)
             if surveyed is not None:
@@ -254,6 +256,13 @@ class _Pass:
             return own
         found = await marks.read(self._share.of)
         return sum((mark.counts for share, mark in found.items() if share != self._share.number), own)
+
+    async def _look_at_bulks(self) -> None:
+        try:
+            await look_at_bulks(self._context, self._orchestrations, self._share.has, self._is_over(PASS_S))
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("BULK_UNSEEN", reason=str(fault))
 
     async def _compare_dead_letters(self) -> None:
         if self._is_over(PASS_S)():

@@ -89,6 +89,8 @@ def test_the_programs(stack: RunningStack, checkout: Path) -> None:
 def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant: str) -> None:
     """A quota of two: two of ten run and eight wait in order; raised, all go; a held source waits; rules as a file.
 
+    Many jobs are paused, resumed, cancelled and redriven at once, and a job with the one that failed because of it.
+
     It is the tenant of this test instead of `acme`; JOB_ID is the third job of the ten.
     """
 
@@ -99,11 +101,18 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
             if not line.startswith("lucius"):
                 output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
                 continue
-            settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
-            completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
-            assert completed.returncode == 0, line + completed.stderr
-            output += completed.stdout
+            output += shell_line(line)
         return output
+
+    def shell_line(line: str) -> str:
+        settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
+        completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
+        assert completed.returncode == 0, line + completed.stderr
+        return completed.stdout
+
+    def submitted(*words: str) -> str:
+        options = f"-p OCR --tenant {tenant} --again -o ids {shlex.join(words)}"
+        return shell_line(f"lucius submit samples/bw40-manual.pdf {options}").split()[-1]
 
     def gate() -> dict[str, Any]:
         found: dict[str, Any] = stack.get("/v1/quotas", tenant=tenant)["quotas"][0]
@@ -144,6 +153,18 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     )
     types = [event["type"] for event in stack.get(f"/v1/jobs/{after}/events")["events"]]
     assert "DEPENDENCIES_SETTLED" in types
+    many = shell("bulk")
+    assert "10 jobs (dry run); the first:" in many
+    assert many.count("10 done, 0 refused, 0 open") == 4
+    shell_line(f"lucius quota hold --tenant {tenant} --reason why")
+    root = submitted()
+    below = submitted("--after", root)
+    shell_line(f"lucius job cancel {root}")
+    wait_until(lambda: stack.get(f"/v1/jobs/{below}")["status"] == "FAILED_FINAL", "it did not fail", deadline_s=120)
+    shell_line(f"lucius quota resume --tenant {tenant} --reason why")
+    tree = shell("tree", root)
+    assert re.search(rf"is waited for by\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
+    assert "2 done, 0 refused, 0 open" in tree
     text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))

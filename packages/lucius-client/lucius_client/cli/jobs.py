@@ -11,9 +11,10 @@ import typer
 from rich.text import Text
 
 from lucius_client.cli import rendering
+from lucius_client.cli.bulk import finish
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Json, job_id
+from lucius_client.cli.rendering import Columns, Json, field, job_id
 from lucius_client.cli.results import open_result, print_result, save_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
@@ -29,9 +30,17 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
+RELATED: Columns = [
+    ("it", field("it")),
+    ("job", field("jobId")),
+    ("status", field("status")),
+    ("error", field("error_code")),
+    ("redriven by", field("redriven_by")),
+]
+
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, receipt, "
-    "audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, "
+    "dependencies, receipt, audit, diff.",
     no_args_is_help=True,
 )
 
@@ -170,10 +179,27 @@ def redrive(
     ignore_dependencies: Annotated[
         bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
     ] = False,
+    with_dependants: Annotated[
+        bool, typer.Option("--with-dependants", help="Then also every job that failed because of it, as a bulk.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
 ) -> None:
     """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
+    if with_dependants:
+        if ignore_dependencies:
+            raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
+        finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
+        return
     again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
     _show(session, again.plain())
+
+
+@with_session
+def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
+    """List the jobs that a job depends on, and those that depend on it, with their states."""
+    before = [{"it": "waits for", **each.plain()} for each in session.client.dependencies(job)]
+    after = [{"it": "is waited for by", **each.plain()} for each in session.client.dependants(job, limit=limit)]
+    session.show([*before, *after], RELATED, job_id, {"dependencies": before, "dependants": after})
 
 
 @with_session
@@ -243,10 +269,9 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (
-    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
-    *(receipt, audit, diff),
-):
+for command in (show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dependencies):
+    job_app.command()(command)
+for command in (receipt, audit, diff):
     job_app.command()(command)
 
 

@@ -19,6 +19,7 @@ from typer._completion_shared import get_completion_script
 
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
+from lucius_client.cli.bulk import bulk_app
 from lucius_client.cli.exits import CliError, Exit
 from lucius_client.cli.failures import deadletters, rejected_app
 from lucius_client.cli.jobs import job_app, jobs
@@ -84,6 +85,7 @@ app = typer.Typer(
 for command in (submit, jobs, receipts, usage, deadletters, protocols, health, login, logout, completion):
     app.command()(command)
 app.add_typer(job_app, name="job")
+app.add_typer(bulk_app, name="bulk")
 app.add_typer(quota_app, name="quota")
 app.add_typer(source_app, name="source")
 app.add_typer(protocol_app, name="protocol")
