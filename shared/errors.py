@@ -190,6 +190,18 @@ class JobNotFound(Refused):
         self.job_id = job_id
 
 
+class EventsOff(Refused):
+    """this deployment keeps no events"""
+
+
+class CursorExpired(Refused):
+    """The cursor is of another feed, or of events that are kept no more."""
+
+    def __init__(self, earliest: str) -> None:
+        super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
+        self.earliest = earliest
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 
@@ -314,6 +326,28 @@ class GateNotFound(Refused):
 
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no gate {named[:300]}")
+
+
+class IncidentNotFound(Refused):
+    """There is no such incident, or it is another tenant's."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"there is no incident {incident_id[:160]}")
+
+
+class IncidentSettled(Refused):
+    """The incident was settled otherwise, and never changes again."""
+
+    def __init__(self, incident_id: str, state: str) -> None:
+        super().__init__(f"incident {incident_id} is {state} already")
+        self.state = state
+
+
+class IncidentNoJob(Refused):
+    """The incident is about a breaker or a service: there is no job to take up again."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
 
 
 class GateUnclear(Refused):

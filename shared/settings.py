@@ -106,10 +106,29 @@ class Settings:
         "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
     )
     gates_table: str = setting(
-        "LUCIUS_GATES_TABLE", form.text, "luciusgates", help="Which tenants have gates, and rules for every tenant"
+        "LUCIUS_GATES_TABLE",
+        form.text,
+        "luciusgates",
+        help="Which tenants have gates, rules for every tenant, open incidents",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"
+    )
+    feed_table: str = setting(
+        "LUCIUS_FEED_TABLE", form.text, "luciusfeed", help="Public events of each tenant, in order"
+    )
+    events: str = setting(
+        "LUCIUS_EVENTS",
+        form.choice("off", "feed"),
+        "off",
+        help="`feed`: what happens to jobs is written into their tenants' feeds; `off`: nothing is",
+        tuning=True,
+    )
+    feed_days: float = setting(
+        "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
+    )
+    environment: str = setting(
+        "LUCIUS_ENVIRONMENT", form.text, "local", help="Name of this deployment, in the `source` of public events"
     )
     #: every attempt gets a folder below this URI
     workspace_uri: str = setting(

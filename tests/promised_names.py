@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,8 @@ from shared.adapters.tables import rows
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
 from shared.adapters.tables.ledger import TablesLedger
@@ -36,6 +39,7 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
+from shared.apidocs import event_schemas
 from shared.core import durable_names
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.directive import directive_of
@@ -45,12 +49,15 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.bulks import BulkKey, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
+from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.index import ActiveRow, EndedRow, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
@@ -92,6 +99,7 @@ def collect() -> Names:
         "routes": {f"{each.method} /{each.path} ({each.function})" for each in ROUTES},
         "functions": _functions(),
         "external events": {durable_names.ack("S", 1), durable_names.result("S", 1), durable_names.resume(1)},
+        "public events": _of_events(),
         "http fields": _fields(document["components"]["schemas"]),
         "bus fields": _fields(bus["components"]["schemas"]),
         "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},
@@ -128,12 +136,25 @@ def _functions() -> set[str]:
     settings = {
         "LUCIUS_STORAGE_BACKEND": "memory",
         "LUCIUS_AUTH_MODE": "none",
+        "LUCIUS_EVENTS": "feed",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     }
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=settings, capture_output=True, text=True, check=True
     )
     return {f"{name} ({kind})" for name, kind in json.loads(done.stdout.splitlines()[-1])}
+
+
+def _of_events() -> set[str]:
+    """Each member of each type of public events."""
+    found: set[str] = set()
+    for type_, schema in event_schemas.documents().items():
+        data = schema["properties"]["data"]["properties"]
+        found |= {f"{type_}.{name}" for name in schema["properties"]}
+        found |= {f"{type_}.data.{name}" for name in data}
+        for part in ("payload", "provenance"):
+            found |= {f"{type_}.data.{part}.{name}" for name in data[part]["properties"]}
+    return found
 
 
 def _fields(schemas: dict[str, Any]) -> set[str]:
@@ -278,8 +299,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
-    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
+    await _incidents(TablesIncidents(account, "index", "gates"), failed)
     await index.write_comparison(0, Comparison(next_at=START))
     await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
@@ -291,6 +313,11 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
+    feed = TablesFeed(account, "feed", lambda: START)
+    with suppress(LedgerUnavailable):  # the row that it makes is not found again here
+        await feed.identity()
+    event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
+    await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(
         **{field.name: "1" for field in fields(RejectedMessage)}
@@ -339,6 +366,17 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     await desks.put_default(gate, Rule(), START)
     await desks.put_over_all(gate, state, START)
     await desks.note_settings(START)
+
+
+async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
+    """The rows of incidents that are open, and all columns of one that is settled."""
+    names: dict[str, Any] = {"tenant": failed.tenant, "request_type": "OCR", "code": "C", "detail": "d"}
+    opened_, entry = opened(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
+    end: dict[str, Any] = {"settled_at": START, "settled_by": "a", "reason": "r", "retried_by": failed.job_id}
+    await incidents.open(replace(opened_, **end), entry)
+    found = incident_of(failed)
+    assert found is not None
+    await incidents.enter_open(found[0], START)
 
 
 async def _books(books: TablesBooks) -> None:

@@ -45,6 +45,17 @@ CONTROL_PROBLEMS = (
     (415, ProblemCode.NOT_JSON),
 )
 
+#: of every POST that takes a job up again
+REDRIVE_PROBLEMS = (
+    (409, ProblemCode.DEPENDENCY_FAILED),
+    (409, ProblemCode.JOB_LIVE),
+    (409, ProblemCode.JOB_SUCCEEDED),
+    (409, ProblemCode.RESULT_EXPIRED),
+    (409, ProblemCode.WITHDRAWN),
+    (429, ProblemCode.LIMIT_REACHED),
+    (503, ProblemCode.OVERLOADED),
+)
+
 CONTROLS = {
     kind: Route(
         function=f"job_{kind.value.lower()}",
@@ -79,15 +90,9 @@ REDRIVE = Route(
     headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
         *CONTROL_PROBLEMS,
+        *REDRIVE_PROBLEMS,
         (400, ProblemCode.BULK_INVALID),
-        (409, ProblemCode.DEPENDENCY_FAILED),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
-        (409, ProblemCode.JOB_LIVE),
-        (409, ProblemCode.JOB_SUCCEEDED),
-        (409, ProblemCode.RESULT_EXPIRED),
-        (409, ProblemCode.WITHDRAWN),
-        (429, ProblemCode.LIMIT_REACHED),
-        (503, ProblemCode.OVERLOADED),
     ),
 )
 ADMIT = Route(

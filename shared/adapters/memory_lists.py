@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from shared.adapters.memory_incidents import MemoryIncidents
 from shared.adapters.tables.keys import dead_row, list_row
+from shared.core.incidents import Settlement, retried_unseen
 from shared.core.job import Job
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
@@ -25,6 +27,8 @@ class MemoryLists:
         #: DEPFAILED rows: who waited for a job that did not succeed
         self._failed_dependants: dict[tuple[str, str], set[str]] = {}
         self._comparisons: dict[int, Comparison] = {}
+        #: those of jobs are in the same partition, and part of its transactions
+        self.incidents = MemoryIncidents()
 
     async def list_jobs(
         self,
@@ -49,6 +53,7 @@ class MemoryLists:
         self._dead.get(job.tenant, {}).pop(dead_row(ended_at(job), job.job_id), None)
         for awaited in job.dependencies or ():
             self._failed_dependants.get((job.tenant, awaited), set()).discard(job.job_id)
+        self.incidents.remove_of(job)
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         return [each for each in sorted(self._dependants.get((tenant, job_id), set())) if each > after][:limit]
@@ -73,13 +78,17 @@ class MemoryLists:
         rows = sorted(self._dead.get(tenant, {}).items())
         return [dead for row, dead in rows if row > (after or "") and (since is None or dead.ended_at >= since)][:limit]
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         listed = self._failed(job)
         if listed is None:
             return None
         if listed.dead_letter not in (None, LetterState.LISTED):
             return LetterState(listed.dead_letter)
         self._say(job, state)
+        if settlement is not None:
+            self.incidents.settle_of(job, settlement)
         return state
 
     async def restore_dead_letter(self, job: Job) -> bool:
@@ -89,6 +98,9 @@ class MemoryLists:
         if listed.dead_letter == owed:
             return False
         self._say(job, owed)
+        self.incidents.end(job)
+        if owed is LetterState.REDRIVEN:
+            self.incidents.settle_of(job, retried_unseen(job))
         return True
 
     async def read_comparison(self, share: int) -> Comparison:
@@ -130,6 +142,7 @@ class MemoryLists:
         self._list_again(job)
         if (state := letter_at_end(job)) is not None:
             self._say(job, state)
+            self.incidents.end(job)
 
     def _unlist(self, tenant: str, created_at: datetime, job_id: str) -> None:
         self._listed[tenant].pop(list_row(created_at, job_id), None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.access.caller import Caller
-from shared.adapters.tenant_reach import Reach, check, sweeper_only
+from shared.adapters.tenant_reach import Reach, check_seen, sweeper_only
 from shared.core.bulks import Bulk, BulkItem, Work
 from shared.ports.bulks import BulkKey, Bulks, BulkWrite, DueBulk, StoredBulk
 
@@ -58,5 +58,5 @@ class TenantBulks:
         raise sweeper_only()
 
     def _of(self, tenant: str) -> Bulks:
-        check(self._reach.sees(tenant))
+        check_seen(self._reach.sees(tenant))
         return self._bulks

@@ -1,4 +1,4 @@
-"""The tenants that one request reaches (R24), for the stores of `shared.adapters.tenant_scope` and of the bulks."""
+"""Which tenants one request reaches: what it may see, and what it may move (R24)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reach:
     def check_move(self, tenant: str | None) -> None:
         """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
         if not self._caller.may_move(tenant):
-            check(self._caller.may_see(tenant))
+            check_seen(self._caller.may_see(tenant))
             raise TenantForbidden("the token may see this tenant's jobs, and not change them")
 
     def only(self, tenant: str | None) -> str | None:
@@ -34,11 +34,11 @@ class Reach:
         if self.sees(None):
             return tenant
         own = self._caller.tenant
-        check(own is not None and tenant in (None, own))
+        check_seen(own is not None and tenant in (None, own))
         return own
 
 
-def check(allowed: bool) -> None:
+def check_seen(allowed: bool) -> None:
     if not allowed:
         # a bug: no request gets this far with a job that it has not read
         raise PermissionError("a job of another tenant")

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from shared.contracts.envelope import Line, Word
+from shared.contracts.envelope import Line
+from shared.contracts.quotas import Why
 
 
 class ControlRequest(BaseModel):
@@ -25,7 +26,7 @@ class PriorityChange(BaseModel):
 
     priority: Annotated[Literal["low", "normal", "high", "emergency"], Field(examples=["high"])]
     """As in the envelope."""
-    reason: Annotated[Word, Field(min_length=1, max_length=1024, examples=["the customer is on the phone"])]
+    reason: Why
     """In words, on one line; it stands in the job's history."""
 
 
@@ -36,6 +37,15 @@ class RedriveRequest(ControlRequest):
     """Begin at once, whatever became of the jobs that it depends on."""
     withDependants: StrictBool = False
     """Then also take up every job that failed because of it: the answer is the bulk that does so (202)."""
+
+
+class IncidentRequest(BaseModel):
+    """Why an incident is resolved, retried or dismissed, or a dead letter dismissed."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the incident's log."""
 
 
 class ReconcileRequest(BaseModel):

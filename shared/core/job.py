@@ -186,6 +186,8 @@ class Job:
     expires_at: datetime | None = None
     #: what somebody made of `priority` while the job waited; None: as it was created
     changed_priority: str | None = None
+    #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
+    escalate: list[str] | None = None
 
     current_step_id: str
     current_step_index: int = 0

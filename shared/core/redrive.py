@@ -26,7 +26,7 @@ JOB_KEPT = frozenset(
         *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels", "callback_urls"),
         *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
         *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
-        "on_dependency_failure",
+        *("on_dependency_failure", "escalate"),
     }
 )
 STEP_KEPT = frozenset(

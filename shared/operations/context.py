@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -17,6 +19,8 @@ from shared.ports.bulks import Bulks
 from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
+from shared.ports.feed import Feed
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
@@ -42,6 +46,7 @@ class Context:
     index: Index
     desks: Desks
     bulks: Bulks
+    incidents: Incidents
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher
@@ -53,6 +58,12 @@ class Context:
     #: None: nobody keeps what tenants used
     usage: Usage | None = None
     books: Books
+    #: None: `LUCIUS_EVENTS=off`, so that nothing is written into any feed
+    feed: Feed | None = None
+    #: None where there is no feed
+    hinting: Hinting | None = None
+    #: what this process knows of the feeds
+    known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
     unscoped: Context | None = None
     #: what this process knows of the gates

@@ -134,6 +134,8 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
         return stored
     context.recent_jobs.note(written, context.clock.now())
     telemetry.record_creation(record, event)
+    if context.hinting is not None:
+        context.hinting.note(written.record.job, [event])
     return written
 
 

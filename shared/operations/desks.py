@@ -49,7 +49,7 @@ _MAX_RACES = 40
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
 #: operations of one transaction but those of breakers' logs; of one that goes in; of what an end and a creation write
-_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 9, 5
+_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 11, 5
 
 _T = TypeVar("_T")
 

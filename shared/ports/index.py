@@ -156,7 +156,7 @@ class Index(DeadLetters, Protocol):
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
         """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in; of a job that
-        failed for good DEAD in.
+        failed for good DEAD in, and where that is an incident INCIDENT, with the first entry of its log.
 
         `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
@@ -277,7 +277,7 @@ class Index(DeadLetters, Protocol):
         """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST, DEAD and DEPFAILED go; again is harmless. Raises LedgerUnavailable."""
+        """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(
         self,

@@ -182,6 +182,8 @@ class Job(Response):
     """The job that this one took up again."""
     redriven_by: str | None
     """The job that took this one up again."""
+    incident: str | None
+    """The `incidentId` that its failure has, if it is one."""
     event_seq: int
     """Number of its last event."""
     created_at: Instant

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.contracts.quotas import RING
+from shared.core.chained_log import entry_hash
 from shared.core.gates.breaker import Breaker, BreakerRule, End, at, counted
 from shared.core.gates.desk import (
     MAX_LINES,
@@ -20,7 +21,7 @@ from shared.core.gates.desk import (
     step_away,
 )
 from shared.core.gates.letting import Waiting
-from shared.core.gates.log import entry_hash, logged
+from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.job import Job

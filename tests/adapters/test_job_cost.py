@@ -18,11 +18,14 @@ import pytest
 
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
+from shared.adapters.memory_feed import MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount, DirectTable
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.directive import encode_directive
@@ -33,11 +36,13 @@ from shared.operations.create_job import create_job
 from shared.operations.desks import let_in
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.hinting import Hinting
 from shared.operations.quotas import By, hold
 from shared.operations.read_history import read_history
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.tell import take_hints
 from shared.operations.transition import notify
 from shared.ports.durable import InstanceState
 from shared.views.receipt import operations
@@ -144,6 +149,7 @@ async def app(
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
                 desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
                 books=TablesBooks(account, f"gates{own}"),
                 bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
                 gates=GateDirectory(),
@@ -285,3 +291,42 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     await gated.run(record)
     by_time = await beyond(counted(), plain)
     assert replace(by_time, executions=by_time.messages) == GATED["waits, and time lets it in"]
+
+
+async def test_cost_of_a_job_with_its_events_in_the_feed(app: App, azurite: str) -> None:
+    """Hints: one for each commit but those of internal rows; nothing is read for them.
+
+    A later end looks up in one read how far an earlier one is. Every batch of hints is one write, whatever is in it.
+    """
+    queue = MemoryHints()
+    account = TablesAccount.connect(
+        connection=azurite, endpoint=None, credential=None, version_table=f"tenants{uuid.uuid4().hex[:12]}"
+    )
+    feed = TablesFeed(account, f"feed{uuid.uuid4().hex[:12]}", app.world.clock.now)
+    clock = app.world.clock
+
+    def process(world: World) -> World:
+        return replace(world, context=replace(world.context, feed=feed, hinting=Hinting(queue, clock)))
+
+    apart = app.lane is not app.http
+    http = process(app.http)
+    durable, lane = (process(app.durable), process(app.lane)) if apart else (http, http)
+    fed = replace(app, http=http, durable=durable, lane=lane)
+    teller = replace(app.http.context, feed=feed, hinting=None)
+    for number in (0, 1):
+        await fed.job("OCR", number)
+        await take_hints(teller, [hint for hint, _ in queue.sent])
+        queue.sent.clear()
+    app.requests.clear()
+    await fed.job("OCR_EMBEDDING_SIS", 2)
+    app.requests.pop("directory", None)
+    reads = 0 if not apart else 6
+    assert app.requests == {"writes": 12, "reads": reads + 1}
+    # the creation, the first ACK, and of each step the attempt and the RESULT
+    assert len(queue.sent) == 2 + 2 * 3
+    app.requests.clear()
+    await take_hints(teller, [hint for hint, _ in queue.sent])
+    assert app.requests == {"writes": 1}
+    found = await feed.events("tenant_a", after=0, limit=100)
+    assert [event.event_type for event in found][-2:] == ["job.step.completed", "job.completed"]
+    await account.close()

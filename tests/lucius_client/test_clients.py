@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from operator import methodcaller
 from typing import Any
 
 import pytest
@@ -373,6 +374,31 @@ async def test_bulks_items_and_related_jobs_are_lists(either: EitherClient) -> N
     with serving(CannedResponse(body=by_model("job_1")["DependencyPage"])) as api:
         [related] = await either.call(api.url, lambda client: client.dependencies("job_1"))
     assert related.status is None
+
+
+async def test_incidents_are_listed_read_and_settled(either: EitherClient) -> None:
+    """The filter's words as they are, several with commas between; an act is a POST with its reason."""
+    line, whole = samples.incident(), samples.incident_detail()
+    pages = [{"incidents": [line], "next": "p2", "partial": True}, {"incidents": [], "next": None, "partial": False}]
+    with serving(*(CannedResponse(body=each) for each in pages)) as api:
+        since = datetime(2026, 5, 1, tzinfo=UTC)
+        found = await either.call(
+            api.url, lambda client: client.incidents(tenant_id="a", state=["OPEN", "RETRIED"], kind="JOB", since=since)
+        )
+    assert [(each.incidentId, each.state) for each in found] == [("inc_job_1", "OPEN")]
+    words = "tenant_id=a&state=OPEN%2CRETRIED&kind=JOB&since=2026-05-01T00%3A00%3A00%2B00%3A00"
+    assert [request.path.split("&limit")[0] for request in api.requests] == [f"/v1/incidents?{words}"] * 2
+    with serving(CannedResponse(body=whole)) as api:
+        read = await either.call(api.url, lambda client: client.incident("inc_job_1"))
+        for verb in ("resolve", "retry", "dismiss"):
+            await either.call(api.url, methodcaller(f"{verb}_incident", "inc_job_1", reason="why"))
+    assert [entry.type for entry in read.log] == ["OPENED"]
+    assert api.requests[0].path == "/v1/incidents/inc_job_1"
+    sent = [(request.path, json.loads(request.body)) for request in api.requests[1:]]
+    assert sent == [(f"/v1/incidents/inc_job_1:{verb}", {"reason": "why"}) for verb in ("resolve", "retry", "dismiss")]
+    with serving(CannedResponse(body=samples.job("FAILED_FINAL"))) as api:
+        put_aside = await either.call(api.url, lambda client: client.dismiss_dead_letter("job_1", reason="why"))
+    assert (put_aside.jobId, api.requests[0].path) == ("job_1", "/v1/deadletters/job_1:dismiss")
 
 
 async def test_sums_come_page_by_page(either: EitherClient) -> None:

@@ -167,6 +167,7 @@ def built(ledger: MemoryLedger) -> World:
         index=index,
         desks=index.desks,
         bulks=MemoryBulks(),
+        incidents=index.incidents,
         rejected=rejected,
         archive=archive,
         publisher=publisher,

@@ -15,7 +15,9 @@ from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
+from shared.core.incidents import ESCALATED
 from shared.core.occurrences import ControlKind
+from shared.core.registry import Registry
 from shared.errors import (
     BusUnavailable,
     LedgerUnavailable,
@@ -42,6 +44,7 @@ from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
 from tests.simulation.callers import Callers
 from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.faults import CrashAt, Faults, Odds
+from tests.simulation.feeds import Feeds
 from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
@@ -52,7 +55,11 @@ SWEEP_EVERY_S = 60.0
 #: triggers/replies_bus.py
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
-_REGISTRY = protocols.registry()
+#: every final failure of a service is an incident
+_ESCALATED = {"escalate": (*ESCALATED, "PDF_ENCRYPTED")}
+_REGISTRY = Registry(
+    replace(each, definition=each.definition.model_copy(update=_ESCALATED)) for each in protocols.registry()
+)
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
     "LUCIUS_AUTH_MODE": "none",
@@ -101,6 +108,8 @@ class Plan:
     owners_checked: bool = True
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
+    #: public events go into feeds
+    events: bool = False
 
 
 @dataclass
@@ -162,6 +171,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            incidents=self._port(self.index.incidents, LedgerUnavailable),
             books=self._port(MemoryBooks(), LedgerUnavailable),
             bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
@@ -177,6 +187,10 @@ class World:
             new_lease=lambda: f"lease {next(self._leases)}",
             new_salt=lambda: "",
         )
+        self.feeds = Feeds(self) if plan.events else None
+        if self.feeds is not None:
+            self.feeds.watch()
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable = Durable(
             self.scheduler,
@@ -209,6 +223,8 @@ class World:
             submissions=Submissions(),
             gates=GateDirectory(),
         )
+        if self.feeds is not None:
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable.start()
 
@@ -280,6 +296,8 @@ class World:
         yield from (f"{one.message_id} lies dead-lettered" for one in self.bus.dead_letters)
         if self.plan.retention:
             yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
+        if self.feeds is not None:
+            yield from self.feeds.unfinished()
 
     # --- activities and triggers, as the app's own are
 

@@ -27,6 +27,7 @@ from lucius_client.models import (
     DryRun,
     Envelope,
     Explanation,
+    IncidentDetail,
     Job,
     Live,
     Protocol,
@@ -159,6 +160,19 @@ def cancel_bulk(bulk_id: str, tenant: str | None) -> Call[Bulk]:
 
 def bulk_path(bulk_id: str) -> str:
     return f"/v1/bulk/{_segment(bulk_id)}"
+
+
+def incident(incident_id: str) -> Call[IncidentDetail]:
+    return Call(Request("GET", _incident(incident_id)), _reader(IncidentDetail))
+
+
+def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
+    """Act on an incident; `verb` is resolve, retry or dismiss."""
+    return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
+
+
+def dismiss_dead_letter(job_id: str, reason: str) -> Call[Job]:
+    return Call(_post(f"/v1/deadletters/{_segment(job_id)}:dismiss", {"reason": reason}), _reader(Job))
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
@@ -338,6 +352,10 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _incident(incident_id: str) -> str:
+    return f"/v1/incidents/{_segment(incident_id)}"
 
 
 def _job(job_id: str) -> str:

@@ -29,6 +29,8 @@ from lucius_client.models import (
     DryRun,
     Event,
     Explanation,
+    Incident,
+    IncidentDetail,
     Job,
     JobLine,
     Live,
@@ -166,6 +168,45 @@ class Client:
         """
         filters = series.job_filters(tenant_id, None, request_type, label, since, until)
         return self._iterate(series.dead_letters(filters, limit, self._retries))
+
+    def incidents(
+        self,
+        *,
+        tenant_id: str | None = None,
+        state: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        request_type: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Incident]:
+        """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
+
+        `kind` is JOB, BREAKER or SERVICE; `since` and `until` (exclusive) bound the time of the opening. Raises
+        ValueError for a time without time zone.
+        """
+        filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)
+        return self._iterate(series.incidents(filters, limit, self._retries))
+
+    def incident(self, incident_id: str) -> IncidentDetail:
+        """An incident with its log."""
+        return self._call(calls.incident(incident_id))
+
+    def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Say that what was to do is done; a repetition changes nothing. Raises Conflicting where it is settled."""
+        return self._call(calls.settle_incident(incident_id, "resolve", reason))
+
+    def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Redrive the job of an incident; `retried_by` is the new job, the same one in a repetition."""
+        return self._call(calls.settle_incident(incident_id, "retry", reason))
+
+    def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Put an incident aside; its job is no dead letter any more. A repetition changes nothing."""
+        return self._call(calls.settle_incident(incident_id, "dismiss", reason))
+
+    def dismiss_dead_letter(self, job_id: str, *, reason: str) -> Job:
+        """Put a dead letter aside, with its incident if one is open; the job can still be redriven."""
+        return self._call(calls.dismiss_dead_letter(job_id, reason))
 
     def protocols(self) -> Iterator[Protocol]:
         """The protocols that a job can request."""

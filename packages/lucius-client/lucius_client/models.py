@@ -345,6 +345,35 @@ class FieldError(Message):
     message: str
 
 
+class IncidentLinks(Message):
+    """
+    Paths of this API about the incident; all but `self` and `job` are for POST.
+    """
+
+    self: str
+    resolve: str
+    retry: Annotated[str | None, Field(description="Null: it is about no job.")]
+    dismiss: str
+    job: Annotated[str | None, Field(description="The job that failed.")]
+    retried_by: Annotated[str | None, Field(description="The job that took its place.")]
+
+
+class IncidentLogEntry(Message):
+    """
+    What happened to an incident: numbered without gaps, chained to the one before by its hash.
+    """
+
+    incident_id: str
+    seq: int
+    type: str
+    actor: str
+    reason: str
+    at: AwareDatetime
+    data: Annotated[dict[str, Any], Field(description="States `before` and `after`.")]
+    prev_hash: str
+    hash: str
+
+
 class JobLinks(Message):
     """
     Paths of this API about the job.
@@ -420,6 +449,7 @@ class Problem(Message):
         ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
+    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: the first cursor that holds.")] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: the request types there are.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: the setting that holds the limit.")] = None
@@ -457,6 +487,26 @@ class ProtocolStep(Message):
     max_attempts: int | None = None
     total_timeout_s: float | None = None
     backoffs: Backoffs | None = None
+
+
+class PublicEvent(Message):
+    """
+    A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type.
+    """
+
+    specversion: str
+    id: Annotated[str, Field(description="The same however often the event comes.")]
+    source: str
+    type: str
+    subject: Annotated[str, Field(description="The job's id.")]
+    time: AwareDatetime
+    datacontenttype: str
+    dataschema: str | None = None
+    tenant: str
+    sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
+    jobseq: Annotated[int, Field(description="The job's own event that it comes from.")]
+    traceparent: str | None = None
+    data: dict[str, Any]
 
 
 class QuotaBreaker(Message):
@@ -993,6 +1043,77 @@ class DependencyPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class FeedPage(Message):
+    """
+    Events of a tenant, in the order of their feed.
+    """
+
+    events: list[PublicEvent]
+    next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
+
+
+class Incident(Message):
+    """
+    A job that failed for a reason that escalates, a breaker that opened, or a service of which nobody answers.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+
+
+class IncidentDetail(Message):
+    """
+    An incident with all that happened to it.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+    log: list[IncidentLogEntry]
+
+
+class IncidentPage(Message):
+    """
+    Incidents, the last that was opened first.
+    """
+
+    incidents: list[Incident]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
+
+
 class JobLine(Message):
     """
     A job in a list.
@@ -1083,6 +1204,12 @@ class Protocol(Message):
     steps: list[ProtocolStep]
     parallel: Annotated[
         list[list[str]] | None, Field(description="Groups of neighbouring steps that run at the same time.")
+    ] = None
+    escalate: Annotated[
+        list[str] | None,
+        Field(
+            description="Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."
+        ),
     ] = None
     digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
 
@@ -1497,6 +1624,7 @@ class Job(Message):
     ]
     redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
     redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
+    incident: Annotated[str | None, Field(description="The `incidentId` that its failure has, if it is one.")]
     event_seq: Annotated[int, Field(description="Number of its last event.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime

@@ -19,6 +19,7 @@ from lucius_client.models import (
     BulkItem,
     DeadLetter,
     Event,
+    Incident,
     Job,
     JobLine,
     Protocol,
@@ -109,15 +110,18 @@ def job_filters(
     until: datetime | None,
 ) -> dict[str, Any]:
     """The filter of lists of jobs as query parameters; None: no such word in it."""
-    statuses = status if isinstance(status, str) or status is None else ",".join(status)
     return {
         "tenant_id": tenant_id,
-        "status": statuses,
+        "status": _joined(status),
         "request_type": request_type,
         "label": label,
         "since": since,
         "until": until,
     }
+
+
+def _joined(words: str | Iterable[str] | None) -> str | None:
+    return words if isinstance(words, str) or words is None else ",".join(words)
 
 
 def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
@@ -130,6 +134,29 @@ def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
 
 def dead_letters(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[DeadLetter]:
     return Lines(DeadLetter, "/v1/deadletters", "deadletters", filters, limit=limit, retries=retries)
+
+
+def incident_filters(
+    tenant_id: str | None,
+    state: str | Iterable[str] | None,
+    kind: str | Iterable[str] | None,
+    request_type: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    """The filter of incidents as query parameters; None: no such word in it."""
+    return {
+        "tenant_id": tenant_id,
+        "state": _joined(state),
+        "kind": _joined(kind),
+        "request_type": request_type,
+        "since": since,
+        "until": until,
+    }
+
+
+def incidents(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[Incident]:
+    return Lines(Incident, "/v1/incidents", "incidents", filters, limit=limit, retries=retries)
 
 
 def protocols(retries: Retries) -> Lines[Protocol]:

@@ -10,7 +10,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
 from shared.adapters.tables.keys import (
     BULKS_PARTITION,
     bulk_due_before,
@@ -20,7 +20,6 @@ from shared.adapters.tables.keys import (
     bulk_row,
     bulk_work_row,
 )
-from shared.adapters.tables.listing import first_rows
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import encode_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from shared.core.canonical import digest, encode_key
 
@@ -13,8 +13,13 @@ TENANTS_PARTITION = "tenants"
 GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
+#: the table of the feeds: a partition a tenant, and one that says which table it is
+FEED_PARTITION, FEED_ROW = "=feed", "FEED"
+HEAD_ROW = "HEAD"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
+#: of the same table: incidents that are no job's, and which ones are open
+INCIDENTS_PARTITION = "incidents"
 #: to whom gates over all tenants are lent, and who asks for more
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
@@ -30,8 +35,9 @@ FOLD_ROW = "FOLD"
 #: how far its comparison of lists with dead letters is
 COMPARISON_ROW = "DEADSCAN"
 
-#: LIST and DEAD rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def step_row(index: int, step_id: str) -> str:
@@ -134,6 +140,18 @@ def bulk_due_before(instant: datetime) -> str:
     return f"{_millis(instant):013d}"
 
 
+def seen_row(job_id: str) -> str:
+    return f"SEEN:{job_id}"
+
+
+def feed_event_row(number: int) -> str:
+    return f"E:{number:020d}"
+
+
+#: after every E row
+AFTER_FEED_EVENTS = "E;"
+
+
 def ended_row(clear_at: datetime, job_id: str) -> str:
     """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""
     return f"{ended_before(clear_at)}:{job_id}"
@@ -150,6 +168,16 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 def dead_row(ended_at: datetime, job_id: str) -> str:
     return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
+
+
+def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
+    """Of INCIDENT rows and those that point to them; whole milliseconds, as an incident's id has them."""
+    millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
+    return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"
+
+
+def incident_log_row(incident_id: str, seq: int) -> str:
+    return f"INCIDENTLOG:{incident_id}:{seq:010d}"
 
 
 def _hour(instant: datetime) -> str:

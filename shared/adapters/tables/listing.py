@@ -14,7 +14,8 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.incidents import incident_inserts, job_incident, removes, settles
 from shared.adapters.tables.keys import (
     COMPARISON_ROW,
     GUARD_PARTITION,
@@ -23,8 +24,9 @@ from shared.adapters.tables.keys import (
     list_row,
     share_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
+from shared.core.incidents import Settlement, retried_unseen
 from shared.core.job import Job
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
@@ -61,6 +63,9 @@ class TablesLists:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
         if letter_at_end(job) is not None:
             await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
+            table, partition = await self._account.table(self._table), encode_key(job.tenant)
+            if (incident := await job_incident(table, partition, job)) is not None:
+                await transact(table, removes(incident))
         for awaited in job.dependencies or ():
             await self._delete(job.tenant, failed_dependant_row(awaited, job.job_id))
 
@@ -71,7 +76,9 @@ class TablesLists:
         end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
         return [_dead_of(entity) for entity in await self._range(tenant, after or "DEAD:", end, limit)]
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         table, partition = await self._account.table(self._table), encode_key(job.tenant)
         for _ in range(_MAX_RACES):
             listed = await read_row(table, partition, list_row(job.created_at, job.job_id))
@@ -80,8 +87,11 @@ class TablesLists:
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
                 return LetterState(known)
+            operations = [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])]
+            if settlement is not None and (incident := await job_incident(table, partition, job)) is not None:
+                operations += settles(incident, settlement)
             with contextlib.suppress(Conflict):
-                await transact(table, [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])])
+                await transact(table, operations)
                 return state
         raise Contended("the job's LIST row was changed by others at every try")
 
@@ -93,9 +103,11 @@ class TablesLists:
         known = listed.get("dead_letter")
         if known not in (None, LetterState.LISTED) or known == owed:
             return False
-        operations = [_describes(listed, owed), *dead_inserts(partition, job)]
+        operations = [_describes(listed, owed), *dead_inserts(partition, job), *incident_inserts(partition, job)]
         if known == LetterState.LISTED:
             operations.append(_delete_dead(partition, job))
+            if (incident := await job_incident(table, partition, job)) is not None:
+                operations += settles(incident, retried_unseen(job))
         try:
             await transact(table, operations)
         except Conflict:
@@ -134,16 +146,6 @@ class TablesLists:
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
             await table.delete_entity(encode_key(tenant), row, **condition)
-
-
-async def first_rows(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
-    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
-    found: list[Any] = []
-    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-        found.append(entity)
-        if len(found) == limit:
-            break
-    return found
 
 
 def list_columns(job: Job) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
 from shared.adapters.tables.keys import (
     FOLD_ROW,
     GUARD_PARTITION,
@@ -29,7 +29,6 @@ from shared.adapters.tables.keys import (
     usage_before,
     usage_row,
 )
-from shared.adapters.tables.listing import first_rows
 from shared.adapters.tables.table import Entity, Table
 from shared.core.canonical import encode_key
 from shared.core.usage import Counted, Group, HourUsage, group_in

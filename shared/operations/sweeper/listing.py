@@ -18,6 +18,7 @@ from shared.core.job import Record
 from shared.core.states import StepStatus
 from shared.core.usage import inside_by
 from shared.operations.context import Context
+from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
@@ -114,6 +115,10 @@ async def _take(
             # due at once: nothing happens where its end came between the two reads
             await context.index.reschedule_check(row, due_at)
             found.ended.add(tenant)
+            return
+        if not await hint_behind(context, record.job):
+            # the next pass finds it behind again
+            found.counts.add(row)
             return
         unacked, since = _unacked(record)
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)

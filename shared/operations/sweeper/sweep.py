@@ -22,7 +22,7 @@ from shared.operations.context import Context
 from shared.operations.desks import at_desk, directory, let_in
 from shared.operations.divisions import divide_owed
 from shared.operations.rejected_messages import remove_old
-from shared.operations.sweeper.comparison import compare_dead_letters
+from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
@@ -117,6 +117,8 @@ class _Pass:
                 await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
+                if self._began.minute == 0:
+                    await self._leave_settled()
         report.actions += clearing.actions
         report.more = report.more or look is not None or clear is not None
         telemetry.info(
@@ -276,6 +278,13 @@ class _Pass:
             # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
+
+    async def _leave_settled(self) -> None:
+        try:
+            await leave_settled(self._context, self._is_over(PASS_S))
+        except LuciusError as fault:
+            # whoever reads the list of open incidents leaves those out
+            telemetry.record_fault(fault)
 
     async def _remove_old(self) -> None:
         try:

@@ -39,7 +39,7 @@ RELATED: Columns = [
 ]
 
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, "
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
     "dependencies, receipt, audit, diff.",
     no_args_is_help=True,
 )
@@ -203,6 +203,14 @@ def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
 
 
 @with_session
+def dismiss(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the incident's log.")]
+) -> None:
+    """Put a dead letter aside, with its incident if one is open; the job stays as it is and can be redriven."""
+    _show(session, session.client.dismiss_dead_letter(job, reason=reason).plain())
+
+
+@with_session
 def receipt(session: Session, job: JobId) -> None:
     """Show how the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
     times = session.client.receipt(job).plain()
@@ -269,9 +277,10 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dependencies):
-    job_app.command()(command)
-for command in (receipt, audit, diff):
+for command in (
+    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
+    *(dismiss, dependencies, receipt, audit, diff),
+):
     job_app.command()(command)
 
 

@@ -22,6 +22,7 @@ from lucius_client.cli.audit import audit_app
 from lucius_client.cli.bulk import bulk_app
 from lucius_client.cli.exits import CliError, Exit
 from lucius_client.cli.failures import deadletters, rejected_app
+from lucius_client.cli.incidents import incident_app
 from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
@@ -86,6 +87,7 @@ for command in (submit, jobs, receipts, usage, deadletters, protocols, health, l
     app.command()(command)
 app.add_typer(job_app, name="job")
 app.add_typer(bulk_app, name="bulk")
+app.add_typer(incident_app, name="incident")
 app.add_typer(quota_app, name="quota")
 app.add_typer(source_app, name="source")
 app.add_typer(protocol_app, name="protocol")
