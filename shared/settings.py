@@ -348,6 +348,14 @@ class Settings:
         "tenant_id",
         help="Claim that names the caller's LUCIUS tenant, where neither LUCIUS_AUTH_TENANTS nor a role does",
     )
+    #: None: a job's source is what its request says
+    auth_source_claim: str | None = setting(
+        "LUCIUS_AUTH_SOURCE_CLAIM",
+        form.optional(form.text),
+        help="Claim whose text is the source of every job that its caller submits, whatever the request says; unset, "
+        "or missing in the token: the request's",
+        tuning=True,
+    )
     auth_tenants: Mapping[str, Mapping[str, str]] = setting(
         "LUCIUS_AUTH_TENANTS",
         form.tenants,

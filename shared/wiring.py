@@ -24,6 +24,7 @@ from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_feed import MemoryFeed
+from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
@@ -42,9 +43,11 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.usage import TablesUsage
 from shared.adapters.tenant_bulks import TenantBulks
 from shared.adapters.tenant_incidents import TenantIncidents
 from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
@@ -62,6 +65,7 @@ from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -186,6 +190,7 @@ class Wiring:
             counts=counts,
             answers=stores.answers,
             sweep_marks=stores.sweep_marks,
+            usage=stores.usage,
             books=stores.books,
             feed=stores.feed if settings.events != "off" else None,
             hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
@@ -208,6 +213,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        usage=TenantUsage(context.usage, caller, moving=moving) if context.usage is not None else None,
         bulks=TenantBulks(context.bulks, caller, moving=moving),
         incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
@@ -224,6 +230,7 @@ def _callers(settings: Settings) -> Callers:
         audiences=settings.auth_audiences,
         tenants=TenantRules(claim=settings.auth_tenant_claim, mapped=settings.auth_tenants),
         all_tenants_role=settings.auth_all_tenants_role,
+        source_claim=settings.auth_source_claim,
     )
 
 
@@ -255,6 +262,7 @@ class _Stores:
     sweep_marks: SweepMarks
     feed: Feed
     answers: Answers
+    usage: Usage
 
 
 def _storage(settings: Settings) -> _Stores:
@@ -272,6 +280,7 @@ def _storage(settings: Settings) -> _Stores:
             sweep_marks=MemorySweepMark(),
             feed=MemoryFeed(),
             answers=MemoryAnswers(),
+            usage=MemoryUsage(),
         )
     account = TablesAccount.connect(
         connection=settings.table_connection,
@@ -305,6 +314,7 @@ def _storage(settings: Settings) -> _Stores:
         sweep_marks=TablesSweepMark(account, settings.index_table),
         feed=TablesFeed(account, settings.feed_table, SystemClock().now),
         answers=TablesAnswers(account, settings.gates_table),
+        usage=TablesUsage(account, settings.index_table),
     )
 
 

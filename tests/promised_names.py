@@ -13,7 +13,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -39,6 +39,7 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
+from shared.adapters.tables.usage import TablesUsage
 from shared.apidocs import event_schemas
 from shared.core import durable_names
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
@@ -61,6 +62,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.index import ActiveRow, EndedRow, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -222,6 +224,10 @@ class _Table:
 
     update_entity = upsert_entity
 
+    async def query_entities(self, query: str, **_: Any) -> AsyncIterator[Entity]:
+        return
+        yield
+
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
         if row == GATE_ROW:
@@ -266,6 +272,7 @@ class _Sender:
 
 def _shape(text: str) -> str:
     """Without what differs from job to job: digests and instants."""
+    text = re.sub(r"(?<=:)20\d{8}(?=:)", "{hour}", text)
     return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
 
 
@@ -287,6 +294,9 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reserve(job, replacing=None)
     await index.close(job, claim_expires_at=START)
     await index.close(replace(job, gated=True), claim_expires_at=START)
+    waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
+    await index.close(waited, claim_expires_at=START)
+    await _used(TablesUsage(account, "index"), job)
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
@@ -301,7 +311,7 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reschedule_check(active, START + timedelta(minutes=1))
     await index.withdraw(active)
     await index.reschedule_clearing(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
-    counts = WorkCounts(queued_since=START, unacked_since=START)
+    counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
     feed = TablesFeed(account, "feed", lambda: START)
@@ -329,6 +339,18 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
+
+
+async def _used(usage: TablesUsage, job: Job) -> None:
+    """The rows of usage and of sources."""
+    await usage.put_jobs(job.tenant, START, {})
+    await usage.put_peaks(job.tenant, START, {})
+    await usage.add_refused(job.tenant, START, {})
+    await usage.write_folding(job.tenant, START, Folding(cursor="LIST:"))
+    await usage.fold_again(job.tenant, START)
+    await usage.write_position(0, FoldPosition(START, job.tenant))
+    source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
+    await usage.see_source(job.tenant, source)
 
 
 async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:

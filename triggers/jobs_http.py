@@ -28,7 +28,7 @@ from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
-from triggers.http.long_poll import WAIT, LongPoll, wait_of
+from triggers.http.long_poll import UNTIL, WAIT, LongPoll, until_admitted, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -68,7 +68,7 @@ READ = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read a job, as it is or as an event left it",
-    parameters=(JOB_ID, AS_OF, WAIT),
+    parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
     problems=(
         (400, ProblemCode.AS_OF_INVALID),
@@ -182,17 +182,18 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 
 async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
-    req, wait_s = request.http, wait_of(request.http)
+    req, wait_s, admitted = request.http, wait_of(request.http), until_admitted(request.http)
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
 
     async def read() -> tuple[func.HttpResponse, bool]:
         record = (await _job(request)).record
-        return respond(req, job_response(record, request.context().settings.retention)), record.job.status.terminal
+        final = record.job.status.terminal or (admitted and not record.job.is_staged)
+        return respond(req, job_response(record, request.context().settings.retention)), final
 
     whose = None if request.caller.sees_all else request.caller.tenant
     with request.context().recent_jobs.watch(job_id_of(req)) as changed:
-        return await long_poll.wait(wait_s, whose, read, changed)
+        return await long_poll.wait(wait_s, whose, read, changed, until_final=admitted)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

@@ -27,6 +27,7 @@ from triggers import (
     receipts_http,
     reconcile_http,
     rejected_http,
+    usage_http,
 )
 from triggers.http.problems import RequestError, problem_response
 from triggers.http.responses import correlation_id
@@ -41,6 +42,7 @@ _MODULES = (
     incidents_http,
     quotas_http,
     limits_http,
+    usage_http,
     protocols_http,
     rejected_http,
     reconcile_http,

@@ -9,6 +9,7 @@ from shared.adapters.memory_incidents import MemoryIncidents
 from shared.adapters.tables.keys import dead_row, list_row
 from shared.core.incidents import Settlement, retried_unseen
 from shared.core.job import Job
+from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
@@ -119,13 +120,23 @@ class MemoryLists:
             labels=dict(job.labels),
             seq=job.event_seq,
             created_at=job.created_at,
+            source=normalise(job.source or "") or None,
             cursor=row,
         )
+        self._list_again(job)
 
     def _list_again(self, job: Job) -> None:
         listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
         step_id = job.current_step_id
-        listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
+        listed[row] = replace(
+            listed[row],
+            status=job.status.value,
+            current_step_id=step_id,
+            seq=job.event_seq,
+            staged_at=job.staged_at,
+            admitted_at=job.admitted_at,
+            ended_at=job.completed_at,
+        )
 
     def _list_end(self, job: Job) -> None:
         self._list_again(job)

@@ -52,6 +52,7 @@ REQUESTS: JsonObject = {
     "ControlRequest": {"reason": "the wrong document"},
     "IncidentRequest": {"reason": "the service was restarted"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
+    "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
     "Admission": {"reason": "the customer is on the phone"},
     "BreakerReset": {"reason": "the service was repaired"},
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},

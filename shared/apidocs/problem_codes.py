@@ -23,7 +23,7 @@ class ProblemCode(StrEnum):
     BULK_ENDED = "BULK_ENDED", "The bulk is DONE: there is nothing left to stop."
     BULK_INVALID = "BULK_INVALID", "The body is no bulk, or its key is too long; `errors` has every path."
     BULK_NOT_FOUND = "BULK_NOT_FOUND", "There is no such bulk, or it is another tenant's."
-    BY_INVALID = "BY_INVALID", "`by` is not one of `type`, `source` and `priority`."
+    BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_EXPIRED = "CURSOR_EXPIRED", "What follows on the cursor is not kept; `earliest` is the first that holds."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
@@ -86,6 +86,10 @@ class ProblemCode(StrEnum):
     )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
+    PRIORITY_INVALID = (
+        "PRIORITY_INVALID",
+        "The body is no `priority` (low, normal, high or emergency) with a `reason` of one line.",
+    )
     REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
@@ -127,4 +131,7 @@ class ProblemCode(StrEnum):
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
-    WAIT_INVALID = "WAIT_INVALID", "`wait` is no whole number of seconds from 0 to 20."
+    WAIT_INVALID = (
+        "WAIT_INVALID",
+        "`wait` is no whole number of seconds from 0 to 20, or `until` no word that it knows.",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
@@ -17,6 +17,17 @@ class ControlRequest(BaseModel):
 
     reason: Annotated[Line, Field(max_length=1024, examples=["wrong document"])] | None = None
     """In words, on one line."""
+
+
+class PriorityChange(BaseModel):
+    """The priority with which a job is to wait, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    priority: Annotated[Literal["low", "normal", "high", "emergency"], Field(examples=["high"])]
+    """As in the envelope."""
+    reason: Why
+    """In words, on one line; it stands in the job's history."""
 
 
 class RedriveRequest(ControlRequest):

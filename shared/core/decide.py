@@ -22,6 +22,7 @@ from shared.core.occurrences import (
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     RecordAttempt,
     Redriven,
@@ -68,5 +69,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return staging.dependency_failed(record, job_id, provenance)
         case Expired():
             return staging.expired(record, provenance)
+        case PriorityChanged(priority):
+            return staging.priority_changed(record, priority, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)

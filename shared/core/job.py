@@ -189,6 +189,8 @@ class Job:
     awaited: bool = False
     #: when it is of no use any more if it has not begun; None: always of use
     expires_at: datetime | None = None
+    #: what somebody made of `priority` while the job waited; None: as it was created
+    changed_priority: str | None = None
     #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
 
@@ -227,6 +229,11 @@ class Job:
     def is_staged(self) -> bool:
         """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
+
+    @property
+    def current_priority(self) -> str:
+        """With which it waits (R67); `priority` stays what it was created with, so that this can be proved."""
+        return self.changed_priority or self.priority
 
     @property
     def is_dependent(self) -> bool:

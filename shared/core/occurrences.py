@@ -142,6 +142,13 @@ class Expired:
 
 
 @dataclass(frozen=True)
+class PriorityChanged:
+    """An operator moves the job in its line."""
+
+    priority: str
+
+
+@dataclass(frozen=True)
 class Redriven:
     """Another job takes this one up again from the failed step on."""
 
@@ -165,5 +172,6 @@ Occurrence = (
     | DependenciesSettled
     | DependencyFailed
     | Expired
+    | PriorityChanged
     | Redriven
 )

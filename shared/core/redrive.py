@@ -72,7 +72,7 @@ def plan_redrive(
         steps = (*steps[:-1], _fresh(old.steps[-1], created_at))
     first = next(step for step in steps if not step.carried)
     job = Job(
-        **{name: getattr(old.job, name) for name in JOB_KEPT},
+        **{name: getattr(old.job, name) for name in JOB_KEPT} | {"priority": old.job.current_priority},
         job_id=job_id,
         instance_id=job_id,
         status=initial_status,

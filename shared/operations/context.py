@@ -15,6 +15,7 @@ from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
+from shared.operations.tally import Tally
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
@@ -26,6 +27,7 @@ from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -61,6 +63,8 @@ class Context:
     answered: dict[str, datetime] = field(default_factory=dict)
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
+    #: None: nobody keeps what tenants used
+    usage: Usage | None = None
     books: Books
     #: None: `LUCIUS_EVENTS=off`, so that nothing is written into any feed
     feed: Feed | None = None
@@ -78,6 +82,8 @@ class Context:
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
+    #: what it has seen of its tenants' use
+    tally: Tally = field(default_factory=Tally)
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

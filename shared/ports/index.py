@@ -128,6 +128,12 @@ class ListRow:
     created_at: datetime
     #: a `LetterState` of a job that failed for good; None also where a release without dead letters ended it
     dead_letter: str | None = None
+    #: normalised; None: the request named none. This and the following release 0.2.0 does not write
+    source: str | None = None
+    #: None: its gates let it in at once
+    staged_at: datetime | None = None
+    admitted_at: datetime | None = None
+    ended_at: datetime | None = None
     #: opaque position of this row, for the next page
     cursor: str = ""
 

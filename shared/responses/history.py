@@ -120,6 +120,8 @@ class Spent(Response):
     """LUCIUS waited on purpose, before another try."""
     gated_s: float = 0.0
     """Before its first attempt it waited at its gates, or before any for a guard of its service or lane."""
+    dependent_s: float = 0.0
+    """Before that: jobs that it depends on had not ended."""
     paused_s: float
     """A gate: an operator had the job stand still."""
     backlog_s: float

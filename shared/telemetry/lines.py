@@ -45,6 +45,7 @@ _I, _W = "INFO", "WARNING"
 
 LINES: tuple[Line, ...] = (
     Line("JOB_CREATED", _I, "A job's rows were written"),
+    Line("PRIORITY_CHANGED", _I, "A job that waits was given another place in line"),
     Line("ATTEMPT_RECORDED", _I, "A step is INITIATED with a new attempt and lease"),
     Line("LEASE_RENEWED", _I, "The same attempt is published again"),
     Line("PUBLISH_FAILED", _I, "The bus did not take the directive; also a WARNING with the fault"),
@@ -87,6 +88,8 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_NOT_FOUND", _W, "A reply found no orchestration; the sweeper starts it"),
     Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
     Line("ADMISSION_UNTOLD", _W, "A job that its gates let in could not be started now; the sweeper starts it"),
+    Line("USAGE_UNFOLDED", _W, "Past hours of usage could not be folded; the next pass goes on"),
+    Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),
     Line("DESK_UNSEEN", _W, "A tenant's lines could not be looked at; the next pass looks again"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),

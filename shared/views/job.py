@@ -30,6 +30,7 @@ def job_response(record: Record, retention: Retention, as_of: Event | None = Non
     return Job.of(
         record.job,
         jobId=record.job.job_id,
+        priority=record.job.current_priority,
         steps=[step_response(step) for step in record.steps],
         links=job_links(record.job.job_id),
         final_output_expires_at=_output_end(record, retention),

@@ -206,6 +206,25 @@ async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
     assert [request.path for request in api.requests] == ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20"] * 2]
 
 
+async def test_waiting_for_the_gates(either: EitherClient) -> None:
+    """Until the job waits no more, whatever else changes; one that never waited is there at once."""
+    staged = {**samples.job("THROTTLED"), "staged_at": "2026-01-27T10:00:00Z"}
+    paused = {**staged, "status": "PAUSED"}
+    inside = {**staged, "status": "QUEUED", "admitted_at": "2026-01-27T10:05:00Z"}
+    bodies = [
+        CannedResponse(body=body, headers={"ETag": f'"{at}"'}) for at, body in enumerate((staged, paused, inside))
+    ]
+    with serving(*bodies) as api:
+        job = await either.call(api.url, lambda client: client.wait_admitted("job_1"))
+    assert (job.status, [request.path for request in api.requests]) == (
+        "QUEUED",
+        ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20&until=admitted"] * 2],
+    )
+    with serving(CannedResponse(body=samples.job("IN_PROGRESS"), headers={"ETag": '"one"'})) as api:
+        assert (await either.call(api.url, lambda client: client.wait_admitted("job_1"))).status == "IN_PROGRESS"
+    assert len(api.requests) == 1
+
+
 async def test_waiting_ends_when_its_time_is_up(either: EitherClient) -> None:
     """WaitTimeout holds the last state of the job."""
     with serving(

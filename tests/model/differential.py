@@ -27,6 +27,7 @@ from shared.core.occurrences import (
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     RecordAttempt,
     Redriven,
@@ -205,6 +206,8 @@ class Pair:
                 return model.dependency_failed()
             case Expired():
                 return model.expired(now)
+            case PriorityChanged(priority):
+                return model.priority_changed(priority)
             case OrchestrationEnded(instance_id, silent):
                 return model.orchestration_ended(restarts(instance_id), silent=silent)
             case Redriven(by):
@@ -241,6 +244,7 @@ class Pair:
             assert job.error_code == model.error
         assert job.suppressed == model.ignored
         assert (job.is_staged, job.is_dependent, job.awaited) == (model.staged, model.dependent, model.awaited)
+        assert job.current_priority == model.priority
         assert model.total is None or _seconds(job.deadline_at) == _rounded(model.deadline)
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"

@@ -19,6 +19,7 @@ from shared.core.occurrences import (
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     Redriven,
     RenewLease,
@@ -52,6 +53,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield PriorityChanged("high")
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
@@ -75,6 +77,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield PriorityChanged("high")
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)
     yield Redriven("job_2")

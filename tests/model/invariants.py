@@ -21,7 +21,7 @@ _NOT_FOLDED = frozenset(
 )
 #: EVENT rows that no row of a table led to
 _WITHOUT_TRANSITION = frozenset(
-    {"AWAITED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
+    {"AWAITED", "PRIORITY_CHANGED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
 )
 #: what a late reply or a redrive still touches on an ended job
 _HEAD = frozenset({"event_seq", "event_hash", "suppressed", "updated_at", "redriven_by"})

@@ -38,6 +38,7 @@ class Model:
     deadline: float | None = None
     #: its gates have not let it in: the seconds of its total time count from then on
     staged: bool = False
+    priority: str = "normal"
     #: jobs that it depends on may not have ended
     dependent: bool = False
     #: when it is of no use any more if it has not begun
@@ -398,6 +399,15 @@ class Model:
             return UNHEARD
         self.error = "DEPENDENCY_FAILED"
         self._ended("FAILED_FINAL")
+        return MOVED
+
+    def priority_changed(self, priority: str) -> str:
+        """Only one that waits can be moved in its line."""
+        if self.over or not self.staged:
+            return REFUSED
+        if self.priority == priority:
+            return UNHEARD
+        self.priority = priority
         return MOVED
 
     def expired(self, now: float) -> str:

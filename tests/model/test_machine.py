@@ -22,6 +22,7 @@ from shared.core.occurrences import (
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     Redriven,
     RenewLease,
@@ -177,6 +178,10 @@ class JobMachine(RuleBasedStateMachine):
     @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
     def waits_or_goes_on(self, what: Occurrence) -> None:
         self.pair.occurs(what)
+
+    @rule(priority=st.sampled_from(["low", "normal", "high"]))
+    def prioritised(self, priority: str) -> None:
+        self.pair.occurs(PriorityChanged(priority))
 
     @rule(which=_which)
     def time_over_is_found(self, which: int) -> None:

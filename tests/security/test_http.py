@@ -34,7 +34,8 @@ def path_of(route: Route, job_id: str = "job_1") -> str:
 
 def body_of(route: Route) -> dict[str, Any]:
     """What a route that moves a job may ask for."""
-    return {"json": {"reason": "test"}} if route.method == "POST" else {}
+    bodies = {"POST": {"reason": "test"}, "PATCH": {"reason": "test", "priority": "high"}}
+    return {"json": bodies[route.method]} if route.method in bodies else {}
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.function)

@@ -178,6 +178,9 @@ type tuningType = {
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
+  @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')
+  LUCIUS_AUTH_SOURCE_CLAIM: string?
+
   @description('Optional. Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant\'s jobs, with `:operate` they move them; alone, in this release, both.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 

@@ -39,6 +39,7 @@ from lucius_client.models import (
     ReceiptSums,
     Reconciled,
     RejectedMessage,
+    UsageReport,
 )
 
 T = TypeVar("T")
@@ -113,6 +114,12 @@ def audit(job_id: str) -> Call[dict[str, Any]]:
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
     """Control a job; `verb` is cancel, pause or resume."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
+
+
+def set_priority(job_id: str, priority: str, reason: str) -> Call[Job]:
+    body = {"priority": priority, "reason": reason}
+    headers = {"Content-Type": "application/json"}
+    return Call(Request("PATCH", _job(job_id), headers=headers, content=_dump(body)), _reader(Job))
 
 
 def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
@@ -217,6 +224,10 @@ def limit(action: str, **members: Any) -> Call[QuotaChange]:
     return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))
 
 
+def usage(tenant: str | None, since: datetime | None, by: str | None) -> Call[UsageReport]:
+    return Call(page("/v1/usage", {"tenant": tenant, "since": since, "by": by}), _reader(UsageReport))
+
+
 def quota_path(known: Quota) -> str:
     return f"/v1/quotas/{_segment(known.id)}"
 
@@ -261,10 +272,13 @@ def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
 
 
-def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
-    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17)."""
+def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
+    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17).
+
+    `until`: `admitted` delays any response while the job waits.
+    """
     headers = {"If-None-Match": etag} if etag else {}
-    query = _query(wait=wait_s) if etag and wait_s else {}
+    query = _query(wait=wait_s, until=until) if etag and wait_s else {}
     return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 

@@ -45,6 +45,8 @@ from lucius_client.models import (
     RejectedLine,
     RejectedMessage,
     RelatedJob,
+    SeenSource,
+    UsageReport,
     WaitingJob,
 )
 from lucius_client.results import Result, read_result
@@ -120,6 +122,11 @@ class Client:
     def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return list(self.changes(job_id, timeout_s=timeout_s))[-1]
+
+    def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
+        """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        changes = series.Changes(job_id, timeout_s, self._retries, admitted=True)
+        return list(self._iterate(changes))[-1]
 
     def jobs(
         self,
@@ -246,6 +253,10 @@ class Client:
     def admit(self, job_id: str, *, reason: str) -> Job:
         """Let a job that waits go past its gates, once; for operators."""
         return self._call(calls.control(job_id, "admit", reason))
+
+    def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
+        """Give a job that waits another priority, and so another place in line: low, normal, high or emergency."""
+        return self._call(calls.set_priority(job_id, priority, reason))
 
     def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
@@ -391,6 +402,17 @@ class Client:
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:
         """Every change of a gate, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
+
+    def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
+        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+
+        `by`: also sums for each `type`, `source` or `hour`.
+        """
+        return self._call(calls.usage(tenant, since, by))
+
+    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[SeenSource]:
+        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        return self._iterate(series.sources(tenant, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> Iterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

@@ -717,6 +717,23 @@ class SchemaPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class SeenSource(Message):
+    """
+    A source that jobs of the tenant named, and how it stands at its gate.
+    """
+
+    name: Annotated[str, Field(description="Trimmed and lower-cased, as it is compared.")]
+    first_job: str
+    first_at: AwareDatetime
+    last_job: Annotated[str, Field(description="To the hour: of that hour the first job that an instance saw.")]
+    last_at: Annotated[AwareDatetime, Field(description="To the hour.")]
+    active: Annotated[
+        int | None, Field(description="Its jobs inside; null: it has no gate of its own, and nobody counts them.")
+    ]
+    staged: Annotated[int | None, Field(description="Its jobs in line; null as above.")]
+    held: Annotated[bool | None, Field(description="Nobody passes its gate; null as above.")]
+
+
 class SettingNotRead(Message):
     """
     A setting of an earlier design of LUCIUS that is set here and changes nothing.
@@ -724,6 +741,15 @@ class SettingNotRead(Message):
 
     name: str
     instead: Annotated[str, Field(description="What replaces it.")]
+
+
+class SourcePage(Message):
+    """
+    Sources of a tenant.
+    """
+
+    sources: list[SeenSource]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
 class Spent(Message):
@@ -741,6 +767,7 @@ class Spent(Message):
             description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
         ),
     ] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -762,6 +789,7 @@ class StepReceipt(Message):
             description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
         ),
     ] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -803,6 +831,28 @@ class TableRow(Message):
     event: str
     to: str
     source: Annotated[str, Field(description="The rule that the row comes from.")]
+
+
+class UsageSum(Message):
+    """
+    Jobs by their hour of creation.
+    """
+
+    created: int
+    admitted: Annotated[int, Field(description="Let in, at once or after a wait.")]
+    staged: Annotated[int, Field(description="That had to wait, at their gates or for other jobs.")]
+    ended: int
+    rejected: Annotated[
+        int, Field(description="Requests refused with 429. Approximate: each instance adds its own once a minute.")
+    ]
+    wait_p50_s: Annotated[
+        int | None,
+        Field(description="Half of those let in waited for no longer: the end of a bucket; null: nobody was let in."),
+    ]
+    wait_p95_s: Annotated[int | None, Field(description="The same for 95 of 100.")]
+    active_peak: Annotated[
+        int, Field(description="The most jobs that were inside at a look of the sweeper's, once a minute.")
+    ]
 
 
 class WaitingJob(Message):
@@ -1445,6 +1495,27 @@ class SweeperState(Message):
         bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
     ]
     work: Annotated[WorkInProgress | None, Field(description="null: no pass yet.")]
+
+
+class UsageReport(Message):
+    """
+    Whole hours, from that of `since` to now; each is counted when it is over, and once more a day later.
+    """
+
+    tenant: str
+    since: AwareDatetime
+    until: AwareDatetime
+    total: UsageSum
+    groups: Annotated[
+        dict[str, UsageSum] | None,
+        Field(description='With `by`: the same for each type, source ("" for jobs without one) or hour.'),
+    ] = None
+    partial: Annotated[
+        bool,
+        Field(
+            description="Of the last hours, which are not counted yet, too many jobs would have to be read: some are left out."
+        ),
+    ]
 
 
 class BatchOutcome(Message):

@@ -28,6 +28,7 @@ from lucius_client.models import (
     ReceiptSums,
     RejectedLine,
     RelatedJob,
+    SeenSource,
     WaitingJob,
 )
 from lucius_client.retry import Retries, send
@@ -176,6 +177,10 @@ def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaL
     return Lines(QuotaLogEntry, path, "entries", calls.quota_names(known), limit=limit, retries=retries)
 
 
+def sources(tenant: str | None, limit: int | None, retries: Retries) -> Lines[SeenSource]:
+    return Lines(SeenSource, "/v1/sources", "sources", {"tenant": tenant}, limit=limit, retries=retries)
+
+
 def bulks(tenant: str | None, limit: int | None, retries: Retries) -> Lines[Bulk]:
     return Lines(Bulk, "/v1/bulk", "bulks", {"tenant": tenant}, limit=limit, retries=retries)
 
@@ -211,7 +216,7 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """A job as it is now and after each change, until it has ended.
+    """A job as it is now and after each change, until it has ended, or with `admitted` until it waits no more.
 
     It uses long polls: the API responds as soon as the job has changed, or with 304 after `LONG_POLL_S`. `next` raises
     WaitTimeout when the job has not ended after `timeout_s`; None: there is no time limit.
@@ -223,10 +228,13 @@ class Changes(Series[Job]):
         timeout_s: float | None,
         retries: Retries,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        admitted: bool = False,
     ) -> None:
         self._job_id = job_id
         self._retries = retries
         self._clock = clock
+        self._admitted = admitted
         self._until = None if timeout_s is None else clock() + timeout_s
         self._etag: str | None = None
         self._job: Job | None = None
@@ -237,14 +245,17 @@ class Changes(Series[Job]):
         if self._job is not None:
             yield Pause(min(self._pause_s, self._left_s(self._job)))
         wait_s = LONG_POLL_S if self._job is None else int(min(LONG_POLL_S, self._left_s(self._job)))
-        response = yield from send(calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        until = "admitted" if self._admitted else None
+        request = calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s, until=until)
+        response = yield from send(request, self._retries)
         if response.status == 304:
             self._pause_s = _AFTER_NONE_S
             return []
         self._pause_s = _AFTER_CHANGE_S
         self._etag = response.header("ETag")
         self._job = calls.read_job(response)
-        self.more = self._job.status not in TERMINAL
+        waits = self._job.staged_at is not None and self._job.admitted_at is None
+        self.more = self._job.status not in TERMINAL and (waits or not self._admitted)
         return [self._job]
 
     def _left_s(self, job: Job) -> float:

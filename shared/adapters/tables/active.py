@@ -93,11 +93,16 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     merged = {**operations[0][1], **place_columns(place)}
     unmoved = {"etag": active.etag, "match_condition": MatchConditions.IfNotModified} if under_etag else {}
     operations[0] = ("update", merged, {"mode": UpdateMode.MERGE, **unmoved})
-    operations += leaves_line(partition, old)
+    left, waiting = leaves_line(partition, old), []
     if place.state is PlaceState.WAITING and place.line is not None:
-        waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, check_at)
-        operations.append(("create", wait_entity(partition, waiting, place.line)))
-    return operations
+        row = wait_entity(
+            partition, Waiting(place.candidate, place.line, active.claim, active.created_at, check_at), place.line
+        )
+        if left and left[0][1]["RowKey"] == row["RowKey"]:
+            # high to emergency, without a line for those; a transaction may name a row once
+            return [*operations, ("update", row, {"mode": UpdateMode.REPLACE})]
+        waiting = [("create", row)]
+    return [*operations, *left, *waiting]
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from shared.core.canonical import digest, encode_key
+
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
@@ -30,6 +32,8 @@ GUARD_PARTITION = "=guard"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
+#: how far its folds of usage are
+FOLD_ROW = "FOLD"
 #: how far its comparison of lists with dead letters is
 COMPARISON_ROW = "DEADSCAN"
 
@@ -90,6 +94,26 @@ def after_line(line: int) -> str:
 
 def gate_log_row(gate_id: str, seq: int) -> str:
     return f"GATELOG:{gate_id}:{seq:010d}"
+
+
+def usage_row(hour: datetime, part: str) -> str:
+    """Sorts by the hour."""
+    return f"{usage_before(hour)}:{part}"
+
+
+def usage_before(hour: datetime) -> str:
+    """Every USAGE row of an earlier hour has a smaller key."""
+    return f"USAGE:{_hour(hour)}"
+
+
+def source_row(name: str) -> str:
+    """A source may be any text."""
+    return f"SOURCE:{digest(name)}"
+
+
+def fold_again_row(hour: datetime | None, tenant: str) -> str:
+    """Beside the guards; sorts by the hour. None: before every one."""
+    return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
 
 
 def bulk_row(bulk_id: str) -> str:
@@ -156,6 +180,10 @@ def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
 
 def incident_log_row(incident_id: str, seq: int) -> str:
     return f"INCIDENTLOG:{incident_id}:{seq:010d}"
+
+
+def _hour(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y%m%d%H}"
 
 
 def _millis(instant: datetime) -> int:

@@ -28,6 +28,7 @@ from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement, retried_unseen
 from shared.core.job import Job
+from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
@@ -149,7 +150,8 @@ class TablesLists:
 
 def list_columns(job: Job) -> dict[str, Any]:
     """All but the keys."""
-    return {**_lasting_columns(job), "mode": job.mode, **changing_columns(job)}
+    source = {"source": name} if (name := normalise(job.source or "")) else {}
+    return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 
 
 def _lasting_columns(job: Job) -> dict[str, Any]:
@@ -165,7 +167,13 @@ def _lasting_columns(job: Job) -> dict[str, Any]:
 
 def changing_columns(job: Job) -> dict[str, Any]:
     """Those that change while the job lives."""
-    return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
+    instants = {"staged_at": job.staged_at, "admitted_at": job.admitted_at, "ended_at": job.completed_at}
+    return {
+        "status": job.status.value,
+        "current_step_id": job.current_step_id,
+        "seq": job.event_seq,
+        **{name: at for name, at in instants.items() if at is not None},
+    }
 
 
 def letter_column(job: Job) -> dict[str, Any]:
@@ -214,6 +222,10 @@ def _listed_of(entity: Any) -> ListRow:
         seq=entity["seq"],
         created_at=entity["created_at"],
         dead_letter=entity.get("dead_letter"),
+        source=entity.get("source"),
+        staged_at=entity.get("staged_at"),
+        admitted_at=entity.get("admitted_at"),
+        ended_at=entity.get("ended_at"),
         cursor=entity["RowKey"],
     )
 

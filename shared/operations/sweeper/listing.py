@@ -16,6 +16,7 @@ from datetime import datetime
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
 from shared.core.states import StepStatus
+from shared.core.usage import inside_by
 from shared.operations.context import Context
 from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
@@ -44,6 +45,8 @@ class Surveyed:
     astray: list[ActiveRow] = field(default_factory=list)
     #: jobs inside, by tenant
     inside: Counter[str] = field(default_factory=Counter)
+    #: the same by type and source (`shared.core.usage.inside_by`)
+    inside_by: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
     #: by service, of the jobs that were read: the attempt that nobody has taken up for the longest time
     untaken: dict[str, Untaken] = field(default_factory=dict)
     #: tenants without a living job
@@ -126,10 +129,13 @@ async def _take(
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
 
+    inside = [row for row in rows if row.place is None or row.place.state is PlaceState.ADMITTED]
+    found.inside[tenant] += len(inside)
+    found.inside_by.setdefault(tenant, Counter()).update(inside_by((row.request_type, row.source) for row in inside))
     for row in rows:
-        if row.place is None or row.place.state is PlaceState.ADMITTED:
-            found.inside[tenant] += 1
-        elif row.place.state is PlaceState.WAITING:
+        if row.place is None:
+            continue
+        if row.place.state is PlaceState.WAITING:
             found.waiting.add(tenant)
     for first in range(0, len(rows), _ROUND):
         part = rows[first : first + _ROUND]

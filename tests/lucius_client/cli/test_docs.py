@@ -134,7 +134,9 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert gaps == pytest.approx([600.0] * 7, abs=0.01)
     watched = shell("watch", line[0]["jobId"])
     assert "its position in line is 1, and by time alone it may go in at" in watched.replace("\n", " ")
-    raised = shell("raise")
+    shell("priority", line[-1]["jobId"])
+    assert [each["jobId"] for each in waiting()] == [line[-1]["jobId"], *(each["jobId"] for each in line[:-1])]
+    raised = shell("raise", line[-1]["jobId"])
     assert "(dry run: 5 would go in, 3 go on waiting)" in raised
     wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
     shell("guard")
@@ -147,8 +149,11 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert run_main("job", "cancel", guarded, "--reason", "seen", api=stack.api).returncode == 0
     held = shell("hold")
     assert "HELD" in held
+    # `lucius source list`: the first and the last job, one in line, held
+    assert re.search(r"lucius-cli\s.*\s1\s+(true|True|yes)", held.replace("\n", " "))
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
     assert re.search(r"total\s+12\s", shell("receipts"))
+    assert re.search(r"total\s+12\s+12\s+9\s", shell("usage"))
     [first] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
     shell("after", first)
     [after] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.rendering import Columns, Json, field, job_id
 from lucius_client.cli.results import open_result, print_result, save_result
-from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
@@ -38,7 +39,7 @@ RELATED: Columns = [
 ]
 
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, redrive, dismiss, "
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
     "dependencies, receipt, audit, diff.",
     no_args_is_help=True,
 )
@@ -82,9 +83,27 @@ def show(
     _show(session, session.client.job(job, as_of=as_of).plain())
 
 
+class WatchUntil(StrEnum):
+    ENDED = "ended"
+    ADMITTED = "admitted"
+
+
 @with_session
-def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+def watch(
+    session: Session,
+    jobs: Annotated[list[str], typer.Argument(metavar="ID...")],
+    until: Annotated[
+        WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
+    ] = WatchUntil.ENDED,
+) -> None:
     """Show progress until the jobs have ended."""
+    if until is WatchUntil.ADMITTED:
+        client = session.connect(WATCH_RETRIES)
+        found = [client.wait_admitted(job).plain() for job in jobs]
+        session.show(found, rendering.JOBS, job_id)
+        if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
+            raise typer.Exit(Exit.NOT_WELL)
+        return
     ended = list(follow_all(session, {job: job for job in jobs}).values())
     session.show(ended, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in ended):
@@ -132,6 +151,24 @@ def admit(
 ) -> None:
     """Let a job that waits go past its gates, once; for operators."""
     _show(session, session.client.admit(job, reason=reason).plain())
+
+
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    EMERGENCY = "emergency"
+
+
+@with_session
+def priority(
+    session: Session,
+    job: JobId,
+    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
+    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
+) -> None:
+    """Give a job that waits another priority, and so another place in line."""
+    _show(session, session.client.set_priority(job, priority.value, reason=reason).plain())
 
 
 @with_session
@@ -241,8 +278,8 @@ def diff(
 
 
 for command in (
-    *(show, watch, result, events, explain, cancel, pause, resume, admit, redrive, dismiss, dependencies),
-    *(receipt, audit, diff),
+    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
+    *(dismiss, dependencies, receipt, audit, diff),
 ):
     job_app.command()(command)
 
