@@ -96,6 +96,7 @@ ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.TIME_EXCEEDED: (),
     _E.LANE_BACKLOG: None,
     _E.GATED: None,
+    _E.PRIORITY_CHANGED: None,
     _E.CANCEL_REQUESTED: (),
     _E.PAUSE_REQUESTED: (),
     _E.RESUME_REQUESTED: (),

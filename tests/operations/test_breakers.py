@@ -12,6 +12,7 @@ import pytest
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.desk import Shut
 from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.incidents import IncidentKind
 from shared.core.occurrences import ControlKind
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
@@ -285,6 +286,35 @@ async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
     assert (await breaker_of(world)).epoch == 1
     with pytest.raises(NoBreaker):
         await quotas.reset_breaker(world.context, world.orchestrations, Gate(GateKind.TYPE, EVERY, EVERY), OPERATOR)
+
+
+async def test_an_open_breaker_is_an_incident_until_it_has_closed(world: World) -> None:
+    """By the sweep after it, one however often it opens; a reset settles it at once."""
+    waiting = await opened(world, waiting=1)
+    await swept(world)
+    incident = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
+    assert incident is not None
+    assert (incident.tenant, incident.code, incident.request_type) == ("tenant_a", "BREAKER_OPENED", "OCR")
+    await later(world, MINUTE)
+    await swept(world)
+    again = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
+    assert again is not None
+    assert again.id == incident.id
+    await ends(world, waiting[0], good=True)
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    # of a tenant that is awake
+    await after_a_second(world, 7)
+    await swept(world)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
+
+
+async def test_a_reset_settles_its_incident(world: World) -> None:
+    """Somebody looked at it: nothing is left to do."""
+    await opened(world)
+    await swept(world)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is not None
+    await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
 
 
 async def test_a_reset_lets_them_in(world: World) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.memory_bus import MemoryAnswers
+from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
 from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START
@@ -56,12 +57,16 @@ async def test_a_service_that_nobody_answers_for_is_silent_until_it_answers(worl
     await swept(world)
     marked = await silent_since(answers)
     assert marked == START + timedelta(minutes=5)
+    incident = await world.context.incidents.find_open(IncidentKind.SERVICE, "ocr")
+    assert incident is not None
+    assert (incident.code, incident.tenant) == ("SERVICE_SILENT", None)
     world.clock.advance(600)
     await swept(world)
     assert await silent_since(answers) == marked
     await service_sends(world, job_id, "ACK", 1)
     await swept(world)
     assert await silent_since(answers) is None
+    assert await world.context.incidents.find_open(IncidentKind.SERVICE, "ocr") is None
 
 
 async def test_a_long_queue_is_no_silence(world: World) -> None:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
+from shared.core.gates.breaker import BreakerState, at
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import Directory, GateState
+from shared.core.gates.rules import EVERY, Directory, GateState
+from shared.core.incidents import IncidentKind
 from shared.errors import LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desks import at_desk, directory, let_in
 from shared.operations.divisions import divide_owed
+from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
 from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
@@ -47,6 +50,8 @@ _COMPARISON_S = 5.0
 #: of a pass, for the folds of usage
 _USAGE_S = 5.0
 
+#: the incident of a breaker that closed is settled by one of the passes after it
+_JUST_CLOSED = timedelta(minutes=10)
 #: a desk whose counts differ from the rows
 _COUNTED_AGAIN = timedelta(minutes=10)
 
@@ -220,7 +225,9 @@ class _Pass:
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             if self._share.number == 0:
-                self._gates += (await directory(self._context)).over_all.values()
+                over_all = list((await directory(self._context)).over_all.values())
+                await self._keep_incidents(over_all)
+                self._gates += over_all
             self._counts = found.counts
             if self._share.number == 0:
                 for admissions in await divide_owed(self._context):
@@ -237,6 +244,7 @@ class _Pass:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
             if (desk := await _check_counts(self._context, tenant, found.inside[tenant])) is not None:
+                await self._keep_incidents(desk.gates.values())
                 self._gates += desk.gates.values()
             inside_by = found.inside_by.get(tenant) or Counter()
             await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
@@ -252,6 +260,28 @@ class _Pass:
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+
+    async def _keep_incidents(self, gates: Iterable[GateState]) -> None:
+        """A breaker that is not closed is an incident, until it has closed (R63); a reset settles it itself."""
+        now = self._context.clock.now()
+        for state in gates:
+            if state.breaker is None:
+                continue
+            gate, breaker = state.gate, at(state.breaker, now)
+            if breaker.state is not BreakerState.CLOSED:
+                bad, calls = breaker.opened_by
+                tenant = None if gate.tenant == EVERY else gate.tenant
+                await raise_incident(
+                    self._context,
+                    IncidentKind.BREAKER,
+                    gate.id,
+                    tenant=tenant,
+                    code="BREAKER_OPENED",
+                    detail=f"{gate.words}: {bad} of {calls} jobs ended badly",
+                    request_type=gate.name,
+                )
+            elif breaker.closed_at is not None and now - breaker.closed_at < _JUST_CLOSED:
+                await settle_incident(self._context, IncidentKind.BREAKER, gate.id, "it has closed")
 
     async def _of_other_shares(self, own: WorkCounts) -> WorkCounts:
         """The counts of every share: this one's, and the others' of their last pass."""
