@@ -6,7 +6,7 @@ It only sends and sleeps, as `lucius_client.client` does; a test holds the signa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -14,28 +14,22 @@ from typing import Any, BinaryIO, TypeVar
 import httpx
 
 from lucius_client import calls, configuration, series
-from lucius_client.calls import Call, EnvelopeLike, RuleNumbers, Submitted
+from lucius_client.async_governance import AsyncGovernance
+from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
     Bulk,
-    BulkItem,
-    BulkPreview,
     DeadLetter,
     DryRun,
     Event,
     Explanation,
-    Incident,
-    IncidentDetail,
     Job,
     JobLine,
     Live,
     Protocol,
-    Quota,
-    QuotaChange,
-    QuotaLogEntry,
     Ready,
     Receipt,
     ReceiptSums,
@@ -43,9 +37,6 @@ from lucius_client.models import (
     RejectedLine,
     RejectedMessage,
     RelatedJob,
-    SeenSource,
-    UsageReport,
-    WaitingJob,
 )
 from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
@@ -54,7 +45,7 @@ from lucius_client.series import Series
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(AsyncGovernance):
     """A client of one API.
 
     `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.
@@ -167,41 +158,6 @@ class AsyncClient:
         filters = series.job_filters(tenant_id, None, request_type, label, since, until)
         return self._iterate(series.dead_letters(filters, limit, self._retries))
 
-    def incidents(
-        self,
-        *,
-        tenant_id: str | None = None,
-        state: str | Iterable[str] | None = None,
-        kind: str | Iterable[str] | None = None,
-        request_type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[Incident]:
-        """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
-
-        `kind` is JOB, BREAKER or SERVICE; `since` and `until` (exclusive) bound the time of the opening. Raises
-        ValueError for a time without time zone.
-        """
-        filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)
-        return self._iterate(series.incidents(filters, limit, self._retries))
-
-    async def incident(self, incident_id: str) -> IncidentDetail:
-        """An incident with its log."""
-        return await self._call(calls.incident(incident_id))
-
-    async def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Say that what was to do is done; a repetition changes nothing. Raises Conflicting where it is settled."""
-        return await self._call(calls.settle_incident(incident_id, "resolve", reason))
-
-    async def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Redrive the job of an incident; `retried_by` is the new job, the same one in a repetition."""
-        return await self._call(calls.settle_incident(incident_id, "retry", reason))
-
-    async def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Put an incident aside; its job is no dead letter any more. A repetition changes nothing."""
-        return await self._call(calls.settle_incident(incident_id, "dismiss", reason))
-
     async def dismiss_dead_letter(self, job_id: str, *, reason: str) -> Job:
         """Put a dead letter aside, with its incident if one is open; the job can still be redriven."""
         return await self._call(calls.dismiss_dead_letter(job_id, reason))
@@ -273,35 +229,6 @@ class AsyncClient:
         """The jobs that depend on a job; of one that did not succeed, those that waited for it."""
         return self._iterate(series.dependants(job_id, limit, self._retries))
 
-    async def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
-        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
-
-        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
-        """
-        return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
-
-    async def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Which jobs such a bulk would meet now; nothing is written."""
-        return await self._call(calls.preview_bulk(action, words))
-
-    async def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
-        return await self._call(calls.bulk(bulk_id, tenant))
-
-    def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Bulk]:
-        """The bulks of a tenant, newest first."""
-        return self._iterate(series.bulks(tenant, limit, self._retries))
-
-    def bulk_items(
-        self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
-    ) -> AsyncIterator[BulkItem]:
-        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
-        return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
-
-    async def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Stop the rest of a bulk; what is done stays done."""
-        return await self._call(calls.cancel_bulk(bulk_id, tenant))
-
     def receipts(
         self,
         *,
@@ -316,104 +243,6 @@ class AsyncClient:
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))
-
-    def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
-        """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""
-        return self._iterate(series.quotas(tenant, limit, self._retries))
-
-    async def quota(
-        self,
-        tenant: str | None = None,
-        *,
-        job_type: str | None = None,
-        source: str | None = None,
-        name: str | None = None,
-    ) -> Quota:
-        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it.
-
-        `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
-        """
-        return await self._call(calls.quota(tenant, job_type, source, name))
-
-    async def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
-
-        Of a job type's gate also `breaker`, with `failure_rate`, `min_calls` and `cooldown_s`; `{}` is one as it comes.
-        None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
-        was read. `dry_run` tells how many jobs would go in, and writes nothing.
-        """
-        return await self._call(calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
-
-    async def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
-        return await self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
-
-    async def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
-        """Close the breaker of a gate, and forget what it counted. Raises Conflicting where no rule gives it one."""
-        return await self._call(calls.reset_breaker(quota, reason=reason))
-
-    async def hold_gate(
-        self,
-        tenant: str | None = None,
-        *,
-        reason: str,
-        job_type: str | None = None,
-        source: str | None = None,
-        name: str | None = None,
-        until: datetime | None = None,
-    ) -> QuotaChange:
-        """Let nobody in until `resume_gate`, or `until`; jobs that run go on. Repeated, it changes nothing."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
-        return await self._call(calls.limit("pause", reason=reason, **members))
-
-    async def throttle_gate(
-        self,
-        tenant: str | None = None,
-        *,
-        max_per_hour: int,
-        reason: str,
-        job_type: str | None = None,
-        source: str | None = None,
-        name: str | None = None,
-        until: datetime | None = None,
-    ) -> QuotaChange:
-        """Give a gate a rate until `resume_gate`, or `until`; the smaller of it and the rule's counts."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
-        return await self._call(calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
-
-    async def resume_gate(
-        self,
-        tenant: str | None = None,
-        *,
-        reason: str,
-        job_type: str | None = None,
-        source: str | None = None,
-        name: str | None = None,
-    ) -> QuotaChange:
-        """End the hold and the throttle of a gate."""
-        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
-        return await self._call(calls.limit("resume", **members))
-
-    def waiting(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[WaitingJob]:
-        """Who waits for a gate, in order: at most the first thousand."""
-        return self._iterate(series.waiting(quota, limit, self._retries))
-
-    def quota_log(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[QuotaLogEntry]:
-        """Every change of a gate, in order."""
-        return self._iterate(series.quota_log(quota, limit, self._retries))
-
-    async def usage(
-        self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None
-    ) -> UsageReport:
-        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
-
-        `by`: also sums for each `type`, `source` or `hour`.
-        """
-        return await self._call(calls.usage(tenant, since, by))
-
-    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[SeenSource]:
-        """The sources that jobs of a tenant named, with the first and the last job of each."""
-        return self._iterate(series.sources(tenant, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

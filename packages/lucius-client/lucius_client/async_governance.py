@@ -1,0 +1,202 @@
+"""Quotas, incidents, bulks and usage: the part of the asynchronous client that governs what runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from lucius_client import calls, series
+from lucius_client.calls import Call, RuleNumbers
+from lucius_client.models import (
+    Bulk,
+    BulkItem,
+    BulkPreview,
+    Incident,
+    IncidentDetail,
+    Quota,
+    QuotaChange,
+    QuotaLogEntry,
+    SeenSource,
+    UsageReport,
+    WaitingJob,
+)
+from lucius_client.retry import Retries
+from lucius_client.series import Series
+
+T = TypeVar("T")
+
+
+class AsyncGovernance(ABC):
+    """See `lucius_client.async_client.AsyncClient`, which has these methods."""
+
+    _retries: Retries
+
+    @abstractmethod
+    async def _call(self, call: Call[T]) -> T: ...
+
+    @abstractmethod
+    def _iterate(self, source: Series[T]) -> AsyncIterator[T]: ...
+
+    def incidents(
+        self,
+        *,
+        tenant_id: str | None = None,
+        state: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        request_type: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Incident]:
+        """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
+
+        `kind` is JOB, BREAKER or SERVICE; `since` and `until` (exclusive) bound the time of the opening. Raises
+        ValueError for a time without time zone.
+        """
+        filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)
+        return self._iterate(series.incidents(filters, limit, self._retries))
+
+    async def incident(self, incident_id: str) -> IncidentDetail:
+        """An incident with its log."""
+        return await self._call(calls.incident(incident_id))
+
+    async def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Say that what was to do is done; a repetition changes nothing. Raises Conflicting where it is settled."""
+        return await self._call(calls.settle_incident(incident_id, "resolve", reason))
+
+    async def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Redrive the job of an incident; `retried_by` is the new job, the same one in a repetition."""
+        return await self._call(calls.settle_incident(incident_id, "retry", reason))
+
+    async def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Put an incident aside; its job is no dead letter any more. A repetition changes nothing."""
+        return await self._call(calls.settle_incident(incident_id, "dismiss", reason))
+
+    async def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
+        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
+
+        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
+        """
+        return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
+
+    async def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
+        """Which jobs such a bulk would meet now; nothing is written."""
+        return await self._call(calls.preview_bulk(action, words))
+
+    async def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
+        return await self._call(calls.bulk(bulk_id, tenant))
+
+    def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Bulk]:
+        """The bulks of a tenant, newest first."""
+        return self._iterate(series.bulks(tenant, limit, self._retries))
+
+    def bulk_items(
+        self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[BulkItem]:
+        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
+        return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
+
+    async def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """Stop the rest of a bulk; what is done stays done."""
+        return await self._call(calls.cancel_bulk(bulk_id, tenant))
+
+    def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
+        """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""
+        return self._iterate(series.quotas(tenant, limit, self._retries))
+
+    async def quota(
+        self,
+        tenant: str | None = None,
+        *,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+    ) -> Quota:
+        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it.
+
+        `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
+        """
+        return await self._call(calls.quota(tenant, job_type, source, name))
+
+    async def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
+        """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
+
+        Of a job type's gate also `breaker`, with `failure_rate`, `min_calls` and `cooldown_s`; `{}` is one as it comes.
+        None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
+        was read. `dry_run` tells how many jobs would go in, and writes nothing.
+        """
+        return await self._call(calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
+
+    async def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
+        """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
+        return await self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
+
+    async def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
+        """Close the breaker of a gate, and forget what it counted. Raises Conflicting where no rule gives it one."""
+        return await self._call(calls.reset_breaker(quota, reason=reason))
+
+    async def hold_gate(
+        self,
+        tenant: str | None = None,
+        *,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+        until: datetime | None = None,
+    ) -> QuotaChange:
+        """Let nobody in until `resume_gate`, or `until`; jobs that run go on. Repeated, it changes nothing."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
+        return await self._call(calls.limit("pause", reason=reason, **members))
+
+    async def throttle_gate(
+        self,
+        tenant: str | None = None,
+        *,
+        max_per_hour: int,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+        until: datetime | None = None,
+    ) -> QuotaChange:
+        """Give a gate a rate until `resume_gate`, or `until`; the smaller of it and the rule's counts."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
+        return await self._call(calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
+
+    async def resume_gate(
+        self,
+        tenant: str | None = None,
+        *,
+        reason: str,
+        job_type: str | None = None,
+        source: str | None = None,
+        name: str | None = None,
+    ) -> QuotaChange:
+        """End the hold and the throttle of a gate."""
+        members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
+        return await self._call(calls.limit("resume", **members))
+
+    def waiting(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[WaitingJob]:
+        """Who waits for a gate, in order: at most the first thousand."""
+        return self._iterate(series.waiting(quota, limit, self._retries))
+
+    def quota_log(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[QuotaLogEntry]:
+        """Every change of a gate, in order."""
+        return self._iterate(series.quota_log(quota, limit, self._retries))
+
+    async def usage(
+        self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None
+    ) -> UsageReport:
+        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+
+        `by`: also sums for each `type`, `source` or `hour`.
+        """
+        return await self._call(calls.usage(tenant, since, by))
+
+    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[SeenSource]:
+        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        return self._iterate(series.sources(tenant, limit, self._retries))
