@@ -30,8 +30,8 @@ def map_body(context, body):
 
 @schemathesis.hook
 def filter_query(context, query):
-    """Two gates in one call are refused (400): that only one of two parameters may be there no schema says."""
-    return not query or not {"type", "source"} <= query.keys()
+    """Two gates in one call are refused (400): that only one of several parameters may be there no schema says."""
+    return not query or len({"type", "source", "name"} & query.keys()) <= 1
 
 
 @schemathesis.hook
@@ -53,6 +53,7 @@ def before_call(context, case, kwargs):
     if not case.operation.path.startswith("/v1/limits/") or not isinstance(case.body, dict):
         return
     body = {**case.body, "tenant": case.body.get("tenant") or "fuzzed"}
+    body |= {"name": None}
     named = [name for name in ("job_type", "source", "service") if isinstance(body.get(name), str)]
     for name in named[1:] if "service" not in named[:1] else named:
         body[name] = None

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from tests.stack.scripted_service import TENANT
 ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
-#: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate and of a bulk
+#: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of
+#: sources and of usage, which is kept for 31 days
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -32,7 +34,11 @@ include-path = "/v1/events"
 parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest" }}
 
 [[operations]]
-include-path-regex = "^/v1/(quotas|bulk)"
+include-path = "/v1/usage"
+parameters = {{ "query.tenant" = "fuzzed", "query.since" = "{(datetime.now(UTC) - timedelta(hours=2)).isoformat()}" }}
+
+[[operations]]
+include-path-regex = "^/v1/(quotas|bulk|sources)"
 parameters = {{ "query.tenant" = "fuzzed" }}
 """
 

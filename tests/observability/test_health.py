@@ -74,7 +74,7 @@ def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) 
 
     def events() -> list[str]:
         lines = [json.loads(text) for text in re.findall(r'\{"event": "DEPENDENCY_.*\}', stack.log("host"))]
-        return [line["event"] for line in lines if line["dependency"] == "servicebus"]
+        return [line["event"] for line in lines if line.get("dependency") == "servicebus"]
 
     # the log follows the response through a pipe of the host
     wait_until(lambda: events() == ["DEPENDENCY_DOWN", "DEPENDENCY_BACK"] or None, "the log has no end of the outage")

@@ -118,7 +118,7 @@ def failed(world: World) -> int:
 
 async def test_a_service_that_fails_for_ten_minutes() -> None:
     """It opens after a few bad ends, probes, and closes; every job ends, and most waited the fault out."""
-    world = await outage(60, BreakerRule(min_calls=4))
+    world = await outage(60, BreakerRule(min_calls=4), seed=2)
     await healed(world)
     assert failed(world) <= 20
 
