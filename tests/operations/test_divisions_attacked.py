@@ -71,7 +71,7 @@ async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) ->
     assert at.accounts["a"].time == pytest.approx(1000, rel=0.1)
 
 
-async def test_a_rate_of_the_tenant_beside_a_limit_over_all(world: World) -> None:
+async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
     """Its own rate opens by time, and then it asks for a place: it does not wait for the sweeper."""
     await ruled(world, max_active=4)
     await ruled(world, Gate(GateKind.TENANT, "a"), max_per_hour=360, burst=1)
@@ -139,7 +139,7 @@ async def test_who_passes_a_limit_counts(world: World, kind: str) -> None:
     assert count(world) == {"vip": 2}
 
 
-async def test_a_post_over_a_limit_that_rejects_is_taken_beside_a_line_of_others(world: World) -> None:
+async def test_a_line_at_another_gate_has_no_request_refused(world: World) -> None:
     """Jobs of the tenant that wait at another gate say nothing about this one."""
     world = limited(world, max_inflight=5, overflow="reject")
     held = Gate(GateKind.TYPE, "a", "OCR")
