@@ -101,7 +101,7 @@ async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str
         book = stored.book if stored is not None else None
         # else something is lent to those who do not need it
         if book is not None and book.divided_at is not None and book.unmet:
-            if book.divided_at >= arrived:
+            if book.divided_at > arrived:
                 return {}
             wait = book.divided_at + INTERVAL - context.clock.now()
             if wait > timedelta():
@@ -188,32 +188,40 @@ async def _divide(
     room = max(0, MAX_TENANTS - len(book.accounts))
     joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
 
-    async def claim(tenant: str) -> Claim:
-        desk, directory = await desks.read_opened(context, tenant)
+    async def claim(tenant: str) -> Claim | None:
+        try:
+            desk, directory = await desks.read_opened(context, tenant)
+        except LuciusError as fault:
+            # it holds up no other, and keeps what it was lent
+            telemetry.record_fault(fault)
+            return None
         return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
 
-    claims = await _each(claim, [*book.accounts, *joining[:room]])
+    claims = [each for each in await _each(claim, [*book.accounts, *joining[:room]]) if each is not None]
+    unread = {*book.accounts} - {claim.tenant for claim in claims}
     accounts = divided.accounts_of(book, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     goals = lent
     if read.limit is not None:
-        goals = divided.targets(read.limit, claims, accounts)
-        taken = await _take(
-            context, gate, {tenant: goals[tenant] for tenant in goals if goals[tenant] < lent[tenant]}, epoch
-        )
+        limit = read.limit - sum(book.accounts[tenant].lent for tenant in unread)
+        goals = divided.targets(limit, claims, accounts)
+        above = {tenant: count for tenant, count in lent.items() if goals[tenant] < count}
+        taken = await _take(context, gate, goals, above, epoch)
         if taken is None:
             return {}
-        lent = divided.lent_after(read.limit, goals, lent | taken, claims, accounts)
+        lent = divided.lent_after(limit, goals, lent | taken, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
     book, accounts, lacks_tokens = divided.with_tokens(book, read.state, claims, accounts, read.now)
     lacks_places = read.limit is not None and any(
         claim.wanted and lent[claim.tenant] < claim.needed for claim in claims
     )
-    unmet = lacks_places or lacks_tokens or len(joining) > room
+    is_cut = len(joining) > room or bool(unread)
+    unmet = lacks_places or lacks_tokens or is_cut
     after = replace(
         book,
         epoch=epoch,
-        accounts={
+        accounts={tenant: book.accounts[tenant] for tenant in unread}
+        | {
             claim.tenant: replace(account, wanted=account.wanted and unmet)
             for claim in claims
             if (account := accounts[claim.tenant]).lent or claim.needed
@@ -227,13 +235,15 @@ async def _divide(
     if after.unmet:
         at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
         later = read.now + _AGAIN
-        soonest = at if at is not None and not (lacks_places or len(joining) > room) else min(at or later, later)
+        soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
         await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
 
 
-async def _take(context: Context, gate: Gate, goals: Mapping[str, int], epoch: int) -> dict[str, int] | None:
-    """What is lent to each then; None: a later division has taken from one of them."""
+async def _take(
+    context: Context, gate: Gate, goals: Mapping[str, int], above: Mapping[str, int], epoch: int
+) -> dict[str, int] | None:
+    """What is lent then to each of those `above` their goals; None: a later division has taken from one of them."""
 
     async def one(tenant: str) -> int | None:
         async def act(stored: StoredDesk, known: Directory) -> int | None:
@@ -244,9 +254,14 @@ async def _take(context: Context, gate: Gate, goals: Mapping[str, int], epoch: i
             await context.index.write_desk(write)
             return max(share.keep, stored.desk.inside_of(gate))
 
-        return await desks.at_desk(context, tenant, act)
+        try:
+            return await desks.at_desk(context, tenant, act)
+        except LuciusError as fault:
+            # whether it was taken or not, no more than that is lent
+            telemetry.record_fault(fault)
+            return above[tenant]
 
-    found = dict(zip(goals, await _each(one, goals), strict=True))
+    found = dict(zip(above, await _each(one, above), strict=True))
     taken = {tenant: lent for tenant, lent in found.items() if lent is not None}
     return taken if len(taken) == len(found) else None
 

@@ -11,6 +11,7 @@ import pytest
 from shared.core.gates import divided
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
 from shared.operations import quotas
 from shared.operations.admit_job import admit_job
 from shared.operations.gate_directory import GateDirectory
@@ -190,3 +191,38 @@ async def test_calls_of_an_hour_of_contention_are_bounded(world: World) -> None:
         most = max(most, len(calls.divisions))
         assert sum(count(world).values()) <= 5
     assert most < 40, most
+
+
+@pytest.mark.parametrize("broken", ["read", "write_desk"])
+async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Its tenant keeps what it was lent, and the others are lent the rest."""
+    world = limited(world, max_inflight=4, overflow="stage")
+    running = await posted(world, 0, "sick")
+    assert (await book(world)).accounts["sick"].lent == 4
+    await cancelled(world, running)
+    await posted(world, 1, "well")
+    await posted(world, 2, "sick")
+    assert await posted(world, 3, "well")
+    port: Any = world.context.desks if broken == "read" else world.index
+    found = getattr(port, broken)
+
+    async def away(asked: Any) -> Any:
+        if (asked if broken == "read" else asked.after.tenant) == "sick":
+            raise LedgerUnavailable("gone")
+        return await found(asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(port, broken, away)
+        for number in range(4):
+            await posted(world, 10 + number, "well")
+        await posted(world, 20, "other")
+        world.clock.advance(11)
+        await served(world, world.clock.now())
+    lent = (await book(world)).accounts
+    assert sum(account.lent for account in lent.values()) <= 4
+    assert sum(count(world).values()) == 4 or lent["sick"].lent > 1
+    world.clock.advance(11)
+    await served(world, world.clock.now())
+    assert sum(count(world).values()) == 4
