@@ -65,5 +65,6 @@ async def _enter(context: Context, job: Job, by: By) -> None:
         inside = let_in(stored.desk, place)
         write = DeskWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
+        await desks.desk_calls(context, write, known)
 
     await desks.at_desk(context, job.tenant, act)

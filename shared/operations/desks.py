@@ -32,7 +32,6 @@ from shared.core.gates.places import (
     set_aside,
 )
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState
-from shared.core.gates.standing import lines_of
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable, LimitReached
 from shared.operations import desk_counts
@@ -186,7 +185,8 @@ def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -
     candidate = Candidate.of(job)
     found = words_to(desk, known, candidate, context.clock.now())
     gate = divided.stopping_division(found)
-    if gate is None or any(line.count for line in lines_of(desk, gate).values()):
+    if gate is None or divided.is_stopped(desk, known, gate, context.clock.now()):
+        # those in line have asked
         return None
     rejects = any(word.shut is not None and word.rule is not None and word.rule.rejects for word in found)
     return NeedsDivision(gate, rejects or context.settings.staging == "off")

@@ -37,6 +37,8 @@ _AT_ONCE = 16
 _PIECE = 100
 #: a division counts the jobs of other tenants so long; the next one goes on
 _OPENING = timedelta(seconds=15)
+#: they are counted anew so long after the limit was set, as at each desk: another process may not have known of it
+_SECOND_COUNT = timedelta(minutes=1)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -50,7 +52,8 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     """A division for what happened at `since`, unless one has seen it. Raises LuciusError."""
     stored, now = await context.books.read(gate.id), context.clock.now()
     if stored is not None and stored.book.divided_at is not None:
-        if stored.book.divided_at > since or not await _is_owed(context, stored.book, gate):
+        known = await desks.directory(context)
+        if stored.book.divided_at > since or not await _is_owed(context, known, stored.book, gate):
             return {}
         if now < stored.book.divided_at + INTERVAL:
             await context.desk_calls.divide(gate.id, at=stored.book.divided_at + INTERVAL, since=since)
@@ -60,17 +63,29 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
 
 async def divide_owed(context: Context) -> list[Admissions]:
     """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
-    found = []
-    for state in (await desks.directory(context)).over_all.values():
+    found, known = [], await desks.directory(context)
+    for state in known.over_all.values():
         if state.gate.kind in DIVIDED:
             stored = await context.books.read(state.gate.id)
-            if stored is None or await _is_owed(context, stored.book, state.gate):
+            if stored is None or await _is_owed(context, known, stored.book, state.gate):
                 found.append(await divide(context, state.gate))
     return found
 
 
-async def _is_owed(context: Context, book: Book, gate: Gate) -> bool:
-    return book.unmet or book.opened_at is None or bool(await context.books.asks(gate.id))
+async def _is_owed(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
+    is_opened = _is_opened(known, book, gate, context.clock.now())
+    return book.unmet or not is_opened or bool(await context.books.asks(gate.id))
+
+
+def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
+    """Whether the jobs of all tenants are in the book, or the gate has no number that asks for it."""
+    state = known.over_all.get(gate.id)
+    if state is None or state.rule is None or state.rule.max_active is None:
+        return True
+    since = known.over_all_since.get(gate.id, now)
+    if now >= since + _SECOND_COUNT:
+        since += _SECOND_COUNT
+    return book.opened_at is not None and book.opened_at >= since
 
 
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
@@ -80,12 +95,13 @@ async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str
     Raises LuciusError.
     """
     arrived = context.clock.now()
-    async with context.gates.turn(f"={gate.id}"):
+    # with a blank before it it is no tenant's
+    async with context.gates.turn(f" {gate.id}"):
         stored = await context.books.read(gate.id)
         book = stored.book if stored is not None else None
         # else something is lent to those who do not need it
         if book is not None and book.divided_at is not None and book.unmet:
-            if book.divided_at >= arrived:
+            if book.divided_at > arrived:
                 return {}
             wait = book.divided_at + INTERVAL - context.clock.now()
             if wait > timedelta():
@@ -151,9 +167,8 @@ async def divide(
     stored, now = await context.books.read(gate.id), context.clock.now()
     limit = state.rule.max_active if state.rule is not None else None
     read = _Read(gate, state, limit, stored, stored.book if stored else Book(gate_id=gate.id), now)
-    since = known.over_all_since.get(gate.id, now)
     try:
-        if limit is not None and (read.book.opened_at is None or read.book.opened_at < since):
+        if not _is_opened(known, read.book, gate, now):
             if (opened := await _open(context, read)) is None:
                 return {}
             read = opened
@@ -170,49 +185,65 @@ async def _divide(
     gate, book, epoch = read.gate, read.book, read.book.epoch + 1
     asks = await context.books.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
-    room = MAX_TENANTS - len(book.accounts)
-    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts][: max(0, room)]
+    room = max(0, MAX_TENANTS - len(book.accounts))
+    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
 
-    async def claim(tenant: str) -> Claim:
-        desk, directory = await desks.read_opened(context, tenant)
+    async def claim(tenant: str) -> Claim | None:
+        try:
+            desk, directory = await desks.read_opened(context, tenant)
+        except LuciusError as fault:
+            # it holds up no other, and keeps what it was lent
+            telemetry.record_fault(fault)
+            return None
         return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
 
-    claims = await _each(claim, [*book.accounts, *joining])
+    claims = [each for each in await _each(claim, [*book.accounts, *joining[:room]]) if each is not None]
+    unread = {*book.accounts} - {claim.tenant for claim in claims}
     accounts = divided.accounts_of(book, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     goals = lent
     if read.limit is not None:
-        goals = divided.targets(read.limit, claims, accounts)
-        taken = await _take(
-            context, gate, {tenant: goals[tenant] for tenant in goals if goals[tenant] < lent[tenant]}, epoch
-        )
+        limit = read.limit - sum(book.accounts[tenant].lent for tenant in unread)
+        goals = divided.targets(limit, claims, accounts)
+        above = {tenant: count for tenant, count in lent.items() if goals[tenant] < count}
+        taken = await _take(context, gate, goals, above, epoch)
         if taken is None:
             return {}
-        lent = divided.lent_after(read.limit, goals, lent | taken, claims, accounts)
+        lent = divided.lent_after(limit, goals, lent | taken, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
     book, accounts, lacks_tokens = divided.with_tokens(book, read.state, claims, accounts, read.now)
     lacks_places = read.limit is not None and any(
         claim.wanted and lent[claim.tenant] < claim.needed for claim in claims
     )
+    is_cut = len(joining) > room or bool(unread)
+    unmet = lacks_places or lacks_tokens or is_cut
     after = replace(
         book,
         epoch=epoch,
-        accounts={claim.tenant: accounts[claim.tenant] for claim in claims if claim.needed or lent[claim.tenant]},
+        accounts={tenant: book.accounts[tenant] for tenant in unread}
+        | {
+            claim.tenant: replace(account, wanted=account.wanted and unmet)
+            for claim in claims
+            if (account := accounts[claim.tenant]).lent or claim.needed
+        },
         divided_at=read.now,
-        unmet=lacks_places or lacks_tokens,
+        unmet=unmet,
     )
     await context.books.write(after, before=read.stored)
     await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
     admissions = await _give(context, gate, after, goals, claims)
     if after.unmet:
         at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
-        soonest = min(at or read.now + _AGAIN, read.now + _AGAIN) if lacks_places else at or read.now + _AGAIN
+        later = read.now + _AGAIN
+        soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
         await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
 
 
-async def _take(context: Context, gate: Gate, goals: Mapping[str, int], epoch: int) -> dict[str, int] | None:
-    """What is lent to each then; None: a later division has taken from one of them."""
+async def _take(
+    context: Context, gate: Gate, goals: Mapping[str, int], above: Mapping[str, int], epoch: int
+) -> dict[str, int] | None:
+    """What is lent then to each of those `above` their goals; None: a later division has taken from one of them."""
 
     async def one(tenant: str) -> int | None:
         async def act(stored: StoredDesk, known: Directory) -> int | None:
@@ -223,9 +254,14 @@ async def _take(context: Context, gate: Gate, goals: Mapping[str, int], epoch: i
             await context.index.write_desk(write)
             return max(share.keep, stored.desk.inside_of(gate))
 
-        return await desks.at_desk(context, tenant, act)
+        try:
+            return await desks.at_desk(context, tenant, act)
+        except LuciusError as fault:
+            # whether it was taken or not, no more than that is lent
+            telemetry.record_fault(fault)
+            return above[tenant]
 
-    found = dict(zip(goals, await _each(one, goals), strict=True))
+    found = dict(zip(above, await _each(one, above), strict=True))
     taken = {tenant: lent for tenant, lent in found.items() if lent is not None}
     return taken if len(taken) == len(found) else None
 

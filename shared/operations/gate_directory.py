@@ -78,20 +78,22 @@ async def _read(desks: Desks, settings: Settings, now: datetime) -> Directory:
         await desks.note_settings(since)
     defaults = {key: rule for key, (rule, _) in rows.defaults.items()}
     over_all = {id_: state for id_, (state, _) in rows.over_all.items()}
+    began = {id_: at for id_, (_, at) in rows.over_all.items()}
     for gate, rule in limits.items():
         if gate.kind is GateKind.TENANT:
             defaults.setdefault((gate.kind, gate.name), rule)
         elif (known := over_all.get(gate.id, GateState(gate=gate))).rule is None:
             over_all[gate.id] = replace(known, rule=rule)
+            # whatever else is set for it says nothing of the number
+            began[gate.id] = since or now
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
     # guards concern no desk
     opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
-    began = {id_: at for id_, (_, at) in rows.over_all.items()}
     return Directory(
         tenants=rows.tenants,
         defaults=defaults,
         over_all=over_all,
-        over_all_since={id_: began.get(id_, since or now) for id_ in over_all},
+        over_all_since=began,
         since=min(opened, default=None),
     )
 

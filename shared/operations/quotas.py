@@ -328,9 +328,15 @@ async def _publish_over_all(context: Context, state: GateState) -> None:
     known = (await context.desks.directory()).over_all.get(state.gate.id)
     in_force = state if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_force:
-        since = known[1] if known is not None else context.clock.now()
+        # while it had no number nobody counted who is in it
+        is_older = known is not None and (_is_limited(known[0]) or not _is_limited(state))
+        since = known[1] if known is not None and is_older else context.clock.now()
         await context.desks.put_over_all(state.gate, in_force, since)
         context.gates.forget()
+
+
+def _is_limited(state: GateState) -> bool:
+    return state.rule is not None and state.rule.max_active is not None
 
 
 async def _call_desks(context: Context) -> None:

@@ -140,10 +140,13 @@ def accounts_of(book: Book, claims: Sequence[Claim]) -> dict[str, Account]:
         account = before[claim.tenant]
         if claim.tenant not in book.accounts:
             account = replace(account, seen_ms=claim.place_ms, tokens_lent=claim.share.tokens_lent)
+        # what is less than a millisecond by the weight counts the next time, as what another's clock was ahead
         spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
-        after[claim.tenant] = replace(account, time=account.time + spent, seen_ms=claim.place_ms)
+        seen_ms = account.seen_ms + spent * claim.weight
+        after[claim.tenant] = replace(account, time=account.time + spent, seen_ms=seen_ms)
     waited = [after[claim.tenant].time for claim in claims if claim.wanted and before[claim.tenant].wanted]
-    level = min(waited, default=min((account.time for account in after.values()), default=0))
+    # while there was room for all nobody had less than it wanted: all begin level
+    level = min(waited, default=max((account.time for account in after.values()), default=0))
     for claim in claims:
         account = after[claim.tenant]
         if not (claim.wanted and before[claim.tenant].wanted):
@@ -255,7 +258,8 @@ def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
 def timed(before: Desk, after: Desk, now: datetime) -> Desk:
     """The desk after a change, with the place time of what was inside until now."""
     shares = {
-        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=now)
+        # the clock of another may have been ahead
+        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now))
         for id_, share in after.shares.items()
     }
     return replace(after, shares=shares) if shares else after
@@ -272,9 +276,13 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
         if gate.kind not in DIVIDED:
             continue
         keep, inside = after.share(gate).keep, after.inside_of(gate)
+        limited = state.rule is not None and state.rule.max_active is not None
         if is_stopped(after, directory, gate, now) and not is_stopped(before, directory, gate, now):
             found.append((gate, True))
-        elif (keep <= inside < before.inside_of(gate)) or (
+        elif limited and max(keep, before.inside_of(gate)) < inside:
+            # an emergency, or one that somebody admitted: others get less
+            found.append((gate, True))
+        elif (limited and (keep <= inside < before.inside_of(gate))) or (
             keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate)
         ):
             found.append((gate, False))

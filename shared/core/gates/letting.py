@@ -198,12 +198,15 @@ def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
 
 
 def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:
-    """When time alone may open a line next; None: only an end or a person does."""
+    """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
+    an end or a person does.
+    """
     found: list[datetime] = []
     for line in desk.lines.values():
         shut = [word for word in words_of(desk, directory, line, now) if word.shut is not None]
+        by_time = [word.opens_at for word in shut if not word.needs_division]
         if not shut:
             found.append(now)
-        elif all(word.opens_at is not None for word in shut):
-            found.append(max(word.opens_at for word in shut if word.opens_at is not None))
+        elif by_time and None not in by_time:
+            found.append(max(at for at in by_time if at is not None))
     return min(found, default=None)

@@ -182,7 +182,9 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
     shut = [word for word in verdicts if word.shut is not None] or [stopped_by]
     if not may_stage:
         raise Rejects(stopped_by)
-    if (refusing := next((word for word in shut if word.rule is not None and word.rule.rejects), None)) is not None:
+    # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
+    known = [word for word in shut if not word.needs_division] or shut
+    if (refusing := next((word for word in known if word.rule is not None and word.rule.rejects), None)) is not None:
         raise Rejects(refusing)
     if desk.staged >= (limit := max_staged(desk, directory)):
         raise LineFull(limit, stopped_by)
