@@ -12,6 +12,7 @@ from shared.apidocs.route import Route
 from shared.time_limits import REQUEST_S, limited
 from shared.wiring import Wiring
 from triggers import (
+    breakers_http,
     callbacks_http,
     controls_http,
     documents_http,
@@ -34,6 +35,7 @@ _MODULES = (
     receipts_http,
     controls_http,
     quotas_http,
+    breakers_http,
     limits_http,
     protocols_http,
     rejected_http,
