@@ -20,18 +20,19 @@ def config(topology: dict[str, Any]) -> dict[str, Any]:
     """The Config.json document of a topology."""
     lanes = range(topology["lanes"])
     topics = [_directive_topic(topology, lane) for lane in lanes] + [_reply_topic(topology, lane) for lane in lanes]
-    namespace = {"Name": "sbemulatorns", "Queues": [_queue(topology["admission"])], "Topics": topics}
+    queues = [_queue(topology[name]) for name in ("admission", "hints")]
+    namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
 
 
-def _queue(admission: dict[str, Any]) -> dict[str, Any]:
+def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     return {
-        "Name": admission["queue"],
+        "Name": queue["queue"],
         "Properties": {
             # the longest that Microsoft's own configurations of its emulator have
             "DefaultMessageTimeToLive": "PT1H",
-            "LockDuration": admission["lockDuration"],
-            "MaxDeliveryCount": admission["maxDeliveryCount"],
+            "LockDuration": queue["lockDuration"],
+            "MaxDeliveryCount": queue["maxDeliveryCount"],
             "RequiresDuplicateDetection": False,
         },
     }

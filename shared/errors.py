@@ -74,6 +74,10 @@ class BusUnavailable(Transient):
     """The bus cannot be looked at."""
 
 
+class CountsForbidden(BusUnavailable):
+    """needs the bus's counts, which takes Service Bus Data Owner (targetBasedScaling = true); a hold does not"""
+
+
 class ConfigurationUnavailable(Transient):
     """The configuration store does not answer."""
 
@@ -190,6 +194,18 @@ class JobNotFound(Refused):
         self.job_id = job_id
 
 
+class EventsOff(Refused):
+    """this deployment keeps no events"""
+
+
+class CursorExpired(Refused):
+    """The cursor is of another feed, or of events that are kept no more."""
+
+    def __init__(self, earliest: str) -> None:
+        super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
+        self.earliest = earliest
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 
@@ -284,11 +300,58 @@ class LimitReached(Refused):
         self.retry_after_s = retry_after_s
 
 
+class BulkNotFound(Refused):
+    """There is no such bulk, or it is another tenant's."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"there is no bulk {bulk_id[:128]}")
+
+
+class BulkEnded(Refused):
+    """Everything that the bulk was to do is done."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"bulk {bulk_id} is DONE: there is nothing left to stop")
+
+
+class BulkKeyConflict(Refused):
+    """The idempotency key belongs to a bulk with another body."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"this Idempotency-Key made bulk {bulk_id}, of another body; use a new key")
+
+    @property
+    def code(self) -> str:
+        return "IDEMPOTENCY_CONFLICT"
+
+
 class GateNotFound(Refused):
     """There is no such gate, or it is another tenant's."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no gate {named[:300]}")
+
+
+class IncidentNotFound(Refused):
+    """There is no such incident, or it is another tenant's."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"there is no incident {incident_id[:160]}")
+
+
+class IncidentSettled(Refused):
+    """The incident was settled otherwise, and never changes again."""
+
+    def __init__(self, incident_id: str, state: str) -> None:
+        super().__init__(f"incident {incident_id} is {state} already")
+        self.state = state
+
+
+class IncidentNoJob(Refused):
+    """The incident is about a breaker or a service: there is no job to take up again."""
+
+    def __init__(self, incident_id: str) -> None:
+        super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
 
 
 class GateUnclear(Refused):

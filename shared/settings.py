@@ -46,6 +46,12 @@ class Settings:
         form.optional(form.text),
         help="Host name of the bus, for managed identity",
     )
+    servicebus_admin_url: str | None = setting(
+        "LUCIUS_SERVICEBUS_ADMIN_URL",
+        form.optional(form.address),
+        help="Address of the bus's management API, where it is not at the bus's own host name by https: an emulator's",
+        local=True,
+    )
     lanes: int = setting(
         "LUCIUS_SERVICEBUS_LANES", form.whole, "16", help="Number of lanes: directive topics and reply topics"
     )
@@ -106,10 +112,29 @@ class Settings:
         "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
     )
     gates_table: str = setting(
-        "LUCIUS_GATES_TABLE", form.text, "luciusgates", help="Which tenants have gates, and rules for every tenant"
+        "LUCIUS_GATES_TABLE",
+        form.text,
+        "luciusgates",
+        help="Which tenants have gates, rules for every tenant, open incidents",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"
+    )
+    feed_table: str = setting(
+        "LUCIUS_FEED_TABLE", form.text, "luciusfeed", help="Public events of each tenant, in order"
+    )
+    events: str = setting(
+        "LUCIUS_EVENTS",
+        form.choice("off", "feed"),
+        "off",
+        help="`feed`: what happens to jobs is written into their tenants' feeds; `off`: nothing is",
+        tuning=True,
+    )
+    feed_days: float = setting(
+        "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
+    )
+    environment: str = setting(
+        "LUCIUS_ENVIRONMENT", form.text, "local", help="Name of this deployment, in the `source` of public events"
     )
     #: every attempt gets a folder below this URI
     workspace_uri: str = setting(
@@ -322,6 +347,14 @@ class Settings:
         form.text,
         "tenant_id",
         help="Claim that names the caller's LUCIUS tenant, where neither LUCIUS_AUTH_TENANTS nor a role does",
+    )
+    #: None: a job's source is what its request says
+    auth_source_claim: str | None = setting(
+        "LUCIUS_AUTH_SOURCE_CLAIM",
+        form.optional(form.text),
+        help="Claim whose text is the source of every job that its caller submits, whatever the request says; unset, "
+        "or missing in the token: the request's",
+        tuning=True,
     )
     auth_tenants: Mapping[str, Mapping[str, str]] = setting(
         "LUCIUS_AUTH_TENANTS",

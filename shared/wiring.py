@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,33 +20,52 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_bulks import MemoryBulks
+from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.memory_desks import MemoryBooks
+from shared.adapters.memory_feed import MemoryFeed
+from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
+from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
+from shared.adapters.servicebus_hints import ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tables.usage import TablesUsage
+from shared.adapters.tenant_bulks import TenantBulks
+from shared.adapters.tenant_incidents import TenantIncidents
+from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
 from shared.operations.context import Context
+from shared.operations.hinting import Hinting
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
+from shared.ports.feed import Feed
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import SweepMarks
+from shared.ports.sweeps import Answers, SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -140,7 +159,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, desks, books, rejected, archive, marks = _storage(settings)
+        stores = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -148,20 +167,33 @@ class Wiring:
         )
         lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription, SystemClock())
         dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        counts = ServiceBusCounts(
+            connection=settings.servicebus_connection,
+            namespace=settings.servicebus_namespace,
+            credential=_credential(settings.servicebus_connection),
+            url=settings.servicebus_admin_url,
+        )
         return Context(
             settings=settings,
             registry=self._packaged.registry,
-            ledger=ledger,
-            index=index,
-            desks=desks,
-            rejected=rejected,
-            archive=archive,
+            ledger=stores.ledger,
+            index=stores.index,
+            desks=stores.desks,
+            bulks=stores.bulks,
+            incidents=stores.incidents,
+            rejected=stores.rejected,
+            archive=stores.archive,
             publisher=publisher,
             lanes=lanes,
             desk_calls=ServiceBusDeskCalls(publisher.client),
             dead_replies=dead_replies,
-            sweep_marks=marks,
-            books=books,
+            counts=counts,
+            answers=stores.answers,
+            sweep_marks=stores.sweep_marks,
+            usage=stores.usage,
+            books=stores.books,
+            feed=stores.feed if settings.events != "off" else None,
+            hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,
@@ -181,7 +213,11 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
+        usage=TenantUsage(context.usage, caller, moving=moving) if context.usage is not None else None,
+        bulks=TenantBulks(context.bulks, caller, moving=moving),
+        incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
+        feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
     )
 
 
@@ -194,6 +230,7 @@ def _callers(settings: Settings) -> Callers:
         audiences=settings.auth_audiences,
         tenants=TenantRules(claim=settings.auth_tenant_claim, mapped=settings.auth_tenants),
         all_tenants_role=settings.auth_all_tenants_role,
+        source_claim=settings.auth_source_claim,
     )
 
 
@@ -210,16 +247,50 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, Books, RejectedMessages, Archive, SweepMarks]:
+@dataclass(frozen=True)
+class _Stores:
+    """What keeps the app's rows, by their fields of the context."""
+
+    ledger: Ledger
+    index: Index
+    desks: Desks
+    books: Books
+    bulks: Bulks
+    incidents: Incidents
+    rejected: RejectedMessages
+    archive: Archive
+    sweep_marks: SweepMarks
+    feed: Feed
+    answers: Answers
+    usage: Usage
+
+
+def _storage(settings: Settings) -> _Stores:
     if settings.storage_backend == "memory":
         index = MemoryIndex()
-        return MemoryLedger(), index, index.desks, MemoryBooks(), MemoryRejected(), MemoryArchive(), MemorySweepMark()
+        return _Stores(
+            ledger=MemoryLedger(),
+            index=index,
+            desks=index.desks,
+            books=MemoryBooks(),
+            bulks=MemoryBulks(),
+            incidents=index.incidents,
+            rejected=MemoryRejected(),
+            archive=MemoryArchive(),
+            sweep_marks=MemorySweepMark(),
+            feed=MemoryFeed(),
+            answers=MemoryAnswers(),
+            usage=MemoryUsage(),
+        )
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
-        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+        other_tables=(
+            *(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
+            settings.feed_table,
+        ),
         transport=settings.table_transport,
     )
     texts, archive = (
@@ -231,14 +302,19 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, Desks, Books, RejectedM
         )
         for container in (CONTAINER, ARCHIVE)
     )
-    return (
-        TablesLedger(account, settings.ledger_table, texts),
-        TablesIndex(account, settings.index_table, settings.tenants_table),
-        TablesDesks(account, settings.index_table, settings.gates_table),
-        TablesBooks(account, settings.gates_table),
-        TablesRejected(account, settings.rejected_table, texts),
-        archive,
-        TablesSweepMark(account, settings.index_table),
+    return _Stores(
+        ledger=TablesLedger(account, settings.ledger_table, texts),
+        index=TablesIndex(account, settings.index_table, settings.tenants_table),
+        desks=TablesDesks(account, settings.index_table, settings.gates_table),
+        books=TablesBooks(account, settings.gates_table),
+        bulks=TablesBulks(account, settings.index_table, settings.gates_table),
+        incidents=TablesIncidents(account, settings.index_table, settings.gates_table),
+        rejected=TablesRejected(account, settings.rejected_table, texts),
+        archive=archive,
+        sweep_marks=TablesSweepMark(account, settings.index_table),
+        feed=TablesFeed(account, settings.feed_table, SystemClock().now),
+        answers=TablesAnswers(account, settings.gates_table),
+        usage=TablesUsage(account, settings.index_table),
     )
 
 

@@ -13,7 +13,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,15 +27,22 @@ from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import GATE_ROW
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
+from shared.adapters.tables.usage import TablesUsage
+from shared.apidocs import event_schemas
 from shared.core import durable_names
+from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import Account, Book
@@ -42,14 +50,19 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.bulks import BulkKey, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
+from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.index import ActiveRow, EndedRow, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -87,6 +100,7 @@ def collect() -> Names:
         "routes": {f"{each.method} /{each.path} ({each.function})" for each in ROUTES},
         "functions": _functions(),
         "external events": {durable_names.ack("S", 1), durable_names.result("S", 1), durable_names.resume(1)},
+        "public events": _of_events(),
         "http fields": _fields(document["components"]["schemas"]),
         "bus fields": _fields(bus["components"]["schemas"]),
         "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},
@@ -123,12 +137,25 @@ def _functions() -> set[str]:
     settings = {
         "LUCIUS_STORAGE_BACKEND": "memory",
         "LUCIUS_AUTH_MODE": "none",
+        "LUCIUS_EVENTS": "feed",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     }
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=settings, capture_output=True, text=True, check=True
     )
     return {f"{name} ({kind})" for name, kind in json.loads(done.stdout.splitlines()[-1])}
+
+
+def _of_events() -> set[str]:
+    """Each member of each type of public events."""
+    found: set[str] = set()
+    for type_, schema in event_schemas.documents().items():
+        data = schema["properties"]["data"]["properties"]
+        found |= {f"{type_}.{name}" for name in schema["properties"]}
+        found |= {f"{type_}.data.{name}" for name in data}
+        for part in ("payload", "provenance"):
+            found |= {f"{type_}.data.{part}.{name}" for name in data[part]["properties"]}
+    return found
 
 
 def _fields(schemas: dict[str, Any]) -> set[str]:
@@ -197,6 +224,10 @@ class _Table:
 
     update_entity = upsert_entity
 
+    async def query_entities(self, query: str, **_: Any) -> AsyncIterator[Entity]:
+        return
+        yield
+
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
         if row == GATE_ROW:
@@ -241,6 +272,7 @@ class _Sender:
 
 def _shape(text: str) -> str:
     """Without what differs from job to job: digests and instants."""
+    text = re.sub(r"(?<=:)20\d{8}(?=:)", "{hour}", text)
     return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
 
 
@@ -262,9 +294,15 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reserve(job, replacing=None)
     await index.close(job, claim_expires_at=START)
     await index.close(replace(job, gated=True), claim_expires_at=START)
+    waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
+    await index.close(waited, claim_expires_at=START)
+    await _used(TablesUsage(account, "index"), job)
+    await _a_bulk(TablesBulks(account, "index", "gates"), job)
+    await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
-    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
+    await _incidents(TablesIncidents(account, "index", "gates"), failed)
     await index.write_comparison(0, Comparison(next_at=START))
     await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
@@ -273,9 +311,17 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reschedule_check(active, START + timedelta(minutes=1))
     await index.withdraw(active)
     await index.reschedule_clearing(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
-    counts = WorkCounts(queued_since=START, unacked_since=START)
+    counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
+    feed = TablesFeed(account, "feed", lambda: START)
+    with suppress(LedgerUnavailable):  # the row that it makes is not found again here
+        await feed.identity()
+    event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
+    await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
+    answers = TablesAnswers(account, "gates")
+    await answers.note("ocr", START)
+    await answers.mark("ocr", START)
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(
         **{field.name: "1" for field in fields(RejectedMessage)}
@@ -293,6 +339,18 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
+
+
+async def _used(usage: TablesUsage, job: Job) -> None:
+    """The rows of usage and of sources."""
+    await usage.put_jobs(job.tenant, START, {})
+    await usage.put_peaks(job.tenant, START, {})
+    await usage.add_refused(job.tenant, START, {})
+    await usage.write_folding(job.tenant, START, Folding(cursor="LIST:"))
+    await usage.fold_again(job.tenant, START)
+    await usage.write_position(0, FoldPosition(START, job.tenant))
+    source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
+    await usage.see_source(job.tenant, source)
 
 
 async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
@@ -314,6 +372,17 @@ async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
     await desks.note_settings(START)
 
 
+async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
+    """The rows of incidents that are open, and all columns of one that is settled."""
+    names: dict[str, Any] = {"tenant": failed.tenant, "request_type": "OCR", "code": "C", "detail": "d"}
+    opened_, entry = opened(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
+    end: dict[str, Any] = {"settled_at": START, "settled_by": "a", "reason": "r", "retried_by": failed.job_id}
+    await incidents.open(replace(opened_, **end), entry)
+    found = incident_of(failed)
+    assert found is not None
+    await incidents.enter_open(found[0], START)
+
+
 async def _books(books: TablesBooks) -> None:
     account = Account(lent=1, time=1, seen_ms=1, wanted=True, tokens_lent=1)
     book = Book(
@@ -327,6 +396,25 @@ async def _books(books: TablesBooks) -> None:
     )
     await books.write(book, before=None)
     await books.ask(book.gate_id, "tenant_a")
+
+
+async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
+    """The rows of a bulk with every column."""
+    id_, key = f"bulk_{0:013d}{'f' * 16}", "f" * 64
+    common: dict[str, Any] = {
+        "reason": "r",
+        "actor": "a",
+        "created_at": START,
+        "look_at": START,
+        "ended_at": START,
+        "cursor": "c",
+    }
+    bulk = Bulk(bulk_id=id_, tenant=job.tenant, action=BulkAction.REDRIVE, root=job.job_id, key=key, **common)
+    item = BulkItem(job_id=job.job_id, code="C", new_job_id=job.job_id, tried_at=START)
+    work = Work(no=1, job_id=job.job_id, dependants_after=job.job_id)
+    made_by = BulkKey(key=key, bulk_id=id_, body_hash="0" * 64)
+    await bulks.create(bulk, key=made_by, work=[work], items=[item])
+    await bulks.put_due(DueBulk(tenant=job.tenant, bulk_id=id_, due_at=START))
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 """The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, at a job
-that waited for others (R51), and to divide a gate over all tenants (R54).
+that waited for others (R51), to divide a gate over all tenants (R54), and to work on a bulk (R65).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
@@ -21,6 +21,7 @@ from shared.operations.divisions import divide_called
 from shared.operations.find_gate import over_all_of_id
 from shared.operations.places import follow
 from shared.operations.transition import notify
+from shared.operations.work_bulk import work_bulk
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import REPLY_S, limited
 from shared.wiring import Wiring
@@ -45,6 +46,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         elif call.tenant is None:
             # of a later release, or of nobody: the sweeper looks at every desk
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
+        elif call.bulk_id is not None:
+            await work_bulk(context, orchestrations, call.tenant, call.bulk_id)
         elif call.job_id is None:
             await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant))
         elif (stored := await context.ledger.read(call.job_id)) is not None:
@@ -57,9 +60,10 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 class Call:
     """What a message asks for; neither tenant nor gate: it is no call."""
 
-    #: a look at its desk, or at one of its jobs
+    #: a look at its desk, or at one of its jobs or bulks
     tenant: str | None = None
     job_id: str | None = None
+    bulk_id: str | None = None
     #: a division of the gate, for what happened at an instant
     gate_id: str | None = None
     since: datetime | None = None
@@ -73,7 +77,13 @@ def called(body: bytes) -> Call:
     if not isinstance(members, dict):
         return Call()
     texts = {name: value for name, value in members.items() if isinstance(value, str) and value}
-    return Call(texts.get("tenant"), texts.get("job_id"), texts.get("gate"), _instant(texts.get("since", "")))
+    return Call(
+        tenant=texts.get("tenant"),
+        job_id=texts.get("job_id"),
+        bulk_id=texts.get("bulk"),
+        gate_id=texts.get("gate"),
+        since=_instant(texts.get("since", "")),
+    )
 
 
 def _instant(text: str) -> datetime | None:

@@ -1,4 +1,6 @@
-"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`."""
+"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`; and
+`PATCH /v1/jobs/{jobId}`.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,25 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.quotas import Admission
-from shared.contracts.requests import ControlRequest, RedriveRequest
+from shared.contracts.requests import ControlRequest, PriorityChange, RedriveRequest
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.errors import QuotaForbidden
 from shared.operations.admit_job import admit_job
-from shared.operations.control_job import control_job
+from shared.operations.bulks import redrive_tree
+from shared.operations.context import Context
+from shared.operations.control_job import change_priority, control_job
 from shared.operations.quotas import By
 from shared.operations.redrive_job import redrive_job
+from shared.responses.bulk import Bulk
 from shared.responses.job import Job
+from shared.views.bulk import bulk_response
 from shared.views.job import job_response
 from shared.wiring import Wiring
+from triggers.bulk_http import BULK_KEY, accepted, key_of
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
+from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request, add
 
@@ -35,6 +43,17 @@ CONTROL_PROBLEMS = (
     (411, ProblemCode.LENGTH_REQUIRED),
     (413, ProblemCode.BODY_TOO_LARGE),
     (415, ProblemCode.NOT_JSON),
+)
+
+#: of every POST that takes a job up again
+REDRIVE_PROBLEMS = (
+    (409, ProblemCode.DEPENDENCY_FAILED),
+    (409, ProblemCode.JOB_LIVE),
+    (409, ProblemCode.JOB_SUCCEEDED),
+    (409, ProblemCode.RESULT_EXPIRED),
+    (409, ProblemCode.WITHDRAWN),
+    (429, ProblemCode.LIMIT_REACHED),
+    (503, ProblemCode.OVERLOADED),
 )
 
 CONTROLS = {
@@ -62,21 +81,18 @@ REDRIVE = Route(
     durable_client=True,
     tag="jobs",
     summary="Take a failed or cancelled job up again, as a new one",
-    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
-    parameters=(JOB_ID,),
+    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job. With "
+    "`withDependants` a bulk redrives it and then every job that failed because of it.",
+    parameters=(JOB_ID, BULK_KEY),
     body=RedriveRequest,
-    responses={200: Job},
-    descriptions={200: "The new job."},
-    headers={200: ("Location", "Idempotency-Replayed")},
+    responses={200: Job, 202: Bulk},
+    descriptions={200: "The new job.", 202: "The bulk, of which the job is the first item."},
+    headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
         *CONTROL_PROBLEMS,
-        (409, ProblemCode.DEPENDENCY_FAILED),
-        (409, ProblemCode.JOB_LIVE),
-        (409, ProblemCode.JOB_SUCCEEDED),
-        (409, ProblemCode.RESULT_EXPIRED),
-        (409, ProblemCode.WITHDRAWN),
-        (429, ProblemCode.LIMIT_REACHED),
-        (503, ProblemCode.OVERLOADED),
+        *REDRIVE_PROBLEMS,
+        (400, ProblemCode.BULK_INVALID),
+        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
     ),
 )
 ADMIT = Route(
@@ -105,16 +121,42 @@ ADMIT = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-ROUTES = (*CONTROLS.values(), REDRIVE, ADMIT)
+PRIORITY = Route(
+    function="job_priority",
+    method="PATCH",
+    path="v1/jobs/{jobId}",
+    scope=Scope.OPERATE,
+    durable_client=True,
+    tag="jobs",
+    summary="Change the priority of a job that waits",
+    description="It goes to the place in line that it would have had with this priority. A job that waits no more is "
+    "409. Asked for again, it changes nothing and answers the same.",
+    parameters=(JOB_ID,),
+    body=PriorityChange,
+    body_required=True,
+    responses={200: Job},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.PRIORITY_INVALID),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (409, ProblemCode.JOB_TERMINAL),
+        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+ROUTES = (*CONTROLS.values(), REDRIVE, ADMIT, PRIORITY)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route a control, and the redrive; the body is optional: `{"reason": ...}`."""
+    """One route a control, where the body is optional, the redrive, the admission and the priority."""
     bp = df.Blueprint()
     for kind, route in CONTROLS.items():
         add(bp, route, _control(kind), wiring)
     add(bp, REDRIVE, _redrive, wiring)
     add(bp, ADMIT, _admit, wiring)
+    add(bp, PRIORITY, _priority, wiring)
     return bp
 
 
@@ -132,6 +174,8 @@ async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
+    if body.withDependants:
+        return await _redrive_tree(request, context, job_id, body)
     redriven = await redrive_job(
         context,
         request.orchestrations(),
@@ -146,6 +190,15 @@ async def _redrive(request: Request) -> func.HttpResponse:
     return respond(request.http, job, headers=headers)
 
 
+async def _redrive_tree(request: Request, context: Context, job_id: str, body: RedriveRequest) -> func.HttpResponse:
+    if body.ignoreDependencies:
+        raise RequestError(ProblemCode.REASON_INVALID, "withDependants and ignoreDependencies exclude each other")
+    bulk, replayed = await redrive_tree(
+        context, job_id, reason=body.reason, actor=request.caller.actor, key=key_of(request.http)
+    )
+    return accepted(request.http, bulk_response(bulk), replayed=replayed)
+
+
 async def _admit(request: Request) -> func.HttpResponse:
     job_id, body = job_id_of(request.http), optional_body(request.http, Admission, ProblemCode.REASON_INVALID)
     if not request.caller.moves_all:
@@ -155,10 +208,17 @@ async def _admit(request: Request) -> func.HttpResponse:
     return respond(request.http, job_response(stored.record, context.settings.retention))
 
 
+async def _priority(request: Request) -> func.HttpResponse:
+    job_id, body = job_id_of(request.http), optional_body(request.http, PriorityChange, ProblemCode.PRIORITY_INVALID)
+    context, origin = request.context(), _origin_of(request, body)
+    stored = await change_priority(context, request.orchestrations(), job_id, body.priority, origin)
+    return respond(request.http, job_response(stored.record, context.settings.retention))
+
+
 def _origin(request: Request) -> Origin:
     """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     return _origin_of(request, optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID))
 
 
-def _origin_of(request: Request, body: ControlRequest) -> Origin:
+def _origin_of(request: Request, body: ControlRequest | PriorityChange) -> Origin:
     return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

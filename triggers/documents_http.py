@@ -12,11 +12,12 @@ from functools import cached_property
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.apidocs import asyncapi, envelope_schema, message_schemas, page, quickstart
+from shared.apidocs import asyncapi, envelope_schema, event_schemas, message_schemas, page, quickstart
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import PUBLIC, Parameter, Route
+from shared.core.public_events import PublicType
 from shared.core.registry import Registry
 from shared.responses.protocol import SchemaLine, SchemaPage
 from shared.settings import Settings
@@ -70,6 +71,26 @@ SCHEMA = Route(
     responses={200: "application/schema+json"},
     problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
 )
+EVENT_SCHEMA = Route(
+    function="documents_event_schema",
+    method="GET",
+    path="v1/schemas/events/{type}",
+    scope=None,
+    caching=PUBLIC,
+    tag="documents",
+    summary="Read the JSON Schema (draft 2020-12) of one type of public events",
+    parameters=(
+        Parameter(
+            name="type",
+            where="path",
+            required=True,
+            schema={"type": "string", "examples": [PublicType.COMPLETED.value]},
+            description="As in the event's `type`.",
+        ),
+    ),
+    responses={200: "application/schema+json"},
+    problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
+)
 DOCS = Route(
     function="documents_page",
     method="GET",
@@ -80,7 +101,7 @@ DOCS = Route(
     summary="This API as a page to read",
     responses={200: "text/html"},
 )
-ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, DOCS)
+ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS)
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
@@ -105,7 +126,13 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         return respond(request.http, (await documents(request)).schema_list)
 
     async def schema(request: Request) -> func.HttpResponse:
-        found = (await documents(request)).schemas.get(request.http.route_params["name"])
+        return await one_schema(request, request.http.route_params["name"])
+
+    async def event_schema(request: Request) -> func.HttpResponse:
+        return await one_schema(request, f"events/{request.http.route_params['type']}")
+
+    async def one_schema(request: Request, name: str) -> func.HttpResponse:
+        found = (await documents(request)).schemas.get(name)
         if found is None:
             detail = "there is no such schema; GET /v1/schemas lists them"
             raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail, status=404)
@@ -120,6 +147,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         (ASYNCAPI, messages),
         (SCHEMAS, schemas),
         (SCHEMA, schema),
+        (EVENT_SCHEMA, event_schema),
         (DOCS, docs),
     ):
         add(bp, route, handler, wiring)
@@ -176,6 +204,8 @@ class Documents:
 
     @cached_property
     def _schemas(self) -> dict[str, JsonObject]:
-        """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads."""
+        """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads, public events."""
         envelope = envelope_schema.document(self.registry, self._settings.allowed_ref_schemes)
-        return message_schemas.documents() | {"envelope": envelope} | envelope_schema.step_schemas(self.registry)
+        events = {f"events/{name}": each for name, each in event_schemas.documents().items()}
+        steps = envelope_schema.step_schemas(self.registry)
+        return message_schemas.documents() | {"envelope": envelope} | steps | events

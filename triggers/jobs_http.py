@@ -9,22 +9,26 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.as_of import as_of
+from shared.core.states import JobStatus
 from shared.errors import JobNotFound
 from shared.operations.backlog import directives_ahead
 from shared.operations.dead_letters import list_dead_letters
 from shared.operations.list_jobs import MAX_READ_MORE, list_jobs
 from shared.operations.read_history import last_transition, read_history
+from shared.operations.related_jobs import dependants_of, dependencies_of, missing_of
 from shared.operations.waiting import standing_of
 from shared.ports.ledger import Stored
+from shared.responses.bulk import DependencyPage
 from shared.responses.history import AuditBundle, EventPage, Explanation, Receipt
 from shared.responses.job import DeadLetterPage, Job, JobPage, StepPage
 from shared.views.audit import bundle
+from shared.views.bulk import related_job
 from shared.views.explain import explain
 from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
-from triggers.http.long_poll import WAIT, LongPoll, wait_of
+from triggers.http.long_poll import UNTIL, WAIT, LongPoll, until_admitted, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -64,7 +68,7 @@ READ = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read a job, as it is or as an event left it",
-    parameters=(JOB_ID, AS_OF, WAIT),
+    parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
     problems=(
         (400, ProblemCode.AS_OF_INVALID),
@@ -106,6 +110,18 @@ EXPLAIN = Route(
     responses={200: Explanation},
     problems=((404, ProblemCode.JOB_NOT_FOUND),),
 )
+DEPENDENCIES = Route(
+    function="job_dependencies",
+    method="GET",
+    path="v1/jobs/{jobId}/dependencies",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="List the jobs that a job depends on, and those that depend on it",
+    description="The dependants come in pages. Of a job that SUCCEEDED those that waited for it are not known.",
+    parameters=(JOB_ID, *PAGE),
+    responses={200: DependencyPage},
+    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
+)
 AUDIT = Route(
     function="job_audit",
     method="GET",
@@ -142,7 +158,7 @@ DEAD_LETTERS = Route(
     responses={200: DeadLetterPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
-ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, AUDIT, RECEIPT, DEAD_LETTERS)
+ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, DEPENDENCIES, AUDIT, RECEIPT, DEAD_LETTERS)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
@@ -158,6 +174,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     add(bp, STEPS, _job_steps, wiring)
     add(bp, EVENTS, _job_events, wiring)
     add(bp, EXPLAIN, _job_explain, wiring)
+    add(bp, DEPENDENCIES, _job_dependencies, wiring)
     add(bp, AUDIT, _job_audit, wiring)
     add(bp, RECEIPT, _job_receipt, wiring)
     add(bp, DEAD_LETTERS, _dead_letters_list, wiring)
@@ -165,17 +182,18 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 
 async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
-    req, wait_s = request.http, wait_of(request.http)
+    req, wait_s, admitted = request.http, wait_of(request.http), until_admitted(request.http)
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
 
     async def read() -> tuple[func.HttpResponse, bool]:
         record = (await _job(request)).record
-        return respond(req, job_response(record, request.context().settings.retention)), record.job.status.terminal
+        final = record.job.status.terminal or (admitted and not record.job.is_staged)
+        return respond(req, job_response(record, request.context().settings.retention)), final
 
     whose = None if request.caller.sees_all else request.caller.tenant
     with request.context().recent_jobs.watch(job_id_of(req)) as changed:
-        return await long_poll.wait(wait_s, whose, read, changed)
+        return await long_poll.wait(wait_s, whose, read, changed, until_final=admitted)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
@@ -211,8 +229,26 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
     last, ahead = await last_transition(context, record), await directives_ahead(context, record)
     standing = await standing_of(context, record.job) if record.job.is_staged else None
-    explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing)
+    waits = record.job.status is JobStatus.WAITING_FOR_JOBS
+    missing = await missing_of(context, record.job) if waits else None
+    explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing, missing=missing)
     return respond(request.http, explained)
+
+
+async def _job_dependencies(request: Request) -> func.HttpResponse:
+    context, job = request.context(), (await _job(request)).record.job
+    limit, position = page(request.http)
+    try:
+        found = await dependants_of(context, job, after=position or None, limit=limit)
+    except ValueError:
+        raise bad_cursor() from None
+    answer = DependencyPage(
+        jobId=job.job_id,
+        dependencies=[related_job(*each) for each in await dependencies_of(context, job)],
+        dependants=[related_job(*each) for each in found.lines],
+        next=cursor(found.after),
+    )
+    return respond(request.http, answer)
 
 
 async def _job_audit(request: Request) -> func.HttpResponse:

@@ -79,7 +79,7 @@ async def _orchestrate(request: Request) -> func.HttpResponse:
     req = request.http
     if media_type_of(req) == MEDIA_TYPE:
         return await _orchestrate_lines(request)
-    envelope = _envelope(json_body(req), request.caller)
+    envelope = envelope_of(json_body(req), request.caller)
     context = await request.fresh_context()
     if dry_run_of(req):
         return respond(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
@@ -97,7 +97,7 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
     orchestrations = request.orchestrations()
 
     async def submit(line: bytes) -> tuple[Accepted, bool] | DryRun:
-        envelope = _envelope(line, request.caller)
+        envelope = envelope_of(line, request.caller)
         if dry:
             return await dry_run(context, envelope, correlation_id=sent_id)
         created = await create_job(context, orchestrations, envelope, correlation_id=sent_id, own_trace=True)
@@ -121,14 +121,18 @@ def accepted(created: Created) -> Accepted:
     )
 
 
-def _envelope(body: bytes, caller: Caller) -> Envelope:
+def envelope_of(body: bytes, caller: Caller) -> Envelope:
     """Raises ValidationError, RequestError (400) and TenantForbidden.
 
-    With tokens, `requested_by` is the caller's actor, even where the body has another.
+    With tokens, `requested_by` is the caller's actor, even where the body has another; so is a source that its token
+    has.
     """
     value = json_of_text(body)
     if not isinstance(value, dict):
         raise RequestError(ProblemCode.ENVELOPE_INVALID, "the body must be a JSON object")
     envelope = Envelope.model_validate(value)
     caller.tenant_for(envelope.tenant_id, moving=True)
-    return envelope if caller is ANYONE else envelope.model_copy(update={"requested_by": caller.actor})
+    if caller is ANYONE:
+        return envelope
+    source = {"source": caller.source} if caller.source is not None else {}
+    return envelope.model_copy(update={"requested_by": caller.actor, **source})

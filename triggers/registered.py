@@ -13,10 +13,13 @@ from shared.time_limits import REQUEST_S, limited
 from shared.wiring import Wiring
 from triggers import (
     breakers_http,
+    bulk_http,
     callbacks_http,
     controls_http,
     documents_http,
+    events_http,
     health_http,
+    incidents_http,
     jobs_http,
     limits_http,
     orchestrate_http,
@@ -25,6 +28,7 @@ from triggers import (
     receipts_http,
     reconcile_http,
     rejected_http,
+    usage_http,
 )
 from triggers.http.problems import RequestError, problem_response
 from triggers.http.responses import correlation_id
@@ -34,9 +38,13 @@ _MODULES = (
     jobs_http,
     receipts_http,
     controls_http,
+    bulk_http,
+    events_http,
+    incidents_http,
     quotas_http,
     breakers_http,
     limits_http,
+    usage_http,
     protocols_http,
     rejected_http,
     reconcile_http,

@@ -163,3 +163,21 @@ class Job:
     def durable_messages(self) -> int:
         """Through control queues: the start, an activity's answer, an event a reply, and the timers of a step."""
         return 1 + self.activities + 2 * self.steps + 2 * self.steps
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What gates add to a job, whatever its steps; counted by `tests/adapters/test_job_cost.py`."""
+
+    table_writes: int = 0
+    table_reads: int = 0
+    entities_written: int = 0
+    messages: int = 0
+    executions: int = 0
+
+
+GATED = {
+    "passes its gates at once": Gated(0, 2, 2),
+    "waits, and an end lets it in": Gated(2, 10, 13),
+    "waits, and time lets it in": Gated(3, 11, 14, 1, 1),
+}

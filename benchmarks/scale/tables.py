@@ -13,7 +13,7 @@ from benchmarks.scale.cost import (
     time_usd,
     watched,
 )
-from benchmarks.scale.job import EMULATED_HOST_S, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
+from benchmarks.scale.job import EMULATED_HOST_S, GATED, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
 from benchmarks.scale.lanes import busiest, drain
 from benchmarks.scale.prices import MONTH_S, PRICES
 
@@ -45,6 +45,18 @@ def counts() -> str:
     }
     body = [[name, *(f"{getattr(Job(n), field):,}" for n in STEPS)] for name, field in rows.items()]
     return _table(["a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+
+
+def gates() -> str:
+    rows = {
+        "table writes (requests)": "table_writes",
+        "table reads (requests)": "table_reads",
+        "table entities written": "entities_written",
+        "Service Bus messages": "messages",
+        "function executions": "executions",
+    }
+    body = [[name, "0", *(f"{getattr(each, field):,}" for each in GATED.values())] for name, field in rows.items()]
+    return _table(["beyond that a job", "without gates", *GATED], body)
 
 
 def cost() -> str:
@@ -137,6 +149,7 @@ def prices() -> str:
 
 TABLES = {
     "counts": counts,
+    "gates": gates,
     "cost": cost,
     "flex": flex,
     "microsoft": microsoft,

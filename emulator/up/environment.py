@@ -66,6 +66,7 @@ def addresses(ports: Ports) -> dict[str, str]:
             f"Endpoint=sb://{LOOPBACK}:{ports.bus};SharedAccessKeyName=RootManageSharedAccessKey;"
             "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
         ),
+        "LUCIUS_SERVICEBUS_ADMIN_URL": f"http://{LOOPBACK}:{ports.admin}",
     }
 
 

@@ -547,6 +547,7 @@ module appSettings 'modules/app-settings.bicep' = {
     appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
     callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
     publicUrl: functionApp.outputs.url
+    environmentName: environmentName
     auth: auth
     tuning: tuning
     applicationInsightsConnectionString: monitoring.outputs.connectionString

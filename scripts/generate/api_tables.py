@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import Any
 
 from scripts.generate.api_documents import openapi
 from scripts.generate.tables import markdown_table
+from shared.apidocs import event_schemas
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.quickstart import commands
+from shared.core.public_events import PublicType
 from triggers.registered import ROUTES
 
 
@@ -27,6 +30,21 @@ def routes() -> str:
         summary = f"Older name of `{route.successor}`" if route.deprecated else route.summary
         rows.append((route.method, f"`/{route.path}`", scope, summary))
     return markdown_table(("method", "path", "scope", ""), rows)
+
+
+def public_events() -> str:
+    """Every type of public events, when it comes, and the members of its payload."""
+    rows = []
+    for type_, schema in event_schemas.documents().items():
+        members = schema["properties"]["data"]["properties"]["payload"]["properties"]
+        rows.append((f"`{type_}`", schema["description"], ", ".join(f"`{name}`" for name in members)))
+    return markdown_table(("type", "it comes when", "`data.payload`"), rows)
+
+
+def public_event() -> str:
+    """One of them, whole."""
+    text = json.dumps(event_schemas.example(PublicType.COMPLETED), indent=2)
+    return f"```json\n{text}\n```"
 
 
 def problems() -> str:
@@ -51,4 +69,10 @@ def problem_codes(answer: dict[str, Any]) -> list[str]:
 
 
 #: for `scripts.generate`
-PARTS = {"api-begin": begin, "api-routes": routes, "api-problems": problems}
+PARTS = {
+    "api-begin": begin,
+    "api-routes": routes,
+    "api-problems": problems,
+    "public-event": public_event,
+    "public-events": public_events,
+}

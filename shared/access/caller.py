@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.access.tenants import APP_CLAIMS, TenantRules, is_text, tenant_of, words_of
 from shared.core.routing import normalise
-from shared.errors import ScopeMissing, TenantForbidden, TenantMissing
+from shared.errors import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
 
 _MAX_SUBJECT = 256
 
@@ -48,6 +48,8 @@ class Caller:
     sees_all: bool = False
     #: it may submit for every tenant, and move their jobs
     moves_all: bool = False
+    #: of the jobs that it submits, whatever they say; None: what they say
+    source: str | None = None
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeMissing."""
@@ -84,12 +86,15 @@ ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None, sees_all=T
 NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 
 
-def caller_from_claims(claims: Mapping[str, Any], *, tenants: TenantRules, all_tenants_role: str) -> Caller:
+def caller_from_claims(
+    claims: Mapping[str, Any], *, tenants: TenantRules, all_tenants_role: str, source_claim: str | None = None
+) -> Caller:
     """The caller of a token whose signature and times are right.
 
     Scopes stand in `scp`, `scope` (RFC 9068 2.2.3; both text, spaces between) or `roles` (a list); `orch:admin` and
     the roles over all tenants, which are `all_tenants_role` with `:read` or `:operate`, in `roles` alone. Raises
-    TenantMissing, but not for a caller with such a role: it then has no tenant of its own.
+    TokenInvalid for a source that is no plain text; TenantMissing, but not for a caller with such a role: it then has
+    no tenant of its own.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY
@@ -109,7 +114,20 @@ def caller_from_claims(claims: Mapping[str, Any], *, tenants: TenantRules, all_t
         tenant=tenant,
         sees_all=_ALL_READ in held,
         moves_all=_ALL_OPERATE in held,
+        source=_source(claims, source_claim),
     )
+
+
+def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
+    """Raises TokenInvalid."""
+    if claim is None or (claimed := claims.get(claim)) is None:
+        return None
+    # as strict as the field of the envelope
+    if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
+        raise TokenInvalid(f"its claim {claim} must be a text of at most {_MAX_SUBJECT} characters")
+    if not all(map(is_text, claimed)):
+        raise TokenInvalid(f"its claim {claim} must be plain text")
+    return claimed
 
 
 def _actor(claims: Mapping[str, Any]) -> str:

@@ -62,12 +62,14 @@ class JwtCallers:
         audiences: Sequence[str],
         tenants: TenantRules,
         all_tenants_role: str,
+        source_claim: str | None = None,
     ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audiences = list(audiences)
         self._tenants = tenants
         self._all_tenants_role = all_tenants_role
+        self._source_claim = source_claim
 
     async def caller(self, authorization: str | None) -> Caller:
         """Raises TokenMissing, TokenInvalid, TenantMissing and KeysUnavailable."""
@@ -102,7 +104,12 @@ class JwtCallers:
             raise TokenInvalid("the token is an ID token, or bound to a key: send an access token for bearers")
         if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
             raise TokenInvalid(f"the token lives longer than {_MAX_LIFE_S // 3600} hours")
-        return caller_from_claims(claims, tenants=self._tenants, all_tenants_role=self._all_tenants_role)
+        return caller_from_claims(
+            claims,
+            tenants=self._tenants,
+            all_tenants_role=self._all_tenants_role,
+            source_claim=self._source_claim,
+        )
 
 
 class AnonymousCallers:

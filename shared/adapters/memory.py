@@ -91,8 +91,6 @@ class MemoryIndex(MemoryLists):
         self.desks = MemoryDesks()
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], ActiveRow] = {}
-        #: DEP rows: who waits for the end of a job
-        self._dependants: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, EndedRow] = {}
         self._positions: dict[int, SweepPosition] = {}
         self._tenants: dict[str, AwakeTenant] = {}
@@ -199,6 +197,7 @@ class MemoryIndex(MemoryLists):
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
@@ -211,19 +210,10 @@ class MemoryIndex(MemoryLists):
             self.desks.check(desk)
             self._apply(desk)
         if settled is not None:
-            self._dependants[awaited].discard(active.job_id)
+            await self.drop_dependant(*awaited, active.job_id, succeeded=succeeded)
         self.desks.leave_line(found)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
-
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        return sorted(self._dependants.get((tenant, job_id), set()))[:limit]
-
-    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        return dependant in self._dependants.get((tenant, job_id), set())
-
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
-        self._dependants.get((tenant, job_id), set()).discard(dependant)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)

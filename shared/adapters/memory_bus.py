@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 
 from shared.ports.bus import DeadReply
+from shared.ports.sweeps import Heard
 
 
 class MemoryDeskCalls:
@@ -14,12 +16,35 @@ class MemoryDeskCalls:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, datetime | None]] = []
         self.divisions: list[tuple[str, datetime, datetime]] = []
+        #: those to bulks: tenant, id, when
+        self.bulk_calls: list[tuple[str, str, datetime | None]] = []
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
-        self.calls.append((tenant, job_id, at))
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
+        if bulk_id is not None:
+            self.bulk_calls.append((tenant, bulk_id, at))
+        else:
+            self.calls.append((tenant, job_id, at))
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         self.divisions.append((gate_id, at, since or at))
+
+
+class MemoryAnswers:
+    """See `shared.ports.sweeps.Answers`."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, Heard] = {}
+
+    async def note(self, service: str, at: datetime) -> None:
+        self._heard[service] = replace(self._heard.get(service, Heard()), answered_at=at)
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        self._heard[service] = replace(self._heard.get(service, Heard()), silent_since=silent_since)
+
+    async def read(self) -> dict[str, Heard]:
+        return dict(self._heard)
 
 
 class MemoryDeadReplies:

@@ -28,8 +28,11 @@ class ServiceBusDeskCalls:
         #: Race sender: an aio sender must not be used by two coroutines at once
         self._lock = asyncio.Lock()
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
-        await self._send({"tenant": tenant} if job_id is None else {"tenant": tenant, "job_id": job_id}, at)
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
+        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id}
+        await self._send({name: value for name, value in named.items() if value is not None}, at)
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         await self._send({"gate": gate_id, "since": (since or at).isoformat()}, at if at > datetime.now(UTC) else None)

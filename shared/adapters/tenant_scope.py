@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from shared.access.caller import Caller
+from shared.adapters.tenant_reach import Reach, check_seen, sweeper_only
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
+from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, TenantForbidden, UnknownStatus
+from shared.errors import DataLost, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.ports.index import (
     NO_LOOKS,
     ActiveRow,
@@ -34,44 +37,12 @@ from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
 
-class _Reach:
-    """The tenants that one request reaches."""
-
-    def __init__(self, caller: Caller, moving: bool) -> None:
-        self._caller = caller
-        self._moving = moving
-
-    def sees(self, tenant: str | None) -> bool:
-        """None: a row that names no tenant."""
-        return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
-
-    def takes(self, tenant: str | None) -> bool:
-        """Whether its job may be read. Raises TenantForbidden where it may only be seen, and the request moves."""
-        if self._moving and self._caller.may_see(tenant):
-            self.check_move(tenant)
-        return self.sees(tenant)
-
-    def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
-        if not self._caller.may_move(tenant):
-            _check(self._caller.may_see(tenant))
-            raise TenantForbidden("the token may see this tenant's jobs, and not change them")
-
-    def only(self, tenant: str | None) -> str | None:
-        """The tenant that a list is narrowed to; None: none."""
-        if self.sees(None):
-            return tenant
-        own = self._caller.tenant
-        _check(own is not None and tenant in (None, own))
-        return own
-
-
 class TenantLedger:
     """See `shared.ports.ledger.Ledger`. One a request: events are given only of jobs that this one has read."""
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
         #: job id to tenant, of the jobs that were read
         self._seen: dict[str, str] = {}
 
@@ -114,7 +85,7 @@ class TenantLedger:
         return await self._ledger.events(job_id, after_seq=after_seq, limit=limit)
 
     def _check_move(self, job_id: str) -> None:
-        _check(job_id in self._seen)
+        check_seen(job_id in self._seen)
         self._reach.check_move(self._seen[job_id])
 
 
@@ -123,7 +94,7 @@ class TenantIndex:
 
     def __init__(self, index: Index, caller: Caller, *, moving: bool = False) -> None:
         self._index = index
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return await self._of(tenant).read_claim(tenant, claim)
@@ -163,19 +134,23 @@ class TenantIndex:
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk, settled=settled)
+        await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded)
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        return await self._of(tenant).dependants(tenant, job_id, limit=limit)
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        return await self._of(tenant).failed_dependants(tenant, job_id, limit=limit, after=after)
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         return await self._of(tenant).is_dependant(tenant, job_id, dependant)
 
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         self._reach.check_move(tenant)
-        await self._index.drop_dependant(tenant, job_id, dependant)
+        await self._index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self._reach.check_move(desk.after.tenant)
@@ -197,18 +172,20 @@ class TenantIndex:
     ) -> list[DeadRow]:
         return await self._of(tenant).dead_letters(tenant, after=after, limit=limit, since=since)
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         self._reach.check_move(job.tenant)
-        return await self._index.end_dead_letter(job, state)
+        return await self._index.end_dead_letter(job, state, settlement)
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         # the first job at a desk counts those that are there already
@@ -217,51 +194,51 @@ class TenantIndex:
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
     ) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def read_position(self, share: int) -> SweepPosition:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def delete_listing(self, job: Job) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def restore_dead_letter(self, job: Job) -> bool:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def read_comparison(self, share: int) -> Comparison:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     async def write_comparison(self, share: int, comparison: Comparison) -> None:
-        raise _sweeper_only()
+        raise sweeper_only()
 
     def _of(self, tenant: str) -> Index:
-        _check(self._reach.sees(tenant))
+        check_seen(self._reach.sees(tenant))
         return self._index
 
 
@@ -270,7 +247,7 @@ class TenantDesks:
 
     def __init__(self, desks: Desks, caller: Caller, *, moving: bool = False) -> None:
         self._desks = desks
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
 
     async def read(self, tenant: str) -> StoredDesk | None:
         return await self._of(tenant).read(tenant)
@@ -306,18 +283,8 @@ class TenantDesks:
         await self._desks.note_settings(since)
 
     def _of(self, tenant: str) -> Desks:
-        _check(self._reach.sees(tenant))
+        check_seen(self._reach.sees(tenant))
         return self._desks
-
-
-def _check(allowed: bool) -> None:
-    if not allowed:
-        # a bug: no request gets this far with a job that it has not read
-        raise PermissionError("a job of another tenant")
-
-
-def _sweeper_only() -> PermissionError:
-    return PermissionError("only a sweep of every tenant does this")
 
 
 class TenantRejected:
@@ -325,7 +292,7 @@ class TenantRejected:
 
     def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:
         self._rejected = rejected
-        self._reach = _Reach(caller, moving)
+        self._reach = Reach(caller, moving)
         #: message id to tenant, of the messages that were read
         self._seen: dict[str, str | None] = {}
 
@@ -350,9 +317,43 @@ class TenantRejected:
         return await self._rejected.list_days(first, last, tenant=self._reach.only(tenant), after=after, limit=limit)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
-        _check(message.id in self._seen)
+        check_seen(message.id in self._seen)
         self._reach.check_move(self._seen[message.id])
         await self._rejected.mark(message, redriven_at=redriven_at, outcome=outcome)
 
     async def delete_before(self, day: date, *, limit: int) -> int:
-        raise _sweeper_only()
+        raise sweeper_only()
+
+
+class TenantFeed:
+    """See `shared.ports.feed.Feed`. A request reads it, and nothing else."""
+
+    def __init__(self, feed: Feed, caller: Caller) -> None:
+        self._feed = feed
+        self._reach = Reach(caller, moving=False)
+
+    async def identity(self) -> FeedIdentity:
+        # of the table, and of no tenant
+        return await self._feed.identity()
+
+    async def head(self, tenant: str) -> Head:
+        return await self._of(tenant).head(tenant)
+
+    async def seen(self, tenant: str, job_id: str) -> int:
+        return await self._of(tenant).seen(tenant, job_id)
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        return await self._of(tenant).events(tenant, after=after, limit=limit)
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        raise sweeper_only()
+
+    async def write(self, write: FeedWrite) -> Head:
+        raise sweeper_only()
+
+    async def forget(self, tenant: str, job_id: str) -> None:
+        raise sweeper_only()
+
+    def _of(self, tenant: str) -> Feed:
+        check_seen(self._reach.sees(tenant))
+        return self._feed

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from shared.apidocs import message_schemas
+from shared.apidocs import event_schemas, message_schemas
 from shared.apidocs.json_schema import JsonObject
+from shared.core.public_events import PublicType
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 
 #: of the contract that this document describes, not of the app
@@ -100,6 +101,12 @@ def document(names: BusNames) -> JsonObject:
                 "description": "The emulator that `make up` starts.",
                 "bindings": {"amqp1": {}},
             },
+            "api": {
+                "host": "{app}.azurewebsites.net",
+                "protocol": "https",
+                "description": "The API, where a tenant reads its feed of public events.",
+                "variables": {"app": {"description": "Name of the app.", "default": "lucius"}},
+            },
         },
         "channels": {
             "directives": _channel(
@@ -123,6 +130,14 @@ def document(names: BusNames) -> JsonObject:
                 replies,
                 {"subscription": names.reply_subscription, "lockDuration": "PT1M", "maxDeliveryCount": 10},
             ),
+            "events": {
+                "address": "/v1/events",
+                "title": "Public events",
+                "description": "The feed of a tenant, with `LUCIUS_EVENTS=feed`: each event once, each job's in its "
+                "order, numbered without gaps. It is read in pages (OpenAPI), whose `events` are these.",
+                "servers": [{"$ref": "#/servers/api"}],
+                "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
+            },
         },
         "operations": {
             "sendDirective": {
@@ -146,6 +161,13 @@ def document(names: BusNames) -> JsonObject:
                 ),
                 "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
                 "bindings": {"amqp1": {}},
+            },
+            "showEvents": {
+                "action": "send",
+                "channel": {"$ref": "#/channels/events"},
+                "summary": "What happened to a job of the tenant's.",
+                "messages": [{"$ref": f"#/channels/events/messages/{type_}"} for type_ in PublicType],
+                "bindings": {"http": {"method": "GET"}},
             },
         },
         "components": _components(),
@@ -199,6 +221,17 @@ def _components() -> JsonObject:
         "x-servicebus": {"messageId": "{jobId}:{stepId}:{attempt_no}", "correlationId": "{correlation_id}"},
     }
     schemas: JsonObject = {}
+    for type_, event in event_schemas.documents().items():
+        schemas[type_] = {key: each for key, each in event.items() if key not in ("$schema", "examples")}
+        messages[type_] = {
+            "name": type_,
+            "title": type_,
+            "summary": event["description"],
+            "contentType": "application/cloudevents+json",
+            "correlationId": {"$ref": "#/components/correlationIds/event"},
+            "payload": {"$ref": f"#/components/schemas/{type_}"},
+            "examples": [{"payload": each} for each in event["examples"]],
+        }
     for name in ("directive", "ack", "heartbeat", "result", "legacy-ack", "legacy-result"):
         schemas |= whole[name].get("$defs", {})
         schemas[name] = {key: each for key, each in whole[name].items() if key not in ("$defs", "$schema")}
@@ -211,7 +244,11 @@ def _components() -> JsonObject:
             "job": {
                 "description": "The job's correlation id, the same in every message about it.",
                 "location": "$message.payload#/correlation_id",
-            }
+            },
+            "event": {
+                "description": "The same, in an event about the job.",
+                "location": "$message.payload#/data/correlationId",
+            },
         },
         "securitySchemes": {
             "entra": {

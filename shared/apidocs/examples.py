@@ -8,20 +8,23 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
-from shared.apidocs import quota_examples
+from shared.apidocs import bulk_examples, event_schemas, quota_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
 from shared.core.decide import apply
 from shared.core.history import Provenance
+from shared.core.incidents import IncidentState, Settlement, incident_of, settled
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import TimingDefaults, plan_job
+from shared.core.public_events import PublicType
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
 from shared.responses.response import Response
 from shared.views.audit import bundle
 from shared.views.explain import explain
+from shared.views.incident import incident, incident_detail
 from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.views.receipt import receipt
 
@@ -47,13 +50,20 @@ ENVELOPE: JsonObject = {
 REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
+    "IncidentRequest": {"reason": "the service was restarted"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
+    "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
     "Admission": {"reason": "the customer is on the phone"},
     "BreakerReset": {"reason": "the service was repaired"},
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
+    "BulkRequest": {
+        "action": "redrive",
+        "filter": {"tenant_id": "tenant_a", "status": "FAILED_FINAL", "since": "2026-01-27T10:00:00Z"},
+        "reason": "the service is repaired",
+    },
     "ReconcileRequest": {"dryRun": True},
     "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
     "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},
@@ -200,8 +210,14 @@ def by_model() -> JsonObject:
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],
             "next": None,
         },
+        "FeedPage": {
+            "events": [event_schemas.example(PublicType.COMPLETED)],
+            "next": "MGI3ZjJjNmQxZTRhNGYwYzoxMDQy",
+        },
         "Problem": PROBLEM,
+        **_incidents(failed),
         **quota_examples.by_model(JOB_ID),
+        **bulk_examples.by_model(JOB_ID),
     }
 
 
@@ -250,3 +266,22 @@ def _failed(running: Record, story: _Story) -> Record:
     other = _Story(running, [], story.now)
     other.replied(12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "it is locked"})
     return other.record
+
+
+def _incidents(failed: Record) -> JsonObject:
+    """The same job, had all its attempts timed out, and somebody resolved that."""
+    found = incident_of(failed.with_job(error_code="ATTEMPTS_EXHAUSTED", error_message="no ACK within 30 s").job)
+    assert found is not None
+    opened, first = found
+    done = Settlement(
+        state=IncidentState.RESOLVED,
+        actor="app:6f1c0d3a",
+        reason="the service was restarted",
+        at=_START + timedelta(minutes=10),
+    )
+    resolved = settled(opened, done)
+    assert resolved is not None
+    return {
+        "IncidentDetail": _body(incident_detail(resolved[0], [first, resolved[1]])),
+        "IncidentPage": {"incidents": [_body(incident(opened))], "next": None, "partial": False},
+    }

@@ -37,8 +37,10 @@ HEADERS: JsonObject = {
     "ETag": _header(
         "Of the body; for `If-None-Match`. Of a gate: of its rule; for `If-Match`.", pattern='^"[0-9a-f]{32}"$'
     ),
-    "Location": _header("Path of the job.", pattern="^/v1/jobs/[A-Za-z0-9_-]+$"),
-    "Idempotency-Replayed": _header("The job was there already.", required=False, enum=["true"]),
+    "Location": _header(
+        "Path of the job, or of the bulk.", pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+)$"
+    ),
+    "Idempotency-Replayed": _header("The job or bulk was there already.", required=False, enum=["true"]),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
     "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
     "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),

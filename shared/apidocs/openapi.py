@@ -26,7 +26,10 @@ _SCHEMAS = "#/components/schemas/"
 _TAGS = {
     "jobs": "A job is one document on its way through the steps of a protocol.",
     "dead letters": "Jobs that failed for good.",
+    "incidents": "What a person has to look at: jobs that failed for reasons that escalate, breakers, silent services.",
+    "events": "What happened to a tenant's jobs, in order.",
     "quotas": "How many jobs of a tenant may run or start, and who waits for that.",
+    "bulks": "One control or redrive of many jobs, with what became of each.",
     "protocols": "What can be asked for, as data.",
     "rejected messages": "Messages from services that no job could take.",
     "admin": "For operators.",

@@ -20,8 +20,12 @@ class ProblemCode(StrEnum):
     AS_OF_INVALID = "AS_OF_INVALID", "`asOf` is not the number of an event, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", "The NDJSON body has no line."
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
-    BY_INVALID = "BY_INVALID", "`by` is not one of `type`, `source` and `priority`."
+    BULK_ENDED = "BULK_ENDED", "The bulk is DONE: there is nothing left to stop."
+    BULK_INVALID = "BULK_INVALID", "The body is no bulk, or its key is too long; `errors` has every path."
+    BULK_NOT_FOUND = "BULK_NOT_FOUND", "There is no such bulk, or it is another tenant's."
+    BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
+    CURSOR_EXPIRED = "CURSOR_EXPIRED", "What follows on the cursor is not kept; `earliest` is the first that holds."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
@@ -35,18 +39,24 @@ class ProblemCode(StrEnum):
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", "`dryRun` is neither true nor false, or the body is no object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", "The body is no envelope; `errors` has every path."
+    FILTER_INVALID = "FILTER_INVALID", "A word of the filter is unknown or has a wrong value; `errors` names it."
+    EVENTS_OFF = "EVENTS_OFF", "The deployment keeps no events: `LUCIUS_EVENTS` is `off`."
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
-        "The idempotency key belongs to another body; `jobId` is the job it made.",
+        "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",
     )
+    INCIDENT_NO_JOB = "INCIDENT_NO_JOB", "The incident is about no job: there is nothing to take up again."
+    INCIDENT_NOT_FOUND = "INCIDENT_NOT_FOUND", "There is no such incident, or it is another tenant's."
+    INCIDENT_SETTLED = "INCIDENT_SETTLED", "The incident was settled otherwise, and never changes again."
     INTERNAL = "INTERNAL", "Something went wrong here; the log has it under `correlation_id`."
     JOB_LIVE = "JOB_LIVE", "The job has not ended yet."
     JOB_NOT_FOUND = "JOB_NOT_FOUND", "There is no such job, or it is another tenant's."
     JOB_SUCCEEDED = "JOB_SUCCEEDED", "The job succeeded: there is nothing to take up again."
     JOB_TERMINAL = "JOB_TERMINAL", "The job has ended and never moves again."
+    KIND_INVALID = "KIND_INVALID", "`kind` is no kind of incident."
     LABEL_INVALID = "LABEL_INVALID", "`label` is not key:value."
     LEDGER_REFUSED = "LEDGER_REFUSED", "The ledger cannot hold a value of the reply."
     LENGTH_REQUIRED = (
@@ -69,12 +79,17 @@ class ProblemCode(StrEnum):
     NOT_READY = "NOT_READY", "Something that the app needs does not respond; `dependencies` names it, and since when."
     NOT_STORABLE = "NOT_STORABLE", "The ledger cannot hold a value of the request."
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
+    OUTCOME_INVALID = "OUTCOME_INVALID", "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     OVERLOADED = (
         "OVERLOADED",
         "More submissions or redrives are in hand than a process takes; send the request again after `Retry-After`.",
     )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
+    PRIORITY_INVALID = (
+        "PRIORITY_INVALID",
+        "The body is no `priority` (low, normal, high or emergency) with a `reason` of one line.",
+    )
     REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
@@ -97,6 +112,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", "There is nothing at this path."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", "There is no such schema."
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
+    STATE_INVALID = "STATE_INVALID", "`state` names a state that no incident has."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
     SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."
@@ -106,11 +122,16 @@ class ProblemCode(StrEnum):
     )
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant, or more than one; `detail` has why."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."
+    TERMINAL_INVALID = "TERMINAL_INVALID", "`terminal` is neither `true` nor `false`."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."
     TOO_MANY_RULES = "TOO_MANY_RULES", "The tenant has as many gates with a rule, hold or throttle as it may have."
     TOO_MANY_LINES = "TOO_MANY_LINES", "The NDJSON body has more lines than are taken."
+    TYPES_INVALID = "TYPES_INVALID", "`types` names a type that no event has."
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
-    WAIT_INVALID = "WAIT_INVALID", "`wait` is no whole number of seconds from 0 to 20."
+    WAIT_INVALID = (
+        "WAIT_INVALID",
+        "`wait` is no whole number of seconds from 0 to 20, or `until` no word that it knows.",
+    )

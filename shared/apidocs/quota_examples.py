@@ -13,7 +13,11 @@ from shared.core.gates.desk import Candidate, Desk, Line
 from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.gates.standing import standing
+from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
+from shared.ports.usage import SeenSource
+from shared.responses.usage import UsageReport
 from shared.views.quota import log_entry, quota, quota_change, waiting_job
+from shared.views.usage import seen_source, usage_sum
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _GATE = Gate(GateKind.TENANT, "tenant_a")
@@ -52,8 +56,33 @@ def by_model(job_id: str) -> JsonObject:
         "QuotaPage": {"quotas": [_body(gate)], "next": None},
         "QuotaChange": _body(quota_change(before, after, gate)),
         "WaitingPage": {"waiting": [_body(stands)], "total": 1, "next": None},
+        "UsageReport": _usage(now),
+        "SourcePage": {"sources": [_source(job_id, gate.tenant, now)], "next": None},
         "QuotaLogPage": {"entries": [_body(log_entry(entry))], "next": None},
     }
+
+
+def _usage(now: datetime) -> JsonObject:
+    hour = HourUsage(hour_of(now), peaks={("", ""): 2}, refused={("OCR", "scanner-7"): 3})
+    counted = Counted()
+    for staged_at, admitted_at in ((None, None), (None, None), (now, now + timedelta(seconds=40))):
+        counted.add(staged_at, admitted_at, now)
+    total, groups = summed([replace(hour, jobs={("OCR", "scanner-7"): counted})], Axis.SOURCE)
+    return _body(
+        UsageReport(
+            tenant="tenant_a",
+            since=hour.hour,
+            until=now,
+            total=usage_sum(total),
+            groups={key: usage_sum(each) for key, each in groups.items()},
+            partial=False,
+        )
+    )
+
+
+def _source(job_id: str, tenant: str, now: datetime) -> JsonObject:
+    row = SeenSource(name="scanner-7", first_job=job_id, first_at=now, last_job=job_id, last_at=hour_of(now))
+    return _body(seen_source(row, tenant, None, now))
 
 
 def _body(model: BaseModel) -> JsonObject:

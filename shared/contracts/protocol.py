@@ -14,6 +14,8 @@ MAX_GROUP = 16
 
 #: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
+#: why a job failed: one of LUCIUS's reasons, or a service's own code
+_Code = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 #: at most 30 days; longer waits are split into timers of at most 3 days (R31)
 _Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
 #: each lease that runs out and each heartbeat is work of the orchestration's and rows of the job's, so they are bounded
@@ -68,6 +70,8 @@ class ProtocolDefinition(BaseModel):
     #: from the job's creation to its end; the time that it is PAUSED does not count; None: the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    #: codes of a failure that make it an incident; None: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none does
+    escalate: Annotated[tuple[_Code, ...], Field(max_length=50)] | None = None
 
     #: groups of neighbouring steps that run at the same time; a step in no group runs alone
     parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from shared.contracts.envelope import Line
+from shared.contracts.quotas import Why
 
 
 class ControlRequest(BaseModel):
@@ -18,11 +19,33 @@ class ControlRequest(BaseModel):
     """In words, on one line."""
 
 
+class PriorityChange(BaseModel):
+    """The priority with which a job is to wait, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    priority: Annotated[Literal["low", "normal", "high", "emergency"], Field(examples=["high"])]
+    """As in the envelope."""
+    reason: Why
+    """In words, on one line; it stands in the job's history."""
+
+
 class RedriveRequest(ControlRequest):
     """Why a job is taken up again, and whether it waits for other jobs again."""
 
     ignoreDependencies: StrictBool = False
     """Begin at once, whatever became of the jobs that it depends on."""
+    withDependants: StrictBool = False
+    """Then also take up every job that failed because of it: the answer is the bulk that does so (202)."""
+
+
+class IncidentRequest(BaseModel):
+    """Why an incident is resolved, retried or dismissed, or a dead letter dismissed."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the incident's log."""
 
 
 class ReconcileRequest(BaseModel):

@@ -13,7 +13,19 @@ from shared.core.outcome import Outcome, OutcomeKind, ignored, refused, transiti
 from shared.core.reasons import IgnoreReason, Reason, StepError
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.transitions import JobTrigger, NoSuchTransition, StepTrigger, cancel_in_flight, move_job, move_step
+from shared.core.transitions import (
+    JOB_TABLE,
+    STEP_TABLE,
+    JobTrigger,
+    NoSuchTransition,
+    StepTrigger,
+    cancel_in_flight,
+    move_job,
+    move_step,
+)
+
+#: the first wait for a guard, in seconds
+FIRST_GATED_S = 30.0
 
 
 def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
@@ -21,10 +33,8 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
     step = _step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
-    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
-        return refused(record, IgnoreReason.EARLIER_STEP_UNSETTLED)
-    if step.due_at is not None and step.due_at > provenance.at:
-        return refused(record, IgnoreReason.IN_BACKOFF)
+    if (reason_code := _why_not_next(record, step, provenance)) is not None:
+        return refused(record, reason_code)
     attempt_no = step.attempt_no + 1
     if step.deadline_at is None and step.timings.total_timeout_s is not None:
         step = replace(step, deadline_at=provenance.at + timedelta(seconds=step.timings.total_timeout_s))
@@ -196,6 +206,32 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
     return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
 
 
+def gated(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
+    """Puts the next attempt off, since a guard of the step's service or lane is shut (R56); no attempt is used.
+
+    Each wait is twice the one before, from half a minute up to five; only the first has an EVENT row. They end with
+    the total time of the step or the job, and with every control. REFUSED where no attempt could be recorded now.
+    """
+    step = _step(record, step_id)
+    if (reason_code := _why_not_next(record, step, provenance)) is not None:
+        return refused(record, reason_code)
+    status = record.job.status
+    if StepTrigger.GATED not in STEP_TABLE[step.status] or JobTrigger.ATTEMPT_RECORDED not in JOB_TABLE[status]:
+        return refused(record, f"{StepTrigger.GATED}_IN_{step.status}")
+    if _is_over(record, step, provenance.at):
+        return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
+    since = step.gated_since or provenance.at
+    wait_s = next_wait(FIRST_GATED_S, provenance.at - since).total_seconds()
+    wait_s = backoff_s((wait_s,), 1, job_id=record.job.job_id, step_id=step_id, attempt_no=step.attempt_no + 1)
+    until = cap_lease(record, step, provenance.at + timedelta(seconds=wait_s))
+    if step.gated_since is not None:
+        waiting = replace(step, gated_until=until, gated_by=guard, updated_at=provenance.at)
+        return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
+    columns = {"gated_since": since, "gated_until": until, "gated_by": guard}
+    after = move_step(record, step, StepTrigger.GATED, provenance, **columns)
+    return transitioned(record, after, EventType.GATED, provenance, step=step, reason=why)
+
+
 def fail_retry(
     record: Record,
     step: Step,
@@ -321,6 +357,14 @@ def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: Ste
     if record.job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
     return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
+
+
+def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | None:
+    """Why it is not the turn of the step's next attempt; None if it is."""
+    first = record.group_of(step)[0]
+    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
+        return IgnoreReason.EARLIER_STEP_UNSETTLED
+    return IgnoreReason.IN_BACKOFF if step.due_at is not None and step.due_at > provenance.at else None
 
 
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:

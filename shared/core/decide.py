@@ -18,9 +18,11 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     RecordAttempt,
     Redriven,
@@ -49,6 +51,8 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return attempts.time_passed(record, step_id, provenance)
         case LaneBacklog(step_id, attempt_no, what):
             return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
+        case Gated(step_id, guard, why):
+            return attempts.gated(record, step_id, guard, why, provenance)
         case OrchestrationEnded(instance_id, silent):
             return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
         case Repaired():
@@ -65,5 +69,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return staging.dependency_failed(record, job_id, provenance)
         case Expired():
             return staging.expired(record, provenance)
+        case PriorityChanged(priority):
+            return staging.priority_changed(record, priority, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)

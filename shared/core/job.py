@@ -72,6 +72,11 @@ class Step:
     backlog_since: datetime | None = None
     #: until when it does, at the next look; moved without an EVENT row, or a deep queue would fill histories
     backlog_until: datetime | None = None
+    #: since when a guard of its service or lane keeps the next attempt back; any other move of the step clears these
+    gated_since: datetime | None = None
+    #: when that is looked at again, and which guard it was at the last look; both move without an EVENT row
+    gated_until: datetime | None = None
+    gated_by: str | None = None
     #: when the current attempt is over whatever its service says; None: no service has taken it up
     attempt_deadline_at: datetime | None = None
     #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
@@ -184,6 +189,10 @@ class Job:
     awaited: bool = False
     #: when it is of no use any more if it has not begun; None: always of use
     expires_at: datetime | None = None
+    #: what somebody made of `priority` while the job waited; None: as it was created
+    changed_priority: str | None = None
+    #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
+    escalate: list[str] | None = None
 
     current_step_id: str
     current_step_index: int = 0
@@ -220,6 +229,11 @@ class Job:
     def is_staged(self) -> bool:
         """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
+
+    @property
+    def current_priority(self) -> str:
+        """With which it waits (R67); `priority` stays what it was created with, so that this can be proved."""
+        return self.changed_priority or self.priority
 
     @property
     def is_dependent(self) -> bool:
@@ -290,7 +304,7 @@ class Record:
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
-UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", SECRET})
+UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by", SECRET})
 
 
 def changes(before: Record, after: Record) -> JsonValue:

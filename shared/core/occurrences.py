@@ -67,6 +67,17 @@ class LaneBacklog:
 
 
 @dataclass(frozen=True)
+class Gated:
+    """`dispatch` may not send the next attempt of a step now: a guard of its service or lane is shut."""
+
+    step_id: str
+    #: for people: `service ocr`
+    guard: str
+    #: why it is shut, in words
+    why: str
+
+
+@dataclass(frozen=True)
 class OrchestrationEnded:
     """The sweeper found the job alive and its orchestration ended, or silent: a new one takes over."""
 
@@ -131,6 +142,13 @@ class Expired:
 
 
 @dataclass(frozen=True)
+class PriorityChanged:
+    """An operator moves the job in its line."""
+
+    priority: str
+
+
+@dataclass(frozen=True)
 class Redriven:
     """Another job takes this one up again from the failed step on."""
 
@@ -145,6 +163,7 @@ Occurrence = (
     | DeadlinePassed
     | TimePassed
     | LaneBacklog
+    | Gated
     | OrchestrationEnded
     | Repaired
     | Control
@@ -153,5 +172,6 @@ Occurrence = (
     | DependenciesSettled
     | DependencyFailed
     | Expired
+    | PriorityChanged
     | Redriven
 )

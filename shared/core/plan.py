@@ -175,6 +175,7 @@ def plan_job(
         dependencies=list(dependencies) or None,
         on_dependency_failure=envelope.on_dependency_failure,
         expires_at=envelope.expires_at,
+        escalate=list(definition.escalate) if definition.escalate is not None else None,
         **total_time(
             initial_status, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)
         ),

@@ -26,7 +26,7 @@ JOB_KEPT = frozenset(
         *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels", "callback_urls"),
         *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
         *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
-        "on_dependency_failure",
+        *("on_dependency_failure", "escalate"),
     }
 )
 STEP_KEPT = frozenset(
@@ -72,7 +72,7 @@ def plan_redrive(
         steps = (*steps[:-1], _fresh(old.steps[-1], created_at))
     first = next(step for step in steps if not step.carried)
     job = Job(
-        **{name: getattr(old.job, name) for name in JOB_KEPT},
+        **{name: getattr(old.job, name) for name in JOB_KEPT} | {"priority": old.job.current_priority},
         job_id=job_id,
         instance_id=job_id,
         status=initial_status,

@@ -12,6 +12,8 @@ from shared.contracts.envelope import Envelope
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 #: calls to look at a tenant's desk
 ADMISSION_QUEUE = "lucius-admission"
+#: hints that a job's public events are to be written into its tenant's feed
+HINTS_QUEUE = "lucius-hints"
 
 
 @dataclass(frozen=True)

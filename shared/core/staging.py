@@ -60,6 +60,20 @@ def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Ou
     return transitioned(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
 
 
+def priority_changed(record: Record, priority: str, provenance: Provenance) -> Outcome:
+    """It waits with another priority from now on (R67); REFUSED where it waits no more."""
+    job = record.job
+    if job.status.terminal:
+        return refused(record, IgnoreReason.JOB_TERMINAL)
+    if not job.is_staged:
+        return refused(record, f"PRIORITY_IN_{job.status}")
+    if job.current_priority == priority:
+        return ignored(record, IgnoreReason.ALREADY)
+    data = {"from": job.current_priority, "to": priority}
+    after = record.with_job(changed_priority=priority)
+    return transitioned(record, after, EventType.PRIORITY_CHANGED, provenance, data=data)
+
+
 def expired(record: Record, provenance: Provenance) -> Outcome:
     """It did not begin by its `expires_at`: FAILED_FINAL; REFUSED where it has begun, or its time is not over."""
     job = record.job

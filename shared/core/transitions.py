@@ -18,7 +18,8 @@ How the machines are coupled:
   SIBLINGS_IN_FLIGHT where steps of the same parallel group are in flight, so that the group goes on (R12); else
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.attempts`, `shared.core.replies`).
 - Entering PAUSED counts a parking and stops the job's clocks; entering a terminal state sets `completed_at`; entering
-  CANCELLED cancels every step that has not ended. These effects stand in `move_job` and nowhere else.
+  CANCELLED cancels every step that has not ended. These effects stand in `move_job` and nowhere else. Every move of a
+  step but GATED ends its wait for a guard, in `move_step`.
 
 The diagrams in the docs are generated from here, and a test takes out or bends each row: each change must be noticed.
 """
@@ -48,6 +49,7 @@ class StepTrigger(StrEnum):
     RECORD = "RECORD"
     RENEW = "RENEW"
     LANE_BACKLOG = "LANE_BACKLOG"
+    GATED = "GATED"
     ACK = "ACK"
     HEARTBEAT = "HEARTBEAT"
     SUCCEED = "SUCCEED"
@@ -89,6 +91,7 @@ _S, _T = StepStatus, StepTrigger
 STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
     _S.PENDING: {
         _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R10: the job's total time is over before the step began"),
+        _T.GATED: Row(_S.PENDING, "R56: a guard of its service or lane is shut"),
         _T.RECORD: Row(_S.INITIATED, "R4: attempt and lease are recorded"),
         _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLED takes every step with it that has not ended"),
     },
@@ -111,6 +114,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
         _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
     },
     _S.FAILED_RETRY: {
+        _T.GATED: Row(_S.FAILED_RETRY, "R56: a guard of its service or lane is shut"),
         _T.RECORD: Row(_S.INITIATED, "R4: the next attempt, with a lease of its own"),
         _T.ACK: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
         _T.HEARTBEAT: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
@@ -243,6 +247,8 @@ def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Prov
         raise NoSuchTransition(step.status, trigger)
     status = StepStatus(row.to)
     completed_at = provenance.at if status.terminal else None
+    if trigger is not StepTrigger.GATED and step.gated_since is not None:
+        columns |= {"gated_since": None, "gated_until": None, "gated_by": None}
     changed = replace(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
     return record.with_step(changed).with_applied(f"step:{step.step_id} {step.status} {trigger}")
 

@@ -28,6 +28,8 @@ class VerdictKind(StrEnum):
     AWAIT_RESULT = "AWAIT_RESULT"
     #: wait until `until`, then dispatch
     BACKOFF = "BACKOFF"
+    #: the same: a guard of the step's service or lane is shut; to an orchestration it is a BACKOFF
+    GATED = "GATED"
     PUBLISH_FAILED = "PUBLISH_FAILED"
     #: the step is settled: go to the next
     SKIP = "SKIP"

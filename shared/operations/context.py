@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.hinting import Hinting
+from shared.operations.in_flight import InFlight
+from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
+from shared.operations.tally import Tally
 from shared.ports.books import Books
-from shared.ports.bus import DeadReplies, DeskCalls, DirectivePublisher, Lanes
+from shared.ports.bulks import Bulks
+from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
+from shared.ports.feed import Feed
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import SweepMarks
+from shared.ports.sweeps import Answers, SweepMarks
+from shared.ports.usage import Usage
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -38,23 +47,43 @@ class Context:
     ledger: Ledger
     index: Index
     desks: Desks
+    bulks: Bulks
+    incidents: Incidents
     rejected: RejectedMessages
     archive: Archive
     publisher: DirectivePublisher
     lanes: Lanes
     desk_calls: DeskCalls
     dead_replies: DeadReplies
+    #: None: nobody can be asked, and no guard can have a number
+    counts: Counts | None = None
+    #: None: nobody notes which services answer
+    answers: Answers | None = None
+    #: when this process last noted that a service answered
+    answered: dict[str, datetime] = field(default_factory=dict)
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
+    #: None: nobody keeps what tenants used
+    usage: Usage | None = None
     books: Books
+    #: None: `LUCIUS_EVENTS=off`, so that nothing is written into any feed
+    feed: Feed | None = None
+    #: None where there is no feed
+    hinting: Hinting | None = None
+    #: what this process knows of the feeds
+    known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
     unscoped: Context | None = None
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
+    #: what it knows of the bus's counts
+    in_flight: InFlight = field(default_factory=InFlight)
     #: what this process ended and no later end has cleared
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
+    #: what it has seen of its tenants' use
+    tally: Tally = field(default_factory=Tally)
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

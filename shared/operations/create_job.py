@@ -86,6 +86,8 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
             record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
         stored = await follow(context, orchestrations, await write_rows(context, record, event))
         await learn(tenant, reserved.entered)
+        await context.tally.see(context.usage, record.job, now)
+        await context.tally.write_refused(context.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 

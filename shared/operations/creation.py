@@ -79,7 +79,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()
     except LimitReached as full:
-        await _refused(context, claim, replacing, full)
+        await _refused(context, job, replacing, full)
         return None
     except (AlreadyExists, Conflict):
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
@@ -109,14 +109,17 @@ async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobSt
     return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 
 
-async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> None:
+async def _refused(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
     """Returns where the request is a duplicate by now: look again. Race duplicate: the same request took the last
     place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
     """
-    found = await context.index.read_claim(*claim)
+    found = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if found is not None and (replacing is None or found.etag != replacing.etag):
         return
-    telemetry.record_limit(claim[0], full.limit)
+    telemetry.record_limit(job.tenant, full.limit)
+    if context.usage is not None:
+        context.tally.refuse(job, context.clock.now())
+        await context.tally.write_refused(context.usage, context.clock.now())
     raise full from None
 
 
@@ -131,6 +134,8 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
         return stored
     context.recent_jobs.note(written, context.clock.now())
     telemetry.record_creation(record, event)
+    if context.hinting is not None:
+        context.hinting.note(written.record.job, [event])
     return written
 
 

@@ -8,13 +8,21 @@ from __future__ import annotations
 from shared import telemetry
 from shared.core.filters import JobFilter
 from shared.core.history import Origin
+from shared.core.incidents import (
+    Incident,
+    IncidentState,
+    Settlement,
+    escalates,
+    incident_of,
+    job_incident_id,
+)
 from shared.core.job import Job
 from shared.core.states import JobStatus
-from shared.errors import Contended, ControlNotPossible, JobNotFound
+from shared.errors import Contended, ControlNotPossible, JobNotFound, LuciusError
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, fill
 from shared.operations.read_history import read_for_list
-from shared.ports.dead_letters import DeadRow, LetterState
+from shared.ports.dead_letters import DeadRow, LetterState, ended_at
 from shared.responses.job import DeadLetter
 from shared.views.job import dead_letter
 
@@ -44,7 +52,7 @@ async def list_dead_letters(
 async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:
     """Takes a job off the dead letters for good, the job itself as it is: it can still be redriven.
 
-    The job's history does not tell it: who asks for it keeps who did it, and why. Again is harmless. Raises
+    An open incident of the job is dismissed with it, and has who did it, and why, in its log. Again is harmless. Raises
     JobNotFound, ControlNotPossible (no dead letter, or redriven), Transient.
     """
     stored = await context.ledger.read(job_id)
@@ -53,12 +61,58 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
     job = stored.record.job
     if job.status is not JobStatus.FAILED_FINAL or job.redriven_by is not None:
         raise ControlNotPossible(job_id, job.status, "be dismissed: it is no dead letter")
-    state = await context.index.end_dead_letter(job, LetterState.DISMISSED)
-    if state is None:
-        raise Contended(f"the end of job {job_id} is not in the lists yet")
+    now, reason = context.clock.now(), origin.reason or ""
+    settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)
+    state = await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
     if state is LetterState.REDRIVEN:
         raise ControlNotPossible(job_id, job.status, "be dismissed: it was taken up again")
     telemetry.info(
         "DEAD_LETTER_DISMISSED", jobId=job_id, tenant_id=job.tenant, actor=origin.actor, reason=origin.reason
     )
     return job
+
+
+async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
+    """The job is no dead letter any more, and its incident, where one is open, is settled at once with it (R64).
+
+    Gives what became of the dead letter first. Raises Contended where the lists do not know the job's end yet,
+    LedgerUnavailable.
+    """
+    found = await context.index.end_dead_letter(job, state, settlement)
+    if found is None:
+        raise Contended(f"the end of job {job.job_id} is not in the lists yet")
+    await leave_open(context, job)
+    return found
+
+
+async def leave_open(context: Context, job: Job) -> None:
+    """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
+    if (incident := await incident_of_job(context, job)) is None or incident.is_open:
+        return
+    try:
+        await context.incidents.leave_open(incident)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+
+
+async def incident_of_job(context: Context, job: Job) -> Incident | None:
+    """Raises LedgerUnavailable."""
+    if not escalates(job):
+        return None
+    return await context.incidents.read(job.tenant, job_incident_id(job.job_id), ended_at(job))
+
+
+async def enter_open(context: Context, job: Job) -> None:
+    """Where the job's end opens an incident, it stands among the open ones first. Raises LedgerUnavailable."""
+    if (found := incident_of(job)) is not None:
+        await context.incidents.enter_open(found[0], context.clock.now())
+
+
+async def restore_dead_letter(context: Context, job: Job) -> bool:
+    """Writes what an older release left out of a job's end: its dead letter and its incident; whether there was any.
+
+    Raises LedgerUnavailable.
+    """
+    if await incident_of_job(context, job) is None:
+        await enter_open(context, job)
+    return await context.index.restore_dead_letter(job)

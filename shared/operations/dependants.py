@@ -37,14 +37,14 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
         active = await context.index.read_active(tenant, dependant)
         if active is None or active.place is None or active.place.initial_status is not JobStatus.WAITING_FOR_JOBS:
             # it has ended, or never came to be
-            await context.index.drop_dependant(tenant, job_id, dependant)
+            await context.index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
             return
         place = after_dependency(active.place, job_id, succeeded=succeeded)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
         # whoever is called may die: the sweeper looks then
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else active.check_at
         try:
-            await context.index.move_place(active, place, check_at, settled=job_id)
+            await context.index.move_place(active, place, check_at, settled=job_id, succeeded=succeeded)
         except (AlreadyExists, Conflict):
             if not await context.index.is_dependant(tenant, job_id, dependant):
                 return

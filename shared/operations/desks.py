@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.core.gates import divided
-from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, words_to
+from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, step_away, words_to
 from shared.core.gates.ends import MAX_SETTLED, Judged, judged, settled
 from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.log import LogEntry
@@ -42,8 +42,6 @@ from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
-#: a desk whose counts differ from the rows
-_COUNTED_AGAIN = timedelta(minutes=10)
 #: where nothing says when a gate opens: jobs end all the time
 RETRY_AFTER_S = 30
 _MAX_RACES = 40
@@ -51,7 +49,7 @@ _MAX_RACES = 40
 _PATIENCE = timedelta(seconds=20)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
 #: operations of one transaction but those of breakers' logs; of one that goes in; of what an end and a creation write
-_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 9, 5
+_ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 11, 5
 
 _T = TypeVar("_T")
 
@@ -164,7 +162,8 @@ async def reserve_at_desk(
             return needed
         let = await letting(context, stored.desk, known, _room(_OF_A_CREATION + len(job.dependencies or ())))
         decision = decided(context, let.desk, known, job)
-        initial_status = replace(job, status=decision.place.initial_status)
+        staged_at = job.created_at if decision.place.is_staged else None
+        initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
         write = desk_write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(initial_status, replacing=replacing, place=decision.place, desk=write)
@@ -311,9 +310,18 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
 
 
 async def move_job(
-    context: Context, tenant: str, job_id: str, owed: Owed, due_at: datetime, *, ended: Job | None = None
+    context: Context,
+    tenant: str,
+    job_id: str,
+    owed: Owed,
+    due_at: datetime,
+    *,
+    candidate: Candidate | None = None,
+    ended: Job | None = None,
 ) -> Entered:
-    """LINE_UP, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+    """LINE_UP, REORDER, STEP_OUT or END, where it is still owed; until `due_at` nobody looks at a job that waits.
+
+    `candidate`: as its gates see the job by now, which it lines up with.
 
     With END, `ended` is the job, which counts at the breaker of its type. Raises Contended, LedgerUnavailable.
     """
@@ -323,11 +331,13 @@ async def move_job(
         if active is None:
             return Entered()
         place, after = desk_counts.place_of(active), Judged(stored.desk)
-        if owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF):
+        arrives = owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF)
+        if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
+            desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk
             # those that wait go first
-            let = await letting(context, stored.desk, known, MAX_LET_IN)
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
             try:
-                desk, place = line_up(let.desk, known, place, now)
+                desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
             except LineFull as full:
                 raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
             let = replace(let, desk=desk)
@@ -367,26 +377,6 @@ async def let_in(context: Context, tenant: str) -> Entered:
         return entered_by(let)
 
     return await at_desk(context, tenant, act)
-
-
-async def check_counts(context: Context, tenant: str, inside: int) -> None:
-    """Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
-
-    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
-    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
-    """
-    if not (await directory(context)).concerns(tenant):
-        return
-    stored, now = await context.desks.read(tenant), context.clock.now()
-    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
-        return
-
-    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
-        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
-
-    counted, found = await at_desk(context, tenant, act)
-    if counted != found:
-        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
 
 
 async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:

@@ -9,12 +9,13 @@ from shared import telemetry
 from shared.core.directive import directive_of, message_id
 from shared.core.history import Origin
 from shared.core.job import Step
-from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, RenewLease
+from shared.core.occurrences import Gated, Occurrence, PublishFailed, RecordAttempt, RenewLease
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import Conflict, Contended, PublishUnavailable
 from shared.operations.context import Context
+from shared.operations.guards import shut_guard
 from shared.operations.replies.callbacks import callback_urls
 from shared.operations.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
@@ -61,8 +62,19 @@ async def _dispatch(
             return verdict
         step = _step(stored, step_id)
         if verdict.kind is VerdictKind.RECORD:
-            occurrence: Occurrence = RecordAttempt(step_id, context.new_lease())
-            key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
+            shut = await shut_guard(context, step)
+            if shut is not None and step.gated_until is not None and step.gated_until > now:
+                # asked again before its time, which stays
+                if not is_recent:
+                    return Verdict(VerdictKind.GATED, step.attempt_no, step.gated_until)
+                stored, is_recent = await context.ledger.read(job_id), False
+                continue
+            if shut is not None:
+                occurrence: Occurrence = Gated(step_id, shut.gate.words, shut.why)
+                key = f"gated:{instance_id}:{step_id}:{verdict.attempt_no}:{now.isoformat()}"
+            else:
+                occurrence = RecordAttempt(step_id, context.new_lease())
+                key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
         elif step.backlog_until is not None and step.backlog_until > now:
             # adopted: its directive was seen on the lane, or the bus could not be asked
             return verdict
@@ -83,6 +95,8 @@ async def _dispatch(
         step = _step(stored, step_id)
         if (done.outcome.transitioned or done.repeated) and step.status is StepStatus.INITIATED:
             return await _publish(context, orchestrations, stored, step, instance_id)
+        if done.outcome.transitioned and step.gated_until is not None:
+            return Verdict(VerdictKind.GATED, step.attempt_no, step.gated_until)
         stored = await context.ledger.read(job_id)
     raise Contended(f"job {job_id}, step {step_id} was changed {_MAX_RACES} times during one dispatch")
 

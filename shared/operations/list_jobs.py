@@ -8,7 +8,7 @@ living jobs by status is read from the ledger.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -41,6 +41,7 @@ class Row(Protocol):
 
 
 R = TypeVar("R", bound=Row)
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -123,20 +124,34 @@ async def fill(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """Reads rows past `after`, those of all the filter's tenants merged, until a page is full or the list at its end,
-    or MAX_READ_MORE more are read than are shown.
+    """One page of the rows of all the filter's tenants, merged (`fill_from`). Raises what the ports raise."""
+    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
+    return await fill_from(tenants, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
+
+
+async def fill_from(
+    sources: Sequence[S],
+    rows_past: Callable[[S, str | None, int], Awaitable[list[R]]],
+    may_match: Callable[[R], bool],
+    render: Callable[[R], Awaitable[T | None]],
+    *,
+    after: str | None,
+    limit: int,
+    every_row: bool,
+) -> Page[T]:
+    """Reads rows past `after`, those of all sources merged, until a page is full or the list at its end, or
+    MAX_READ_MORE more are read than are shown.
 
     `every_row`: nearly each row is shown, so that no more than `limit` are read first. Raises what the ports raise.
     """
-    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     kept: list[T] = []
     read = 0
     batch = limit if every_row else min(max(limit, _FIRST_LOOK), MAX_READ_MORE - 1)
 
-    async def rows_of(tenant: str, count: int) -> list[R]:
+    async def rows_of(source: S, count: int) -> list[R]:
         async with semaphore:
-            return await of_tenant(tenant, after, count)
+            return await rows_past(source, after, count)
 
     async def rendered(row: R) -> T | None:
         async with semaphore:
@@ -145,7 +160,7 @@ async def fill(
     while True:
         # one more shows whether there is more
         ask = min(batch + 1, _MAX_ROWS)
-        found = [row for rows in await asyncio.gather(*(rows_of(each, ask) for each in tenants)) for row in rows]
+        found = [row for rows in await asyncio.gather(*(rows_of(each, ask) for each in sources)) for row in rows]
         found.sort(key=lambda row: row.cursor)
         rows, more, place = found[:batch], len(found) >= ask, 0
         read += min(len(found), ask)

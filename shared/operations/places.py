@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, owed
 from shared.core.history import Origin
@@ -51,7 +52,9 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
                 return stored
             case step:
                 due_at = job.expires_at or ASLEEP
-                entered = await desks.move_job(context, job.tenant, job.job_id, step, due_at)
+                entered = await desks.move_job(
+                    context, job.tenant, job.job_id, step, due_at, candidate=Candidate.of(job)
+                )
                 await notify(context, orchestrations, job.tenant, entered)
         again = await context.ledger.read(job.job_id)
         if again is None:

@@ -32,11 +32,13 @@ from shared.core.gates.rules import (
     Throttle,
 )
 from shared.core.gates.standing import MAX_POSITION, waiting_of
+from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
-from shared.operations import desk_counts, desks
+from shared.operations import desk_counts, desks, guards
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.incidents import settle_incident
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -110,8 +112,9 @@ async def set_rule(
 ) -> Changed:
     """Merges `patch` into the gate's own rule; `rule_seq`: of the state that was read, None: whatever it is.
 
-    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable.
+    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable of a guard's.
     """
+    await guards.check_rule(context, gate, patch)
 
     def alter(state: GateState, now: datetime) -> GateState:
         after = changes.patched(state, patch)
@@ -128,6 +131,7 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
+    await guards.check_rule(context, gate, patch or {})
     desk, known = await read_desk(context, gate.tenant, also=gate)
     before = await state_of(context, desk, gate)
     _check_seq(before, rule_seq)
@@ -187,6 +191,7 @@ async def throttle(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
+        guards.check_throttle(gate)
         asked = Throttle(max_per_hour=max_per_hour, reason=by.reason, actor=by.actor, at=now, until=until, own=by.own)
         return changes.throttled(state, asked, now)
 
@@ -215,7 +220,9 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
             raise NoBreaker(gate.words)
         return changes.reset(state)
 
-    return await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    await settle_incident(context, IncidentKind.BREAKER, gate.id, f"reset by {by.actor}: {by.reason}")
+    return changed
 
 
 async def _change(
@@ -235,7 +242,10 @@ async def _change(
     await _leave_or_stay(context, changed)
     if gate.kind in DIVIDED:
         # processes with an older directory may divide by the rule of before until then
-        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        try:
+            await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        except BusUnavailable as fault:
+            telemetry.record_fault(fault)
         for tenant, entered in (await divide(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:

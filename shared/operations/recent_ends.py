@@ -18,6 +18,7 @@ from shared.core.job import Record
 from shared.core.recovery import instances
 from shared.errors import LuciusError
 from shared.ports.durable import Orchestrations
+from shared.ports.feed import Feed
 from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
 from shared.time_limits import time_limit
 
@@ -40,6 +41,8 @@ class Ended:
     row: EndedRow
     instances: tuple[str, ...]
     claim_ends: datetime
+    #: its last EVENT row
+    seq: int
 
 
 class RecentEnds:
@@ -58,15 +61,25 @@ class RecentEnds:
         return purged[:MAX_RESCHEDULED]
 
     async def clear_and_note(
-        self, orchestrations: Orchestrations, record: Record, *, claim_ends: datetime, now: datetime
+        self,
+        orchestrations: Orchestrations,
+        record: Record,
+        *,
+        claim_ends: datetime,
+        now: datetime,
+        feed: Feed | None = None,
     ) -> None:
         """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
         claim does. Raises nothing that a port raises.
+
+        One whose end is not in the `feed` is left to the sweeper, which sees to that (R71).
         """
         job = record.job
         for ended in self._take(job.tenant, now):
             try:
                 async with time_limit(_CLEARING_S):
+                    if feed is not None and await feed.seen(job.tenant, ended.row.job_id) < ended.seq:
+                        continue
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)
                         self._purged[job.tenant].append(Clearing(ended.row, later))
@@ -75,7 +88,7 @@ class RecentEnds:
                 telemetry.record_fault(fault)
         clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
         row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=clear_at)
-        self._note(Ended(row, tuple(instances(record)), claim_ends))
+        self._note(Ended(row, tuple(instances(record)), claim_ends, job.event_seq))
 
     def _note(self, ended: Ended) -> None:
         kept = self._kept[ended.row.tenant]

@@ -59,7 +59,7 @@ async def _redrive(
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
-            await end_letter(context, old.record.job)
+            await end_letter(context, old.record.job, old.record.job.redriven_by, origin)
             return Created(await follow(context, orchestrations, known), replayed=True)
     job_id, tenant = old.record.job.job_id, old.record.job.tenant
     claim_key = claim_of(job_id)

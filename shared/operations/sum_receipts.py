@@ -60,4 +60,4 @@ def _key(job: Job, by: Grouping) -> str:
         case Grouping.SOURCE:
             return normalise(job.source or "")
         case Grouping.PRIORITY:
-            return job.priority
+            return job.current_priority

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from shared.core.decide import apply
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
+from shared.core.incidents import IncidentState, Settlement
 from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
@@ -31,8 +33,10 @@ from shared.errors import (
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once
+from shared.operations.dead_letters import enter_open, leave_open
 from shared.operations.dependants import call, notify_dependants
 from shared.operations.desks import Entered
+from shared.operations.feed_comparison import clear_soon
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -120,7 +124,9 @@ async def _commit(
     context.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
     if outcome.transitioned and outcome.record.job.status.terminal:
-        await end(context, stored, orchestrations)
+        await end(context, stored, orchestrations, outcome.events)
+    elif context.hinting is not None:
+        context.hinting.note(stored.record.job, outcome.events)
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
@@ -133,12 +139,19 @@ async def _repeated(
     return Transitioned(stored, outcome, known, repeated=True)
 
 
-async def end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
-    """All that follows from the end of a job; again is harmless. Raises LedgerUnavailable, OrchestrationUnavailable."""
+async def end(
+    context: Context, stored: Stored, orchestrations: Orchestrations | None, rows: Sequence[Event] = ()
+) -> None:
+    """All that follows from the end of a job, `rows` if they were committed now; again is harmless.
+
+    Raises LedgerUnavailable, OrchestrationUnavailable.
+    """
     if orchestrations is not None and not stored.record.job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
     job = stored.record.job
+    # before ACTIVE goes: from then on nobody compares the job with the feed until it is cleared (R71)
+    is_hinted = context.hinting is None or await context.hinting.send(job, rows)
     if job.awaited and not await notify_dependants(context, job):
         # its place is free at once; a call, or the sweeper, tells the others and closes it
         entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP, ended=job)
@@ -149,11 +162,15 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations |
     entered = await close(context, stored)
     if orchestrations is not None:
         await notify(context, orchestrations, job.tenant, entered)
+    if not is_hinted:
+        await clear_soon(context, job)
+    elif orchestrations is not None:
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
             claim_ends=_claim_ends(context, stored),
             now=context.clock.now(),
+            feed=context.feed,
         )
 
 
@@ -167,6 +184,7 @@ async def _reread(context: Context, job_id: str) -> Stored:
 async def close(context: Context, stored: Stored) -> Entered:
     """The index transaction after a job's end, and whom its desk let in with it. Raises LedgerUnavailable."""
     job = stored.record.job
+    await enter_open(context, job)
     purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
     if await desks.is_counted(context, job):
         return await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
@@ -230,13 +248,25 @@ async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Orig
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
-    await end_letter(context, old.record.job)
+    await end_letter(context, old.record.job, new_id, origin)
 
 
-async def end_letter(context: Context, job: Job) -> None:
-    """A redriven job is no dead letter any more; one that was cancelled never was. Raises LedgerUnavailable."""
-    if job.status is JobStatus.FAILED_FINAL:
-        await context.index.end_dead_letter(job, LetterState.REDRIVEN)
+async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:
+    """A redriven job is no dead letter any more, and its incident is settled; one that was cancelled never was any.
+
+    Raises LedgerUnavailable.
+    """
+    if job.status is not JobStatus.FAILED_FINAL:
+        return
+    settlement = Settlement(
+        state=IncidentState.RETRIED,
+        actor=origin.actor,
+        reason=origin.reason or "",
+        at=context.clock.now(),
+        retried_by=new_id,
+    )
+    if await context.index.end_dead_letter(job, LetterState.REDRIVEN, settlement) is not None:
+        await leave_open(context, job)
 
 
 def _claim_ends(context: Context, stored: Stored) -> datetime:

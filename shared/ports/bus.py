@@ -22,9 +22,11 @@ class DirectivePublisher(Protocol):
 
 
 class DeskCalls(Protocol):
-    """Calls to look at a tenant's desk, or at what is owed to one of its jobs (R51)."""
+    """Calls to look at a tenant's desk, or at what is owed to one of its jobs (R51); or to work on a bulk (R65)."""
 
-    async def call(self, tenant: str, job_id: str | None = None, *, at: datetime | None = None) -> None:
+    async def call(
+        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+    ) -> None:
         """Now, or at an instant; one that comes twice costs a look. Raises BusUnavailable."""
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
@@ -44,6 +46,16 @@ class Lanes(Protocol):
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
         """The same for the directives of one service."""
+
+
+class Counts(Protocol):
+    """The bus's own counts of directives."""
+
+    async def in_flight(self, lane: int, service: str | None) -> int:
+        """How many directives of the service, or of all services, wait on the lane or are being worked on.
+
+        Raises CountsForbidden, BusUnavailable.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

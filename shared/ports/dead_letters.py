@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from shared.core.incidents import Settlement
 from shared.core.job import Job
 from shared.core.states import JobStatus
 
@@ -78,15 +79,19 @@ class DeadLetters(Protocol):
         LedgerUnavailable.
         """
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         """The DEAD row goes, and LIST says why: `state`, or what it said already; again is harmless.
+
+        With `settlement`, the job's incident, where it has an open one, is settled in the same transaction.
 
         None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens.
         Raises Contended where others changed the rows at every try, LedgerUnavailable.
         """
 
     async def restore_dead_letter(self, job: Job) -> bool:
-        """Makes DEAD and LIST say what JOB says of a job that failed; whether that wrote anything.
+        """Makes DEAD, LIST and INCIDENT say what JOB says of a job that failed; whether that wrote anything.
 
         Its end, or its redrive, was written by a release that knows no dead letters. Nothing happens where the LIST
         row changes meanwhile. Raises LedgerUnavailable.

@@ -128,6 +128,12 @@ class ListRow:
     created_at: datetime
     #: a `LetterState` of a job that failed for good; None also where a release without dead letters ended it
     dead_letter: str | None = None
+    #: normalised; None: the request named none. This and the following release 0.2.0 does not write
+    source: str | None = None
+    #: None: its gates let it in at once
+    staged_at: datetime | None = None
+    admitted_at: datetime | None = None
+    ended_at: datetime | None = None
     #: opaque position of this row, for the next page
     cursor: str = ""
 
@@ -150,7 +156,7 @@ class Index(DeadLetters, Protocol):
 
     async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
         """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in; of a job that
-        failed for good DEAD in.
+        failed for good DEAD in, and where that is an incident INCIDENT, with the first entry of its log.
 
         `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
         Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
@@ -181,21 +187,32 @@ class Index(DeadLetters, Protocol):
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
 
-        `settled`: the job whose DEP row of this one goes. Without a desk it is under ACTIVE's ETag. Raises Conflict or
-        AlreadyExists where a row moved or is gone, LedgerUnavailable.
+        `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
+        a desk it is under ACTIVE's ETag. Raises Conflict or AlreadyExists where a row moved or is gone,
+        LedgerUnavailable.
         """
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        """Ids of jobs that wait for the end of this one, in order. Raises LedgerUnavailable."""
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        """Ids of jobs that wait for the end of this one, in order, past `after`. Raises LedgerUnavailable."""
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        """Ids of jobs that waited for this one, which did not succeed; in order, past `after`, some may be gone.
+
+        Raises LedgerUnavailable.
+        """
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         """Whether `dependant` waits for the end of `job_id`. Raises LedgerUnavailable."""
 
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
-        """The DEP row of a job that waits no more; again is harmless. Raises LedgerUnavailable."""
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
+        """The DEP row of a job that waits no more, with a DEPFAILED row unless `job_id` `succeeded`; again is harmless.
+
+        Raises LedgerUnavailable.
+        """
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first, past `after`. Raises LedgerUnavailable."""
@@ -260,7 +277,7 @@ class Index(DeadLetters, Protocol):
         """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST and DEAD go; again is harmless. Raises LedgerUnavailable."""
+        """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(
         self,

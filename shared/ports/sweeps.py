@@ -12,6 +12,8 @@ from typing import Protocol
 from shared.core.states import JobStatus
 from shared.ports.index import ActiveRow
 
+_UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
+
 
 @dataclass(frozen=True)
 class Share:
@@ -32,10 +34,12 @@ class WorkCounts:
     active: Counter[str] = field(default_factory=Counter)
     #: by mode
     modes: Counter[str] = field(default_factory=Counter)
-    #: QUEUED, by job type and tenant; not among what a mark holds
+    #: that no service has taken up, by job type and tenant; not among what a mark holds
     queued: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: POST of the oldest QUEUED job
     queued_since: datetime | None = None
+    #: POST of the oldest job that waits for its gates
+    waiting_since: datetime | None = None
     #: attempts INITIATED and not ACKed, and since when the oldest of them is
     unacked: int = 0
     unacked_since: datetime | None = None
@@ -43,8 +47,11 @@ class WorkCounts:
     def add(self, row: ActiveRow) -> None:
         self.active[row.status] += 1
         self.modes[row.mode] += 1
-        if row.status == JobStatus.QUEUED:
+        if row.status in _UNBEGUN:
             self.queued[row.request_type, row.tenant] += 1
+        if row.status == JobStatus.THROTTLED:
+            self.waiting_since = _earlier(self.waiting_since, row.created_at)
+        if row.status == JobStatus.QUEUED:
             self.queued_since = _earlier(self.queued_since, row.created_at)
         self.unacked += row.unacked
         self.unacked_since = _earlier(self.unacked_since, row.unacked_since)
@@ -55,6 +62,7 @@ class WorkCounts:
             modes=self.modes + other.modes,
             queued=self.queued + other.queued,
             queued_since=_earlier(self.queued_since, other.queued_since),
+            waiting_since=_earlier(self.waiting_since, other.waiting_since),
             unacked=self.unacked + other.unacked,
             unacked_since=_earlier(self.unacked_since, other.unacked_since),
         )
@@ -75,6 +83,35 @@ class SweepMark:
     more: bool
     #: of the last pass that could count
     counts: WorkCounts = field(default_factory=WorkCounts)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What is known of a platform service."""
+
+    #: its last reply, to about a minute; None: none was ever noted
+    answered_at: datetime | None = None
+    #: when the sweeper found it silent; None: it never did, or told that it answers again
+    silent_since: datetime | None = None
+
+    @property
+    def has_answered_since(self) -> bool:
+        """Since the sweeper found it silent."""
+        since, answered = self.silent_since, self.answered_at
+        return since is not None and answered is not None and answered > since
+
+
+class Answers(Protocol):
+    """One row a platform service: when somebody last answered for it (R57)."""
+
+    async def note(self, service: str, at: datetime) -> None:
+        """It answered. Raises LedgerUnavailable."""
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        """It is silent since then; None: no more. Raises LedgerUnavailable."""
+
+    async def read(self) -> dict[str, Heard]:
+        """By service. Raises LedgerUnavailable."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:

@@ -85,10 +85,11 @@ class Explanation(Response):
     text: str
     """All of it in one paragraph."""
     waits_for: str | None
-    gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None
-    """What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."""
+    gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
+    """What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the
+    step's service or lane."""
     stopped_by: str | None = None
-    """THROTTLED: the gate, in words."""
+    """THROTTLED: the gate, in words; GATED: the guard."""
     position: int | None = None
     """THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."""
     nextEligibleAt: Instant | None = None
@@ -118,7 +119,9 @@ class Spent(Response):
     backoff_s: float
     """LUCIUS waited on purpose, before another try."""
     gated_s: float = 0.0
-    """Before its first attempt: it waited at its gates."""
+    """Before its first attempt it waited at its gates, or before any for a guard of its service or lane."""
+    dependent_s: float = 0.0
+    """Before that: jobs that it depends on had not ended."""
     paused_s: float
     """A gate: an operator had the job stand still."""
     backlog_s: float

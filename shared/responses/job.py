@@ -68,6 +68,12 @@ class Step(Response):
     """When the current attempt was recorded."""
     backlog_since: Instant | None
     """Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."""
+    gated_since: Instant | None = None
+    """Since when a guard of its service or lane keeps the next attempt back."""
+    gated_by: str | None = None
+    """That guard, as `service:ocr` or `lane:3`."""
+    gated_until: Instant | None = None
+    """When it is asked again."""
     attempt_deadline_at: Instant | None
     """When the current attempt is over whatever its service says; null: no service has taken it up."""
     deadline_at: Instant | None
@@ -182,6 +188,8 @@ class Job(Response):
     """The job that this one took up again."""
     redriven_by: str | None
     """The job that took this one up again."""
+    incident: str | None
+    """The `incidentId` that its failure has, if it is one."""
     event_seq: int
     """Number of its last event."""
     created_at: Instant

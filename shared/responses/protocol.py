@@ -46,6 +46,8 @@ class Protocol(Response):
     steps: list[ProtocolStep]
     parallel: list[list[str]] | None = None
     """Groups of neighbouring steps that run at the same time."""
+    escalate: list[str] | None = None
+    """Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str
     """SHA-256 of the definition and its schemas."""
 

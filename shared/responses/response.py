@@ -98,6 +98,8 @@ class Problem(Response):
     """What is wrong with the request's content; empty for other problems. `detail` says where there is more."""
     correlation_id: str
     """The answer's `X-Correlation-Id`; the logs have it too."""
+    earliest: str | None = None
+    """CURSOR_EXPIRED: the first cursor that holds."""
     jobId: JobId | None = None
     """IDEMPOTENCY_CONFLICT: the job that the key belongs to."""
     known: list[str] | None = None

@@ -73,7 +73,8 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
         if new.attempt_no > old.attempt_no:
             observe(
                 "dispatch_lag_seconds",
-                (event.at - _could_start_at(before, old)).total_seconds(),
+                # a guard may have opened before its time
+                max(0.0, (event.at - _could_start_at(before, old)).total_seconds()),
                 stepType=new.step_type,
             )
         if old.status.in_flight and not new.status.in_flight:
@@ -90,6 +91,8 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
             increment("publish_failures_total", stepType=new.step_type)
         if event.type == EventType.LANE_BACKLOG:
             increment("lane_backlog_total", lane=new.lane)
+        if event.type == EventType.GATED:
+            increment("steps_gated_total", guard=new.gated_by or "")
         if new.status is StepStatus.FAILED_RETRY and old.status is not new.status:
             cause = str(new.retry_cause)
             increment("job_retry_total", jobType=job.request_type, stepType=new.step_type, cause=cause)
@@ -152,6 +155,9 @@ def _emit_attempt(job: Job, step: Step, ended: datetime) -> None:
 
 
 def _could_start_at(record: Record, step: Step) -> datetime:
+    if step.gated_until is not None:
+        # a guard kept it back until then
+        return step.gated_until
     if step.due_at is not None:
         return step.due_at
     first = record.group_of(step)[0]

@@ -49,8 +49,22 @@ METRICS: tuple[Metric, ...] = (
         ("jobType", "phase"),
         "`queued`: POST to the first ACK; `running`: first ACK to the end; `total`: POST to the end",
     ),
-    Metric("job_queue_depth", _G, "{job}", ("jobType", "tenant"), "Jobs that no service has taken up yet (QUEUED)"),
+    Metric(
+        "job_queue_depth",
+        _G,
+        "{job}",
+        ("jobType", "tenant"),
+        "Jobs that no service has taken up yet: QUEUED, THROTTLED and WAITING_FOR_JOBS",
+    ),
     Metric("job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its POST, pauses included"),
+    Metric("job_wait_oldest_seconds", _G, "s", (), "Age of the oldest job that waits for its gates (THROTTLED)"),
+    Metric(
+        "circuit_breaker_state",
+        _G,
+        "{state}",
+        ("jobType",),
+        "Of the breakers of a job type the worst: 0 closed, 1 half open, 2 open",
+    ),
     Metric("job_active", _G, "{job}", ("status",), "Jobs that have not ended"),
     Metric(
         "step_latency_seconds",
@@ -83,6 +97,7 @@ METRICS: tuple[Metric, ...] = (
         ("lane",),
         "Time-outs put off because replies or directives still waited on the lane",
     ),
+    Metric("steps_gated_total", _C, "{attempt}", ("guard",), "Attempts that a guard of a service or lane kept back"),
     Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Leases that a heartbeat moved on"),
     Metric(
         "replies_total",
@@ -147,7 +162,6 @@ METRICS: tuple[Metric, ...] = (
 
 #: names kept for subjects that are not in this version; nothing is emitted under them
 RESERVED: tuple[tuple[str, str], ...] = (
-    ("circuit_breaker_state{jobType}", "circuit breakers"),
     ("pack_run_logs_stream_lag_seconds", "pack runs"),
     ("pack_run_heartbeats_total", "pack runs"),
     ("pack_run_artifacts_total", "pack runs"),

@@ -6,6 +6,7 @@ tables that would be used, as the last transition names those that were used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -16,7 +17,7 @@ from shared.core.decide import apply
 from shared.core.gates.desk import Shut, Word
 from shared.core.gates.standing import MAX_POSITION, Standing
 from shared.core.history import Provenance, lease_digest
-from shared.core.job import Event, Record, Step
+from shared.core.job import Event, Job, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
@@ -25,6 +26,8 @@ from shared.views.citation import cite
 
 #: stands for the lease of the attempt, which is not shown
 _LEASE = "what-if"
+#: jobs that a text names
+_NAMED = 5
 
 
 def explain(
@@ -34,12 +37,13 @@ def explain(
     *,
     directives_ahead: int | None = None,
     standing: Standing | None = None,
+    missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
     """What the job waits for and what each possible next occurrence would do.
 
     `last` is its last transition's event; `directives_ahead` how many directives lie before its own on the bus,
     `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked. `standing` is its place in
-    line, None where it is in none.
+    line, None where it is in none; `missing` are the jobs that it waits for and that have not ended.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -50,12 +54,20 @@ def explain(
         since, waits_for, until = job.staged_at or job.created_at, _gates(standing), None
         then = "When they let it in, it is QUEUED and starts."
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}."
+    elif job.status is JobStatus.WAITING_FOR_JOBS:
+        since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
+        then = "When they have ended, it goes on to its gates."
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
+        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
             waits_for += f"; {_ahead(directives_ahead)} before its directive on the bus"
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
-        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+        if until is not None and step.gated_until == until:
+            text += f"; it is asked again at {_iso(until)}."
+        else:
+            text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
     brought_here = _brought_here(last) if last is not None else None
     if brought_here is not None and brought_here.rows:
         rows = ", ".join(f"{row.machine} {row.state} on {row.event}" for row in brought_here.rows)
@@ -73,7 +85,7 @@ def explain(
         brought_here=brought_here,
         what_if={name: _describe(step, outcome) for name, outcome in outcomes.items() if step is not None},
         rows_if={name: list(cite(outcome.events[0])) for name, outcome in outcomes.items() if outcome.transitioned},
-        stopped_by=standing.stopped_by.gate.words if standing is not None else None,
+        stopped_by=_stopped_by(record, step, standing),
         position=standing.position if standing is not None else None,
         nextEligibleAt=_seconds(standing.expected_at) if standing is not None else None,
     )
@@ -115,17 +127,34 @@ def _why(word: Word) -> str:
     return why
 
 
+def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
+    """The jobs that a job waits for; none: their ends are being counted."""
+    if not missing:
+        return f"the count of the ends of {depends_on} jobs"
+    named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f"{len(missing)} of the {depends_on} jobs that it depends on: {', '.join(named)}{more}"
+
+
 def _brought_here(last: Event) -> Move:
     """The last transition: its EVENT row, and the rows of the transition tables that decided it."""
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
-def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None:
+def _stopped_by(record: Record, step: Step | None, standing: Standing | None) -> str | None:
+    if standing is not None:
+        return standing.stopped_by.gate.words
+    return step.gated_by if step is not None and _blocked_by(record, step) == "GATED" else None
+
+
+def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
     """What holds the job back though nothing has failed; None: nothing does."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:
         return "PAUSED"
+    if step is not None and step.gated_since is not None and not record.job.status.terminal:
+        return "GATED"
     return "LANE_BACKLOG" if step is not None and step.status.in_flight and step.backlog_since is not None else None
 
 
@@ -162,6 +191,10 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
         case _ if job.status is JobStatus.PAUSED:
             since = job.drained_at or job.updated_at
             return since, "a resume", None, f"Then step {step.step_id} goes on; nothing is in flight meanwhile."
+        case _ if step.gated_since is not None:
+            attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
+            what = f"the guard {step.gated_by}, which lets {attempt} not go now"
+            return step.gated_since, what, step.gated_until, "When it is open, the attempt is dispatched."
         case StepStatus.FAILED_RETRY:
             why = f"the backoff after {step.last_error_code or step.retry_cause} in {attempt}"
             return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is dispatched."

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from shared.access.references import Retention
+from shared.core.incidents import escalates, job_incident_id
 from shared.core.job import Event, Record
 from shared.core.job import Step as StepRow
 from shared.core.states import JobStatus, StepStatus
@@ -29,9 +30,11 @@ def job_response(record: Record, retention: Retention, as_of: Event | None = Non
     return Job.of(
         record.job,
         jobId=record.job.job_id,
+        priority=record.job.current_priority,
         steps=[step_response(step) for step in record.steps],
         links=job_links(record.job.job_id),
         final_output_expires_at=_output_end(record, retention),
+        incident=job_incident_id(record.job.job_id) if escalates(record.job) else None,
         **past,
     )
 

@@ -22,15 +22,17 @@ ACK = "ack_s"
 SERVICE = "service_s"
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
-#: its gates kept it, before its first attempt
+#: its gates kept it, before its first attempt; or a guard of its service or lane, before any
 GATED = "gated_s"
+#: jobs that it depends on had not ended
+DEPENDENT = "dependent_s"
 #: an operator had it stand still
 PAUSED = "paused_s"
 #: a lease was over, and what would have renewed it may still have lain on our lane
 BACKLOG = "backlog_s"
 
-#: the last three are gates: nothing had failed, and the job was held back
-PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, PAUSED, BACKLOG)
+#: the last four are gates: nothing had failed, and the job was held back
+PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, DEPENDENT, PAUSED, BACKLOG)
 
 #: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
 #: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
@@ -44,6 +46,7 @@ _EPISODES = {
     EventType.RESULT: 1,
     EventType.ACK_TIMEOUT: 2,
     EventType.LEASE_EXPIRED: 2,
+    EventType.GATED: 1,
     EventType.TIME_EXCEEDED: 2,
 }
 #: a process decides again on what it committed within this time (`shared.operations.recent_jobs`)
@@ -182,8 +185,11 @@ def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tup
     if job.status is JobStatus.PAUSED:
         yield PAUSED, (end - start).total_seconds()
         return
-    if job.status is JobStatus.THROTTLED:
+    if job.status is JobStatus.THROTTLED or step.gated_since is not None:
         yield GATED, (end - start).total_seconds()
+        return
+    if job.status is JobStatus.WAITING_FOR_JOBS:
+        yield DEPENDENT, (end - start).total_seconds()
         return
     if step.status.in_flight and step.backlog_since is not None:
         yield BACKLOG, (end - start).total_seconds()

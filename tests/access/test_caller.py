@@ -4,7 +4,7 @@ import pytest
 
 from shared.access.caller import ANYONE, NOBODY, Caller, Scope, caller_from_claims
 from shared.access.tenants import TenantRules
-from shared.errors import ScopeMissing, TenantForbidden, TenantMissing
+from shared.errors import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
 
 ALL = "orch:all-tenants"
 RULES = TenantRules(claim="tenant_id")
@@ -166,6 +166,20 @@ def test_other_scripts_are_tenants_of_their_own() -> None:
     """Letters that look alike are different: a Cyrillic a is not a Latin a."""
     assert not caller(tenant_id="tenant_а").may_see("tenant_a")  # noqa: RUF001
     assert caller(tenant_id="Größe").tenant == "größe"
+
+
+def test_a_claim_may_be_the_source() -> None:
+    """Where it is named and in the token; what is no plain text is refused, and not left out."""
+
+    def source(**claims: Any) -> str | None:
+        token = {"sub": "alice", "tenant_id": "a", **claims}
+        return caller_from_claims(token, tenants=RULES, all_tenants_role=ALL, source_claim="device").source
+
+    assert (source(device="Scanner-7"), source()) == ("Scanner-7", None)
+    assert caller(tenant_id="a", device="Scanner-7").source is None
+    for claimed in (7, "", " ", ["a"], "a\u202eb", "x" * 257):
+        with pytest.raises(TokenInvalid):
+            source(device=claimed)
 
 
 def test_the_subject_cannot_write_into_logs() -> None:

@@ -10,19 +10,28 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_desks import MemoryBooks
+from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.books import Books
+from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
+from shared.ports.feed import Feed
+from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
+from tests.jobs import START
 
 
 @dataclass
@@ -31,7 +40,10 @@ class Storage:
     index: Index
     rejected: RejectedMessages
     desks: Desks
+    incidents: Incidents
     books: Books
+    bulks: Bulks
+    feed: Feed
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +56,8 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, MemoryBooks())
+        incidents, books, bulks, feed = index.incidents, MemoryBooks(), MemoryBulks(), MemoryFeed()
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, incidents, books, bulks, feed)
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -57,7 +70,10 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
         TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesIncidents(account, f"index{own}", f"gates{own}"),
         TablesBooks(account, f"gates{own}"),
+        TablesBulks(account, f"index{own}", f"gates{own}"),
+        TablesFeed(account, f"feed{own}", lambda: START),
     )
     await account.close()
     await texts.close()

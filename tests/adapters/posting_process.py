@@ -22,7 +22,9 @@ from shared.adapters.memory import MemoryLedger
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.history import Origin
@@ -83,7 +85,9 @@ def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) ->
         ledger=TablesLedger(account, f"ledger{own}", texts),
         index=TablesIndex(account, f"index{own}", f"tenants{own}"),
         desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+        incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
         books=TablesBooks(account, f"gates{own}"),
+        bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
         clock=Clock(),
         sleep=asyncio.sleep,
         random=random.random,

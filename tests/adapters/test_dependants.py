@@ -85,3 +85,24 @@ async def test_who_waits_is_listed_in_order_and_dropped(storage: Storage) -> Non
         await storage.index.drop_dependant("tenant_a", "job_1", "job_a")
     assert await storage.index.dependants("tenant_a", "job_1", limit=9) == ["job_b", "job_c"]
     assert await storage.index.dependants("tenant_a", "job_10", limit=9) == ["job_a", "job_b", "job_c"]
+
+
+async def test_who_waited_for_a_failure_stays_known(storage: Storage) -> None:
+    """The row comes with the count, or where nobody waits any more; again changes nothing; it goes with the list's."""
+    jobs = [waiting("job_a"), waiting("job_b"), waiting("job_c")]
+    await reserved(storage, *jobs)
+    active = await storage.index.read_active("tenant_a", "job_a")
+    assert active is not None
+    assert active.place is not None
+    counted = after_dependency(active.place, "job_1", succeeded=False)
+    await storage.index.move_place(active, counted, active.check_at, settled="job_1", succeeded=False)
+    for _ in range(2):
+        await storage.index.drop_dependant("tenant_a", "job_1", "job_b", succeeded=False)
+        await storage.index.drop_dependant("tenant_a", "job_1", "job_c")
+    assert await storage.index.dependants("tenant_a", "job_1", limit=9) == []
+    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9) == ["job_a", "job_b"]
+    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9, after="job_a") == ["job_b"]
+    for _ in range(2):
+        await storage.index.delete_listing(replace(jobs[0], completed_at=START, dependencies=["job_1"]))
+    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9) == ["job_b"]
+    assert await storage.index.dependants("tenant_a", "job_2", limit=9, after="job_a") == ["job_b", "job_c"]

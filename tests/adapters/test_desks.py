@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.contracts.quotas import RING
+from shared.core.chained_log import entry_hash
 from shared.core.gates.breaker import Breaker, BreakerRule, End, at, counted
 from shared.core.gates.desk import (
     MAX_LINES,
@@ -20,7 +21,7 @@ from shared.core.gates.desk import (
     step_away,
 )
 from shared.core.gates.letting import Waiting
-from shared.core.gates.log import entry_hash, logged
+from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.job import Job
@@ -330,6 +331,26 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
     assert (row.place.line, row.check_at) == (7, ASLEEP)
     await storage.index.write_desk(admitting(await stored(storage), relocated))
     assert await storage.desks.first_waiting("tenant_a", 7, 5) == []
+
+
+@pytest.mark.parametrize("rank", [1, 9])
+async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
+    """With another priority and rank, or with the rank that it had; where its DUE row stands goes with it (R67)."""
+    await opened(storage)
+    [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
+    before, row = await stored(storage), await active(storage, 1)
+    changed = replace(first.candidate, priority="low", rank=rank)
+    after = stand(step_away(before.desk, 0), 0, before.desk.lines[0], rank)
+    place = replace(row.place or Place(candidate=changed), candidate=changed)
+    await storage.index.move_place(row, place, LATER, DeskWrite(before=before, after=after))
+    found = await storage.desks.first_waiting("tenant_a", 0, 5)
+    expected = [replace(first, candidate=changed, due_at=LATER), second]
+    assert found == sorted(expected, key=lambda each: each.candidate.rank)
+    assert (await active(storage, 1)).place == place
+    assert await due(storage, LATER) == ["job_001"]
+    write = replace(admitting(await stored(storage), *found), check_at=LATER + timedelta(hours=1))
+    await storage.index.write_desk(write)
+    assert await due(storage, LATER) == []
 
 
 async def test_who_is_not_asleep_is_not_let_in(storage: Storage) -> None:

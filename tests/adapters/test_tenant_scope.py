@@ -68,6 +68,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.read_active("tenant_b", "job_b"),
         lambda index: index.list_active("tenant_b", after=None, limit=1),
         lambda index: index.dependants("tenant_b", "job_b", limit=1),
+        lambda index: index.failed_dependants("tenant_b", "job_b", limit=1),
         lambda index: index.is_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
@@ -80,7 +81,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ],
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
-        *("dependants", "is_dependant", "drop_dependant"),
+        *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
         *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
@@ -153,6 +154,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
+    served |= {"failed_dependants"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

@@ -19,6 +19,7 @@ SCOPES = "orch:read orch:operate orch:quota orch:admin"
 ENVIRONMENT = {
     "LUCIUS_ACK_TIMEOUT_SECONDS": "3600",
     "LUCIUS_CALLBACK_KEYS": f"k1:{base64.b64encode(b'k' * 32).decode()}",
+    "LUCIUS_EVENTS": "feed",
     "LUCIUS_PUBLIC_URL": "https://lucius.example/base",
 }
 

@@ -23,6 +23,8 @@ def map_body(context, body):
     named = body.get("dependencies")
     if isinstance(named, list) and len(named) <= 50 and all(isinstance(each, str) and each for each in named):
         body = body | {"dependencies": []}
+    if body.get("withDependants") is True and body.get("ignoreDependencies") is True:
+        body = body | {"ignoreDependencies": False}
     return body
 
 
@@ -44,7 +46,10 @@ def filter_body(context, body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """A hold is of one gate of one tenant, and its end is ahead: an operator's token has no tenant."""
+    """A hold is of one gate, and its end is ahead; it and a bulk are of one tenant: an operator's token has none."""
+    if case.operation.path == "/v1/bulk" and isinstance(case.body, dict) and isinstance(case.body.get("filter"), dict):
+        words = case.body["filter"]
+        case.body = {**case.body, "filter": {**words, "tenant_id": words.get("tenant_id") or "fuzzed"}}
     if not case.operation.path.startswith("/v1/limits/") or not isinstance(case.body, dict):
         return
     body = {**case.body, "tenant": case.body.get("tenant") or "fuzzed"}

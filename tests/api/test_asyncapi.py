@@ -3,12 +3,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cloudevents.http import from_json
 from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
 
 from shared.apidocs import message_schemas
 from shared.apidocs.asyncapi import BusNames, document
 from shared.contracts.messages import Reply
 from shared.core.directive import directive_of, encode_directive
+from shared.core.public_events import PublicType
 from tests.jobs import ROOT, Story, reply
 
 SPECS = ROOT / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
@@ -58,7 +60,9 @@ def test_every_example_is_a_message(name: str) -> None:
     schema = message["payload"]["$ref"].rsplit("/", 1)[1]
     for example in message["examples"]:
         assert list(validator(schema).iter_errors(example["payload"])) == []
-        if name != "directive":
+        if name in {*PublicType}:
+            assert from_json(json.dumps(example["payload"]))["type"] == name
+        elif name != "directive":
             assert Reply.model_validate(example["payload"]).type in message["name"]
 
 

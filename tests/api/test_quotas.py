@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
+from shared.responses.usage import SourcePage, UsageReport
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 
@@ -69,6 +70,13 @@ def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: htt
     path = f"/v1/jobs/{answers[1]['jobId']}:admit"
     assert own.post(path, json=REASON).json()["code"] == "QUOTA_FORBIDDEN"
     assert operator.post(path, json={}).json()["code"] == "REASON_INVALID"
+    path, body = f"/v1/jobs/{answers[1]['jobId']}", {"priority": "high", **REASON}
+    assert own.patch(path, json=body).json()["priority"] == "high"
+    assert [own.patch(path, json=wrong).json()["code"] for wrong in ({}, {**body, "priority": "urgent"})] == [
+        "PRIORITY_INVALID"
+    ] * 2
+    running = own.patch(f"/v1/jobs/{answers[0]['jobId']}", json=body)
+    assert (running.status_code, running.json()["code"]) == (409, "CONTROL_NOT_POSSIBLE")
     patch(operator, read.json(), max_active=2).raise_for_status()
     later = own.get(f"/v1/jobs/{answers[1]['jobId']}").json()
     assert (later["status"] == "THROTTLED", later["admitted_at"] is None) == (False, False)
@@ -78,6 +86,37 @@ def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: htt
         (number, "RULE_SET", "month end") for number in (1, 2)
     ]
     assert log["entries"][0]["actor"].endswith("(orch:all-tenants)")
+
+
+def test_a_tenant_reads_what_it_used(own: httpx.Client, operator: httpx.Client, api: Live) -> None:
+    """Of the hours that are not over from the list; its sources with what its gates count; nobody else's."""
+    mine = f"usage-{uuid.uuid4()}"
+    client = api.client(tenant=mine)
+    client.post("/v1/limits/pause", json={"source": "Scanner-7", **REASON}).raise_for_status()
+    jobs = [
+        client.post("/v1/orchestrate", json=envelope(tenant_id=mine, doc_id=str(number), source=source)).json()["jobId"]
+        for number, source in enumerate(("scanner-7", "scanner-7", "scanner-8"))
+    ]
+    used = client.get("/v1/usage", params={"by": "source"})
+    assert (used.status_code, misfits(UsageReport, used.json())) == (200, [])
+    sums = {key: (each["created"], each["staged"]) for key, each in used.json()["groups"].items()}
+    assert (sums, used.json()["total"]["created"]) == ({"scanner-7": (2, 2), "scanner-8": (1, 0)}, 3)
+    pages = [client.get("/v1/sources", params={"limit": 1}).json()]
+    pages.append(client.get("/v1/sources", params={"cursor": pages[0]["next"]}).json())
+    assert [misfits(SourcePage, each) for each in pages] == [[], []]
+    found = {each["name"]: each for page in pages for each in page["sources"]}
+    assert [found["scanner-7"][name] for name in ("first_job", "active", "staged", "held")] == [jobs[0], 0, 2, True]
+    assert [found["scanner-8"][name] for name in ("first_job", "active", "staged", "held")] == [jobs[2], *[None] * 3]
+    for path in ("/v1/usage", "/v1/sources"):
+        assert own.get(path, params={"tenant": mine}).json()["code"] == "TENANT_FORBIDDEN"
+        assert operator.get(path).json()["code"] == "TENANT_REQUIRED"
+        assert operator.get(path, params={"tenant": mine}).status_code == 200
+    wrong = [
+        client.get("/v1/usage", params=each).json()["code"]
+        for each in ({"by": "day"}, {"since": "2020-01-01T00:00:00Z"})
+    ]
+    assert wrong == ["BY_INVALID", "SINCE_INVALID"]
+    assert client.get("/v1/sources", params={"cursor": "QUNUSVZFOg=="}).json()["code"] == "CURSOR_INVALID"
 
 
 def test_a_tenants_own_caller_holds_and_never_loosens(

@@ -19,7 +19,7 @@ from tests.stack.scripted_service import TENANT
 ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
-#: beginning; an operator of all tenants must name the tenant of the receipts and of a gate
+#: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate and of a bulk
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -28,7 +28,11 @@ include-path = "/v1/receipts"
 parameters = {{ "query.tenant_id" = "{TENANT}" }}
 
 [[operations]]
-include-path-regex = "^/v1/quotas"
+include-path = "/v1/events"
+parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest" }}
+
+[[operations]]
+include-path-regex = "^/v1/(quotas|bulk)"
 parameters = {{ "query.tenant" = "fuzzed" }}
 """
 

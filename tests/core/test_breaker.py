@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.contracts.quotas import MAX_COOLDOWN_S, RING
+from shared.core.chained_log import entry_hash
 from shared.core.gates.breaker import (
     Breaker,
     BreakerRule,
@@ -25,7 +26,6 @@ from shared.core.gates.breaker import (
 )
 from shared.core.gates.desk import Candidate, Desk, Line, Shut, enter, words
 from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, is_good, judged, settled
-from shared.core.gates.log import entry_hash
 from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
 from shared.core.reasons import Reason

@@ -67,6 +67,8 @@ CEILINGS = {
     "not-ready": _passes(RULES["not-ready"]),
     "server-errors": math.inf,
     "queued-jobs": _queued_s() - SEEN_S,
+    "oldest-wait": math.inf,
+    "breaker-open": 2,
     "stuck-jobs": _outbox_s() - SEEN_S,
     "failure-rate": 100,
     "exceptions": math.inf,

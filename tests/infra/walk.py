@@ -100,6 +100,7 @@ class Walk:
             "infra/bicep",
             "infra/hooks",
             "infra/pipelines",
+            "infra/quotas.yaml",
             "azure.yaml",
             "host.json",
             "protocols",

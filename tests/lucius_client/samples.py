@@ -9,10 +9,13 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.core.gates.changes import gate_named
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory, GateState, Rule
+from shared.core.incidents import Incident, IncidentEntry, incident_of
 from shared.core.states import JobStatus
 from shared.ports.index import ListRow
 from shared.responses.history import ReceiptSums
 from shared.responses.quota import Quota as QuotaModel
+from shared.views.incident import incident as incident_response
+from shared.views.incident import incident_detail as detail_response
 from shared.views.job import job_line, job_response
 from shared.views.quota import quota as quota_response
 from shared.views.quota import quota_change as quota_change_response
@@ -72,6 +75,23 @@ def quota_change() -> dict[str, Any]:
     state = GateState(gate=gate_named("tenant_a", None, "scanner/7"))
     now = QuotaModel.model_validate(quota(source="scanner/7"))
     return body(quota_change_response(state, replace(state, rule=Rule(max_active=2)), now))
+
+
+def _incident() -> tuple[Incident, IncidentEntry]:
+    failed = {"status": JobStatus.FAILED_FINAL, "error_code": "ATTEMPTS_EXHAUSTED", "error_message": "no ACK"}
+    found = incident_of(replace(planned("job_1").job, completed_at=START, **failed))
+    assert found is not None
+    return found
+
+
+def incident() -> dict[str, Any]:
+    """An open one, of a job."""
+    return body(incident_response(_incident()[0]))
+
+
+def incident_detail() -> dict[str, Any]:
+    row, opened = _incident()
+    return body(detail_response(row, [opened]))
 
 
 def sums(next_: str | None) -> dict[str, Any]:

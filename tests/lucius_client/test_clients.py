@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from operator import methodcaller
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from lucius_client import (
     WaitTimeout,
 )
 from lucius_client.models import Quota
+from shared.apidocs.bulk_examples import by_model
 from tests.lucius_client import samples
 from tests.lucius_client.stub_api import CannedResponse, serving
 
@@ -204,6 +206,25 @@ async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
     assert [request.path for request in api.requests] == ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20"] * 2]
 
 
+async def test_waiting_for_the_gates(either: EitherClient) -> None:
+    """Until the job waits no more, whatever else changes; one that never waited is there at once."""
+    staged = {**samples.job("THROTTLED"), "staged_at": "2026-01-27T10:00:00Z"}
+    paused = {**staged, "status": "PAUSED"}
+    inside = {**staged, "status": "QUEUED", "admitted_at": "2026-01-27T10:05:00Z"}
+    bodies = [
+        CannedResponse(body=body, headers={"ETag": f'"{at}"'}) for at, body in enumerate((staged, paused, inside))
+    ]
+    with serving(*bodies) as api:
+        job = await either.call(api.url, lambda client: client.wait_admitted("job_1"))
+    assert (job.status, [request.path for request in api.requests]) == (
+        "QUEUED",
+        ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20&until=admitted"] * 2],
+    )
+    with serving(CannedResponse(body=samples.job("IN_PROGRESS"), headers={"ETag": '"one"'})) as api:
+        assert (await either.call(api.url, lambda client: client.wait_admitted("job_1"))).status == "IN_PROGRESS"
+    assert len(api.requests) == 1
+
+
 async def test_waiting_ends_when_its_time_is_up(either: EitherClient) -> None:
     """WaitTimeout holds the last state of the job."""
     with serving(
@@ -314,6 +335,70 @@ async def test_gates_who_waits_and_what_changed_are_lists(either: EitherClient) 
             assert await either.call(api.url, call) == []
         assert all(request.path.startswith(start) and "tenant=tenant_a" in request.path for request in api.requests)
         assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+
+
+async def test_a_bulk_is_made_read_and_stopped(either: EitherClient) -> None:
+    """A filter as JSON, with instants as texts; the key of the caller, else a random one; the tenant that is named."""
+    since, made = datetime(2026, 5, 1, tzinfo=UTC), by_model("job_1")
+    with serving(CannedResponse(202, made["Bulk"])) as api:
+        words = {"status": ["QUEUED"], "since": since, "label": None}
+        bulk = await either.call(api.url, lambda client: client.start_bulk("pause", words, reason="r", key="k"))
+        await either.call(api.url, lambda client: client.redrive_tree("job_1", reason="r"))
+        await either.call(api.url, lambda client: client.bulk("bulk_1", tenant="a"))
+        await either.call(api.url, lambda client: client.cancel_bulk("bulk_1"))
+    assert bulk.bulkId == made["Bulk"]["bulkId"]
+    started, tree, read, cancelled = api.requests
+    sent = {"status": ["QUEUED"], "since": "2026-05-01T00:00:00+00:00"}
+    assert json.loads(started.body) == {"action": "pause", "filter": sent, "reason": "r"}
+    assert started.headers["idempotency-key"] == "k"
+    assert (tree.path, json.loads(tree.body)) == ("/v1/jobs/job_1:redrive", {"reason": "r", "withDependants": True})
+    assert len(tree.headers["idempotency-key"]) == 36
+    assert (read.path, cancelled.path) == ("/v1/bulk/bulk_1?tenant=a", "/v1/bulk/bulk_1:cancel")
+    with serving(CannedResponse(200, made["BulkPreview"])) as api:
+        found = await either.call(api.url, lambda client: client.preview_bulk("pause", {"status": "QUEUED"}))
+    assert (found.matched, json.loads(api.requests[0].body)["dryRun"]) == (1, True)
+
+
+async def test_bulks_items_and_related_jobs_are_lists(either: EitherClient) -> None:
+    """Page by page; the jobs that a job depends on come at once."""
+    reads: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "/v1/bulk?tenant=a&": (lambda client: client.bulks(tenant="a"), "bulks"),
+        "/v1/bulk/b/items?outcome=OPEN&": (lambda client: client.bulk_items("b", outcome="OPEN"), "items"),
+        "/v1/jobs/job_1/dependencies?": (lambda client: client.dependants("job_1"), "dependants"),
+    }
+    for start, (call, key) in reads.items():
+        with serving(CannedResponse(body={key: [], "next": "p2"}), CannedResponse(body={key: [], "next": None})) as api:
+            assert await either.call(api.url, call) == []
+        assert all(request.path.startswith(start) for request in api.requests)
+        assert ["cursor=p2" in request.path for request in api.requests] == [False, True]
+    with serving(CannedResponse(body=by_model("job_1")["DependencyPage"])) as api:
+        [related] = await either.call(api.url, lambda client: client.dependencies("job_1"))
+    assert related.status is None
+
+
+async def test_incidents_are_listed_read_and_settled(either: EitherClient) -> None:
+    """The filter's words as they are, several with commas between; an act is a POST with its reason."""
+    line, whole = samples.incident(), samples.incident_detail()
+    pages = [{"incidents": [line], "next": "p2", "partial": True}, {"incidents": [], "next": None, "partial": False}]
+    with serving(*(CannedResponse(body=each) for each in pages)) as api:
+        since = datetime(2026, 5, 1, tzinfo=UTC)
+        found = await either.call(
+            api.url, lambda client: client.incidents(tenant_id="a", state=["OPEN", "RETRIED"], kind="JOB", since=since)
+        )
+    assert [(each.incidentId, each.state) for each in found] == [("inc_job_1", "OPEN")]
+    words = "tenant_id=a&state=OPEN%2CRETRIED&kind=JOB&since=2026-05-01T00%3A00%3A00%2B00%3A00"
+    assert [request.path.split("&limit")[0] for request in api.requests] == [f"/v1/incidents?{words}"] * 2
+    with serving(CannedResponse(body=whole)) as api:
+        read = await either.call(api.url, lambda client: client.incident("inc_job_1"))
+        for verb in ("resolve", "retry", "dismiss"):
+            await either.call(api.url, methodcaller(f"{verb}_incident", "inc_job_1", reason="why"))
+    assert [entry.type for entry in read.log] == ["OPENED"]
+    assert api.requests[0].path == "/v1/incidents/inc_job_1"
+    sent = [(request.path, json.loads(request.body)) for request in api.requests[1:]]
+    assert sent == [(f"/v1/incidents/inc_job_1:{verb}", {"reason": "why"}) for verb in ("resolve", "retry", "dismiss")]
+    with serving(CannedResponse(body=samples.job("FAILED_FINAL"))) as api:
+        put_aside = await either.call(api.url, lambda client: client.dismiss_dead_letter("job_1", reason="why"))
+    assert (put_aside.jobId, api.requests[0].path) == ("job_1", "/v1/deadletters/job_1:dismiss")
 
 
 async def test_sums_come_page_by_page(either: EitherClient) -> None:

@@ -23,9 +23,11 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     RecordAttempt,
     Redriven,
@@ -186,6 +188,8 @@ class Pair:
                 return model.time_passed(self._index(step_id), now)
             case LaneBacklog(step_id, attempt_no, _):
                 return model.lane_backlog(self._index(step_id), attempt_no, now)
+            case Gated(step_id):
+                return model.gated(self._index(step_id), now)
             case Control(ControlKind.CANCEL):
                 return model.cancel(now)
             case Control(ControlKind.PAUSE):
@@ -202,6 +206,8 @@ class Pair:
                 return model.dependency_failed()
             case Expired():
                 return model.expired(now)
+            case PriorityChanged(priority):
+                return model.priority_changed(priority)
             case OrchestrationEnded(instance_id, silent):
                 return model.orchestration_ended(restarts(instance_id), silent=silent)
             case Redriven(by):
@@ -238,6 +244,7 @@ class Pair:
             assert job.error_code == model.error
         assert job.suppressed == model.ignored
         assert (job.is_staged, job.is_dependent, job.awaited) == (model.staged, model.dependent, model.awaited)
+        assert job.current_priority == model.priority
         assert model.total is None or _seconds(job.deadline_at) == _rounded(model.deadline)
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"
@@ -268,6 +275,7 @@ def _as_model(step: Step) -> tuple[Any, ...]:
         step.attempt_no,
         _seconds(step.lease_expires_at) if flying else None,
         _seconds(step.backlog_until) if flying else None,
+        _seconds(step.gated_until) if not (flying or step.status.terminal) else None,
         _seconds(step.due_at) if waiting else None,
         step.retry_cause.value if step.retry_cause and waiting else None,
         step.completed_at is not None,
@@ -281,6 +289,7 @@ def _as_compared(step: ModelStep) -> tuple[Any, ...]:
         step.attempt,
         _rounded(step.lease_ends) if flying else None,
         _rounded(step.backlog_ends) if flying else None,
+        _rounded(step.gated_ends) if step.status in ("PENDING", "FAILED_RETRY") else None,
         _rounded(step.wait_ends) if waiting else None,
         step.failed_by if waiting else None,
         step.status in reference.SETTLED,

@@ -15,9 +15,11 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     Redriven,
     RenewLease,
@@ -38,6 +40,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
         yield DeadlinePassed(name, attempt_no)
         yield LaneBacklog(name, attempt_no, "replies wait on the lane")
         yield TimePassed(name)
+        yield Gated(name, "service:ocr", "service:ocr is held: it is slow")
         if attempt_no > 1:
             yield RenewLease(name, attempt_no - 1)
             yield PublishFailed(name, attempt_no - 1, "the bus is away")
@@ -50,6 +53,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield PriorityChanged("high")
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
@@ -69,9 +73,11 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield DeadlinePassed(step_id, attempt_no)
         yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
     yield TimePassed(step_id)
+    yield Gated(step_id, "service:ocr", "service:ocr is held: it is slow")
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield PriorityChanged("high")
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)
     yield Redriven("job_2")

@@ -16,10 +16,12 @@ from shared.views.citation import cite
 Rows = dict[str, dict[str, Any]]
 
 #: columns that the fields of each EVENT give, and the count of replies that are in no EVENT
-_NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed", "lease_id", "backlog_until"})
+_NOT_FOLDED = frozenset(
+    {"updated_at", "event_seq", "event_hash", "suppressed", "lease_id", "backlog_until", "gated_until", "gated_by"}
+)
 #: EVENT rows that no row of a table led to
 _WITHOUT_TRANSITION = frozenset(
-    {"AWAITED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
+    {"AWAITED", "PRIORITY_CHANGED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
 )
 #: what a late reply or a redrive still touches on an ended job
 _HEAD = frozenset({"event_seq", "event_hash", "suppressed", "updated_at", "redriven_by"})

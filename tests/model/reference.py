@@ -38,6 +38,7 @@ class Model:
     deadline: float | None = None
     #: its gates have not let it in: the seconds of its total time count from then on
     staged: bool = False
+    priority: str = "normal"
     #: jobs that it depends on may not have ended
     dependent: bool = False
     #: when it is of no use any more if it has not begun
@@ -83,11 +84,27 @@ class Model:
 
     # --- Dispatch
 
-    def attempt_recorded(self, at: int, now: float) -> str:
+    def _may_begin(self, at: int, now: float) -> bool:
         step = self.steps[at]
         ready = step.status == "PENDING" or (step.status == "FAILED_RETRY" and (step.wait_ends or 0) <= now)
         earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[: self.group_of(at)[0]])
-        if self.status not in RUNS or not ready or not earlier_done:
+        return self.status in RUNS and ready and earlier_done
+
+    def gated(self, at: int, now: float) -> str:
+        """A guard keeps the next attempt back: half a minute, then twice as long each time, to five minutes."""
+        step = self.steps[at]
+        if not self._may_begin(at, now):
+            return REFUSED
+        if self.time_over(at, now):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
+        since = now if step.gated_since is None else step.gated_since
+        wait_s = min(30 + now - since, 300) * self.stretch(at, step.attempt + 1)
+        self.steps[at] = replace(step, gated_since=since, gated_ends=self._capped(at, now + wait_s))
+        return MOVED if step.gated_since is None else WAITED
+
+    def attempt_recorded(self, at: int, now: float) -> str:
+        step = self.steps[at]
+        if not self._may_begin(at, now):
             return REFUSED
         total = self.rules[at].total
         if step.deadline is None and total is not None:
@@ -103,6 +120,8 @@ class Model:
             lease_ends=self._capped(at, now + self.rules[at].ack_timeout),
             backlog_since=None,
             backlog_ends=None,
+            gated_since=None,
+            gated_ends=None,
             wait_ends=None,
             failed_by=None,
             publish_failures=0,
@@ -206,7 +225,8 @@ class Model:
             finished_only = self.status == "PAUSED" or self._attempt_over(step, now)
             if step.failed_by == "RESULT" or (finished_only and kind != "RESULT"):
                 return self._late()
-            # it had not failed after all
+            # it had not failed after all, and no next attempt waits for a guard
+            step = replace(step, gated_since=None, gated_ends=None)
             if step.failed_by == "ACK_TIMEOUT":
                 step = replace(step, ack_failures=step.ack_failures - 1)
             else:
@@ -379,6 +399,15 @@ class Model:
             return UNHEARD
         self.error = "DEPENDENCY_FAILED"
         self._ended("FAILED_FINAL")
+        return MOVED
+
+    def priority_changed(self, priority: str) -> str:
+        """Only one that waits can be moved in its line."""
+        if self.over or not self.staged:
+            return REFUSED
+        if self.priority == priority:
+            return UNHEARD
+        self.priority = priority
         return MOVED
 
     def expired(self, now: float) -> str:

@@ -46,6 +46,9 @@ class ModelStep:
     #: since when our own backlog explains the silence, and until when it does
     backlog_since: float | None = None
     backlog_ends: float | None = None
+    #: since when a guard keeps the next attempt back, and until when at the last look
+    gated_since: float | None = None
+    gated_ends: float | None = None
     #: the end of the step's total time
     deadline: float | None = None
     #: the end of a wait that is on

@@ -18,9 +18,11 @@ from shared.core.occurrences import (
     DependenciesSettled,
     DependencyFailed,
     Expired,
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
+    PriorityChanged,
     PublishFailed,
     Redriven,
     RenewLease,
@@ -140,6 +142,10 @@ class JobMachine(RuleBasedStateMachine):
         step_id = self._current(which)
         self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "replies wait on the lane"))
 
+    @rule(which=_which)
+    def guard_is_shut(self, which: int) -> None:
+        self.pair.occurs(Gated(self._current(which), "service:ocr", "service:ocr is held: it is slow"))
+
     # --- what platform services send
 
     @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
@@ -172,6 +178,10 @@ class JobMachine(RuleBasedStateMachine):
     @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
     def waits_or_goes_on(self, what: Occurrence) -> None:
         self.pair.occurs(what)
+
+    @rule(priority=st.sampled_from(["low", "normal", "high"]))
+    def prioritised(self, priority: str) -> None:
+        self.pair.occurs(PriorityChanged(priority))
 
     @rule(which=_which)
     def time_over_is_found(self, which: int) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 
 from shared.core.job import Event
 from shared.core.occurrences import (
+    Gated,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
@@ -145,7 +146,7 @@ def _all_that_can_happen(pair: Pair, shape: Shape) -> Iterator[Edge]:
 def _concerns_one_step(occurrence: Occurrence) -> bool:
     if isinstance(occurrence, ReplyArrived):
         return occurrence.reply.type == "HEARTBEAT"
-    return isinstance(occurrence, RenewLease | PublishFailed | LaneBacklog)
+    return isinstance(occurrence, RenewLease | PublishFailed | LaneBacklog | Gated)
 
 
 def key(pair: Pair, shape: Shape) -> Hashable:

@@ -69,6 +69,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Telemetry]:
     monkeypatch.setattr(meters, "_instruments", {metric.name: meters._make(metric) for metric in METRICS})
     monkeypatch.setattr(meters, "_seen", {})
     monkeypatch.setattr("shared.operations.sweeper.gauges._shown_queues", {})
+    monkeypatch.setattr("shared.operations.sweeper.gauges._shown_breakers", {})
     yield Telemetry(exporter, reader)
     tracing.enable(False)
     spans.shutdown()

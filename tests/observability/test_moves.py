@@ -12,19 +12,25 @@ import pytest
 
 from shared.adapters.memory import MemorySweepMark
 from shared.contracts.messages import Directive
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
+from shared.core.gates.rules import Gate, GateKind, GateState, Rule
+from shared.core.occurrences import ControlKind
 from shared.errors import Contended, LedgerUnavailable, LimitReached
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.apply import apply_reply, validate_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
+from shared.operations.sweeper import gauges
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share, merged
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
-from tests.jobs import envelope
+from tests.jobs import START, envelope
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
+from tests.operations.support import control, create_numbered, limited
+from tests.operations.test_gates import ruled
 from triggers.http.problems import problem_response
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -166,6 +172,47 @@ async def test_a_job_that_nothing_starts_grows_old(world: World, emitted: Teleme
         await sweep(world.context, world.orchestrations)
     points = emitted.points()
     assert (points[("job_queue_oldest_seconds", ())], points[("outbox_backlog", ())]) == (3660, 0)
+
+
+async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, emitted: Telemetry) -> None:
+    """At their gates, and for other jobs; the age is that of the first in line, and 0 once nobody waits."""
+    small = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    first = (await create_numbered(small, 1)).stored.record.job.job_id
+    await create_numbered(small, 2, dependencies=[first])
+    small.clock.advance(50)
+    third = (await create_numbered(small, 3)).stored.record.job.job_id
+    small.clock.advance(7)
+    await sweep(small.context, small.orchestrations)
+    points = emitted.points()
+    queue, oldest = ("job_queue_depth", (("jobType", "OCR"), ("tenant", "tenant_a"))), ("job_wait_oldest_seconds", ())
+    assert (points[queue], points[oldest], points[("job_queue_oldest_seconds", ())]) == (3, 7, 57)
+    await control(small, third, ControlKind.CANCEL)
+    await sweep(small.context, small.orchestrations)
+    assert (emitted.points()[queue], emitted.points()[oldest]) == (2, 0)
+
+
+async def test_a_breaker_shows_by_its_job_type(
+    world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst at any desk; 0 while it is closed, and once its gate is gone."""
+    desk_of = {name: Gate(GateKind.TYPE, name, "OCR") for name in ("a", "b")}
+    states = {gate.id: 2 * (name == "b") for name, gate in desk_of.items()}
+    gates = [GateState(gate=gate) for gate in desk_of.values()]
+    point = ("circuit_breaker_state", (("jobType", "OCR"),))
+    with monkeypatch.context() as opened:
+        opened.setattr(gauges, "breaker_state", lambda state, now: states[state.gate.id])
+        for shown, expected in ((gates, 2), (gates[:1], 0), (gates, 2), ([], 0)):
+            gauges.set_breaker_gauges(Share(), shown, START)
+            assert emitted.points()[point] == expected
+    small = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    opened = Breaker(state=BreakerState.OPEN, cooldown_s=60, until=START + timedelta(seconds=60))
+    gate = Gate(GateKind.TYPE, "tenant_a", "EMBEDDING")
+    await ruled(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened))
+    await create_numbered(small, 1)
+    for expected in (2, 1):
+        await sweep(small.context, small.orchestrations)
+        assert emitted.points()[("circuit_breaker_state", (("jobType", "EMBEDDING"),))] == expected
+        small.clock.advance(61)
 
 
 async def test_many_jobs_are_counted_exactly(world: World, emitted: Telemetry) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeadReplies, MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.contracts.messages import Directive
@@ -165,6 +166,8 @@ def built(ledger: MemoryLedger) -> World:
         ledger=ledger,
         index=index,
         desks=index.desks,
+        bulks=MemoryBulks(),
+        incidents=index.incidents,
         rejected=rejected,
         archive=archive,
         publisher=publisher,

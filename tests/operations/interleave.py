@@ -89,6 +89,7 @@ class Meeting:
                 "ledger",
                 "index",
                 "desks",
+                "incidents",
                 "books",
                 "rejected",
                 "publisher",

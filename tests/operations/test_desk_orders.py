@@ -15,10 +15,12 @@ import pytest
 from shared.adapters.memory import MemoryIndex
 from shared.core.gates.desk import leave
 from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
+from shared.core.history import Origin
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.operations import create_job, desk_counts, desks
+from shared.operations.control_job import change_priority
 from shared.operations.creation import initial_status_of
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
@@ -48,6 +50,11 @@ def creates(name: str) -> Work:
     return posts(doc_id=name)
 
 
+def prioritises(priority: str, request: str = "1") -> Work:
+    origin = Origin(cause_id=f"request:priority:{request}", actor="operator", source="http")
+    return lambda world: change_priority(world.context, world.orchestrations, SECOND, priority, origin)
+
+
 def sweeps() -> Work:
     return lambda world: sweep(world.context, world.orchestrations)
 
@@ -73,6 +80,9 @@ CASES = {
     "a pause, its resume and an end": Case(
         (asks(ControlKind.PAUSE, job_id=SECOND), asks(ControlKind.RESUME, "2", SECOND), ends(FIRST))
     ),
+    "a new priority and an end": Case((prioritises("high"), ends(FIRST)), staged=2),
+    "two new priorities": Case((prioritises("low", "1"), prioritises("high", "2")), staged=2),
+    "a new priority and a pause": Case((prioritises("high"), asks(ControlKind.PAUSE, job_id=SECOND)), staged=2),
     "a resume of a staged job": Case((asks(ControlKind.RESUME, job_id=SECOND), ends(FIRST)), paused=True),
     "a cancel of a paused one": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), paused=True),
     "a sweep, a creation and an end": Case((sweeps(), creates("b"), ends(FIRST)), staged=0),

@@ -123,6 +123,7 @@ async def test_a_receipt_separates_waiting_from_working(world: World) -> None:
         "paused_s": 1000.0,
         "backlog_s": 0,
         "gated_s": 0,
+        "dependent_s": 0,
     }
     assert (costs.attempts_total, costs.replies_ignored) == (2, 1)
 

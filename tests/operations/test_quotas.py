@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from shared.adapters.memory import MemoryIndex
+from shared.core.chained_log import entry_hash
 from shared.core.gates.desk import Shut
-from shared.core.gates.log import LogEntry, entry_hash
+from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus

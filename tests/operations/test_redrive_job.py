@@ -254,7 +254,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
         *("staged_at", "admitted_at", "total_time_s"),
-        *("dependencies", "dependencies_settled_at", "awaited", "expires_at"),
+        *("dependencies", "dependencies_settled_at", "awaited", "expires_at", "changed_priority"),
         "orchestration_failures",
     }
     assert JOB_KEPT | reset == {field.name for field in fields(Job)}
@@ -271,6 +271,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
             "backlog_since",
             "backlog_until",
         ),
+        *("gated_since", "gated_until", "gated_by"),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }

@@ -18,7 +18,9 @@ from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.gates.desk import Desk
@@ -98,7 +100,9 @@ async def adjacent(tmp_path: Path, tree: Path) -> AsyncIterator[SideBySide]:
             ledger=TablesLedger(account, f"ledger{own}", texts),
             index=TablesIndex(account, f"index{own}", f"tenants{own}"),
             desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+            incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
             books=TablesBooks(account, f"gates{own}"),
+            bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
             gates=GateDirectory(),
         )
         staging = limited(replace(world, context=context), max_inflight_per_tenant=1, overflow="stage")

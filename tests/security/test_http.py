@@ -28,13 +28,14 @@ OF_A_JOB = [route for route in GUARDED if "{jobId}" in route.path]
 
 def path_of(route: Route, job_id: str = "job_1") -> str:
     names = {"jobId": job_id, "rejectedId": "rej_1795247970000_0123456789abcdef01234567", "protocolId": "ocr"}
-    names["gate"] = "0123456789abcdef"
+    names |= {"gate": "0123456789abcdef", "bulkId": f"bulk_{'0' * 29}", "incidentId": f"inc_{job_id}"}
     return "/" + route.path.format(**names)
 
 
 def body_of(route: Route) -> dict[str, Any]:
     """What a route that moves a job may ask for."""
-    return {"json": {"reason": "test"}} if route.method == "POST" else {}
+    bodies = {"POST": {"reason": "test"}, "PATCH": {"reason": "test", "priority": "high"}}
+    return {"json": bodies[route.method]} if route.method in bodies else {}
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.function)

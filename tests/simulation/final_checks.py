@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from shared.core.incidents import escalates
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.views.audit import verify
@@ -38,6 +39,8 @@ async def check_final_state(world: World) -> None:
         desk = stored.desk
         if desk.active or desk.staged or desk.lines:
             world.add_violation(f"the desk of {tenant} counts {desk.inside}, {desk.staged} staged, {desk.lines}")
+    if world.feeds is not None:
+        world.feeds.check()
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
     if world.plan.retention is not None:
@@ -83,9 +86,25 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
         world.add_violation(
             f"{job_id} is {job.status}, redriven by {job.redriven_by}, and has {len(dead)} dead letters"
         )
+    await _audit_incident(world, job)
     claim = await world.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job_id or claim.expires_at is None:
         world.add_violation(f"{job_id} ended and its claim lives on: {claim}")
+
+
+async def _audit_incident(world: World, job: Any) -> None:
+    """A job that failed so has one, open and listed until the job is redriven; where the end came late, none."""
+    incidents = world.index.incidents
+    found = [each for each in incidents._rows.get(job.tenant, {}).values() if each.subject == job.job_id]
+    allowed: list[list[str]] = [[]]
+    if escalates(job):
+        allowed = [["OPEN"]] if job.redriven_by is None else [["RETRIED"], []]
+    states = [each.state.value for each in found]
+    if states not in allowed:
+        world.add_violation(f"{job.job_id} is {job.error_code}, redriven by {job.redriven_by}, and incidents {states}")
+    listed = {row.incident.id for row in incidents._open.values()}
+    if not {each.id for each in found if each.is_open} <= listed:
+        world.add_violation(f"{job.job_id} has an open incident that the list of open ones does not have")
 
 
 def _audit_redrive(world: World, job: Any) -> None:
@@ -108,7 +127,8 @@ def _audit_archive(world: World) -> None:
         world.report.jobs["ARCHIVED"] += 1
     index = world.index
     left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
-    left += [row for lists in (index._listed, index._dead) for rows in lists.values() for row in rows]
+    rows_of: list[Any] = [index._listed, index._dead, index.incidents._rows]
+    left += [row for lists in rows_of for rows in lists.values() for row in rows]
     if left:
         world.add_violation(f"archived, and there is left of it: {left}")
     for job_ids in world.callers.promised.values():

@@ -32,8 +32,12 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 
 def plan_of(seed: int) -> Plan:
     """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line,
-    by a limit of their tenant or by one over all of them.
+    by a limit of their tenant or by one over all of them; in every fifth, public events go into feeds.
     """
+    return replace(_plan_of(seed), events=seed % 5 == 4)
+
+
+def _plan_of(seed: int) -> Plan:
     if seed % 8 in (1, 3) and seed % 16 != 3:
         plan = HOSTILE if seed % 8 == 3 else MODERATE
         # in every second of them a job waits for the one before it, too
@@ -57,6 +61,7 @@ class Life:
     ends: str
     redriven_after_s: float | None = None
     retention: timedelta | None = None
+    events: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -68,6 +73,7 @@ class Life:
             script=self.script,
             redriven_after_s=self.redriven_after_s,
             retention=self.retention,
+            events=self.events,
             # so that only the crash costs something, not what follows from waiting for the work of the dead host
             visibility_timeout=timedelta(seconds=1),
         )
@@ -81,5 +87,6 @@ LIVES = {
     "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
     "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
     "archived": Life(protocols.SEQUENCE, (), "ARCHIVED", retention=timedelta(hours=2)),
+    "one step, in the feed": Life(protocols.ONE_STEP, (), "SUCCEEDED", events=True),
     "a group paused": Life(protocols.GROUP, ((61, PAUSE), (200, RESUME)), "SUCCEEDED"),
 }

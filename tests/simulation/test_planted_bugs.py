@@ -77,3 +77,64 @@ def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(memory, "reserve", without_active_row)
     assert "nothing leads the sweeper to it" in simulate(2, plan_of(2)).violations[0]
+
+
+def _feed_is_wrong(seeds: range) -> bool:
+    return any(simulate(seed, replace(plan_of(seed), events=True)).violations for seed in seeds)
+
+
+def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events written without their SEEN row come again with the next hint."""
+    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    original = memory.write
+
+    async def without_seen(self: Any, write: Any) -> Any:
+        return await original(self, replace(write, seen={}, new=frozenset()))
+
+    monkeypatch.setattr(memory, "write", without_seen)
+    assert _feed_is_wrong(range(4))
+
+
+def test_a_feed_that_anybody_writes_into_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without HEAD's ETag two that write at once take the same numbers."""
+    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    original = memory.write
+
+    async def without_etag(self: Any, write: Any) -> Any:
+        current = await self.head(write.tenant)
+        return await original(self, replace(write, head=replace(write.head, etag=current.etag), new=frozenset()))
+
+    monkeypatch.setattr(memory, "write", without_etag)
+    assert _feed_is_wrong(range(10))
+
+
+def test_an_end_that_nobody_compares_with_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last hint of a job is lost, and its end is in no feed."""
+
+    async def never(*args: Any, **kwargs: Any) -> bool:
+        return False
+
+    retention = importlib.import_module("shared.operations.sweeper.retention")
+    monkeypatch.setattr(retention, "is_behind", never)
+    monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
+    assert _feed_is_wrong(range(10))
+
+
+def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one batch reads while another writes is as of an older HEAD."""
+    known_feeds = importlib.import_module("shared.operations.known_feeds")
+
+    class NoTurn:
+        async def __aenter__(self) -> None:
+            return None
+
+        async def __aexit__(self, *raised: object) -> None:
+            return None
+
+    original = known_feeds.KnownFeed
+
+    def without_turn(head: Any) -> Any:
+        return original(head, turn=NoTurn())
+
+    monkeypatch.setattr(known_feeds, "KnownFeed", without_turn)
+    assert _feed_is_wrong(range(10))

@@ -11,10 +11,13 @@ from datetime import timedelta
 from typing import Any
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
+from shared.core.incidents import ESCALATED
 from shared.core.occurrences import ControlKind
+from shared.core.registry import Registry
 from shared.errors import (
     BusUnavailable,
     LedgerUnavailable,
@@ -26,6 +29,7 @@ from shared.operations.context import Context
 from shared.operations.desk_counts import place_of
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.in_flight import InFlight
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
@@ -41,6 +45,7 @@ from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
 from tests.simulation.callers import Callers
 from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.faults import CrashAt, Faults, Odds
+from tests.simulation.feeds import Feeds
 from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
@@ -51,7 +56,11 @@ SWEEP_EVERY_S = 60.0
 #: triggers/replies_bus.py
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
-_REGISTRY = protocols.registry()
+#: every final failure of a service is an incident
+_ESCALATED = {"escalate": (*ESCALATED, "PDF_ENCRYPTED")}
+_REGISTRY = Registry(
+    replace(each, definition=each.definition.model_copy(update=_ESCALATED)) for each in protocols.registry()
+)
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
     "LUCIUS_AUTH_MODE": "none",
@@ -100,6 +109,8 @@ class Plan:
     owners_checked: bool = True
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
+    #: public events go into feeds
+    events: bool = False
 
 
 @dataclass
@@ -161,7 +172,9 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             desks=self._port(self.index.desks, LedgerUnavailable),
+            incidents=self._port(self.index.incidents, LedgerUnavailable),
             books=self._port(MemoryBooks(), LedgerUnavailable),
+            bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
@@ -175,6 +188,10 @@ class World:
             new_lease=lambda: f"lease {next(self._leases)}",
             new_salt=lambda: "",
         )
+        self.feeds = Feeds(self) if plan.events else None
+        if self.feeds is not None:
+            self.feeds.watch()
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable = Durable(
             self.scheduler,
@@ -206,7 +223,10 @@ class World:
             recent_jobs=RecentJobs(),
             submissions=Submissions(),
             gates=GateDirectory(),
+            in_flight=InFlight(),
         )
+        if self.feeds is not None:
+            self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
         self.durable.start()
 
@@ -217,7 +237,10 @@ class World:
         """
         if self.report.seed % 2 == 0:
             return self.context, self.context
-        durable, lanes = (replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory()) for _ in range(2))
+        durable, lanes = (
+            replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory(), in_flight=InFlight())
+            for _ in range(2)
+        )
         return durable, lanes
 
     def now(self) -> Any:
@@ -278,6 +301,8 @@ class World:
         yield from (f"{one.message_id} lies dead-lettered" for one in self.bus.dead_letters)
         if self.plan.retention:
             yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
+        if self.feeds is not None:
+            yield from self.feeds.unfinished()
 
     # --- activities and triggers, as the app's own are
 

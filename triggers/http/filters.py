@@ -45,6 +45,24 @@ FILTERS = (
         description="`key:value`: jobs whose label of that name has exactly that value.",
     ),
 )
+_STATES = "|".join(JobStatus)
+#: the same words in a JSON object
+FILTER_SCHEMA = {
+    "type": "object",
+    "description": "Words of the filter of `GET /v1/jobs` with their values. `tenant_id` names the tenant; without it "
+    "that of the token.",
+    "properties": {each.name: {**each.schema, "description": each.description} for each in FILTERS}
+    | {
+        "status": {
+            "anyOf": [
+                {"type": "array", "minItems": 1, "items": {"enum": [str(status) for status in JobStatus]}},
+                {"type": "string", "pattern": f"^({_STATES})(,({_STATES}))*$"},
+            ],
+            "description": "One or more states, as a list or with commas between.",
+        }
+    },
+    "additionalProperties": False,
+}
 FILTER_PROBLEMS = (
     (400, ProblemCode.STATUS_INVALID),
     (400, ProblemCode.SINCE_INVALID),

@@ -31,6 +31,23 @@ WAIT = Parameter(
 )
 
 
+UNTIL = Parameter(
+    name="until",
+    where="query",
+    schema={"enum": ["changed", "admitted"], "default": "changed"},
+    description="With `wait`: `admitted` holds the answer, whatever it is, while the job waits for its gates or for "
+    "other jobs, and needs no If-None-Match.",
+)
+
+
+def until_admitted(req: func.HttpRequest) -> bool:
+    """Whether the answer is held until the job's gates let it in. Raises RequestError (400)."""
+    given = req.params.get("until", "changed")
+    if given not in UNTIL.schema["enum"]:
+        raise RequestError(ProblemCode.WAIT_INVALID, "until is changed or admitted")
+    return bool(given == "admitted")
+
+
 def wait_of(req: func.HttpRequest) -> int:
     """Seconds; 0 without the parameter. Raises RequestError (400)."""
     given = req.params.get("wait", "0")
@@ -56,8 +73,11 @@ class LongPoll:
         tenant: str | None,
         read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]],
         changed: asyncio.Event,
+        *,
+        until_final: bool = False,
     ) -> func.HttpResponse:
-        """What `read` gives once it is no 304, once nothing more will change, or when the time is up.
+        """What `read` gives once it is no 304, once it is final (nothing that is waited for will change), or when the
+        time is up. `until_final`: in the first case it goes on.
 
         Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
         `changed` ends a pause between two reads.
@@ -71,7 +91,7 @@ class LongPoll:
                 # before the read, or a commit during it would be missed
                 changed.clear()
                 response, final = await read()
-                if response.status_code != 304 or final or left_s <= 0:
+                if final or left_s <= 0 or (response.status_code != 304 and not until_final):
                     return response
                 looks += 1
                 pause_s = min(_FIRST_LOOK_S if looks <= _FIRST_LOOKS else _LOOK_S, left_s)

@@ -131,6 +131,10 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.TenantForbidden: _fixed(403, ProblemCode.TENANT_FORBIDDEN),
     errors.NotYourAttempt: _fixed(403, ProblemCode.NOT_YOUR_ATTEMPT),
     errors.JobNotFound: _fixed(404, ProblemCode.JOB_NOT_FOUND),
+    errors.EventsOff: _fixed(404, ProblemCode.EVENTS_OFF),
+    errors.CursorExpired: lambda error: Problem(
+        status=410, code=ProblemCode.CURSOR_EXPIRED, members={"earliest": error.earliest}
+    ),
     errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
     errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
@@ -142,7 +146,13 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.StillNotApplicable: lambda error: Problem(
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
+    errors.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
+    errors.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
+    errors.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
     errors.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
+    errors.IncidentNotFound: _fixed(404, ProblemCode.INCIDENT_NOT_FOUND),
+    errors.IncidentSettled: _fixed(409, ProblemCode.INCIDENT_SETTLED),
+    errors.IncidentNoJob: _fixed(409, ProblemCode.INCIDENT_NO_JOB),
     errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
     errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
     errors.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),

@@ -51,6 +51,10 @@ type thresholdsType = {
   @maxValue(1800)
   queuedSeconds: int?
 
+  @description('Optional. Age in seconds of the oldest job that waits for its gates. Default: 21600.')
+  @minValue(60)
+  waitSeconds: int?
+
   @description('Optional. Percent of the jobs of fifteen minutes that failed; fires above it. Default: 10.')
   @minValue(1)
   @maxValue(99)
@@ -229,6 +233,31 @@ var logAlerts = [
     aggregation: 'Maximum'
     threshold: thresholds.?queuedSeconds ?? 600
     window: 'PT15M'
+  }
+  {
+    name: 'oldest-wait'
+    means: 'A job has waited for its gates for long: a quota is too small, a gate is held, or its tenant sends more than it may.'
+    section: 'jobs-wait-in-line'
+    command: 'lucius quota list'
+    severity: 3
+    query: loadTextContent('../queries/oldest-wait.kql')
+    measure: 'Oldest'
+    aggregation: 'Maximum'
+    threshold: thresholds.?waitSeconds ?? 21600
+    window: 'PT15M'
+  }
+  {
+    name: 'breaker-open'
+    means: 'A circuit breaker is open: jobs of a type fail, and the next ones wait until a few have succeeded.'
+    section: 'a-breaker-is-open'
+    command: 'lucius deadletters'
+    severity: 2
+    query: loadTextContent('../queries/breaker-open.kql')
+    measure: 'State'
+    aggregation: 'Maximum'
+    threshold: 1
+    window: 'PT15M'
+    dimension: 'JobType'
   }
   {
     name: 'stuck-jobs'

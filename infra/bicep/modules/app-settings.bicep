@@ -58,6 +58,9 @@ param appConfigurationEndpoint string = ''
 @description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
 param callbackKeysUri string = ''
 
+@description('Required. Name of the environment, in the source of public events.')
+param environmentName string
+
 @description('Required. The app\'s own address as callers and platform services see it.')
 param publicUrl string
 
@@ -111,6 +114,12 @@ type tenantsType = {
 type tuningType = {
   @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
+
+  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
+  LUCIUS_EVENTS: string?
+
+  @description('Optional. Days that a public event stays in its tenant\'s feed.')
+  LUCIUS_FEED_DAYS: string?
 
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
@@ -169,6 +178,9 @@ type tuningType = {
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
+  @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')
+  LUCIUS_AUTH_SOURCE_CLAIM: string?
+
   @description('Optional. Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant\'s jobs, with `:operate` they move them; alone, in this release, both.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
@@ -221,6 +233,7 @@ var appSettings = {
   LUCIUS_WORKSPACE_DAYS: string(workspaceRetentionDays)
   LUCIUS_ALLOWED_REF_HOSTS: join(referenceHosts, ',')
   LUCIUS_PUBLIC_URL: publicUrl
+  LUCIUS_ENVIRONMENT: environmentName
   LUCIUS_AUTH_MODE: 'jwt'
   LUCIUS_AUTH_ISSUER: auth.issuer
   LUCIUS_AUTH_AUDIENCE: auth.audience

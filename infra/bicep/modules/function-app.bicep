@@ -82,6 +82,10 @@ type scaleType = {
   @minValue(0)
   alwaysReadyAdmission: int?
 
+  @description('Optional. Flex Consumption, with LUCIUS_EVENTS=feed: instances always ready for the function that writes public events. Asleep it takes up to two minutes to wake. Default: 0.')
+  @minValue(0)
+  alwaysReadyTell: int?
+
   @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
 
@@ -120,6 +124,8 @@ var alwaysReady = filter(
       { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
       { name: 'function:sweep', instanceCount: leastReady }
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
+      // there is none with LUCIUS_EVENTS=off
+      { name: 'function:tell', instanceCount: contains(scale, 'alwaysReadyTell') ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
     ],
     moreSweepers,
     replyFunctions

@@ -123,6 +123,20 @@ resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
+// Hints are taken in batches, whose locks the host does not renew. What a lost one named is found by the sweeper.
+resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
+  parent: namespace
+  name: topology.hints.queue
+  properties: {
+    requiresDuplicateDetection: false
+    lockDuration: topology.hints.lockDuration
+    maxDeliveryCount: topology.hints.maxDeliveryCount
+    defaultMessageTimeToLive: topology.hints.defaultMessageTimeToLive
+    deadLetteringOnMessageExpiration: false
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {

@@ -21,9 +21,13 @@ from lucius_client.exchange import Request, Response
 from lucius_client.models import (
     Accepted,
     BatchOutcome,
+    Bulk,
+    BulkPreview,
+    DependencyPage,
     DryRun,
     Envelope,
     Explanation,
+    IncidentDetail,
     Job,
     Live,
     Protocol,
@@ -35,6 +39,7 @@ from lucius_client.models import (
     ReceiptSums,
     Reconciled,
     RejectedMessage,
+    UsageReport,
 )
 
 T = TypeVar("T")
@@ -111,9 +116,63 @@ def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
+def set_priority(job_id: str, priority: str, reason: str) -> Call[Job]:
+    body = {"priority": priority, "reason": reason}
+    headers = {"Content-Type": "application/json"}
+    return Call(Request("PATCH", _job(job_id), headers=headers, content=_dump(body)), _reader(Job))
+
+
 def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Call[Job]:
     body = _query(reason=reason) | ({"ignoreDependencies": True} if ignore_dependencies else {})
     return Call(_post(f"{_job(job_id)}:redrive", body), _reader(Job))
+
+
+def redrive_tree(job_id: str, reason: str | None) -> Call[Bulk]:
+    """Redrive a job and what failed because of it."""
+    return Call(_post_once(f"{_job(job_id)}:redrive", _query(reason=reason) | {"withDependants": True}), _reader(Bulk))
+
+
+def dependencies(job_id: str) -> Call[DependencyPage]:
+    return Call(page(dependencies_path(job_id), {"limit": 1}), _reader(DependencyPage))
+
+
+def dependencies_path(job_id: str) -> str:
+    return f"{_job(job_id)}/dependencies"
+
+
+def start_bulk(action: str, words: Mapping[str, Any], *, reason: str, key: str | None) -> Call[Bulk]:
+    body = {"action": action, "filter": _filter(words), "reason": reason}
+    return Call(_post_once("/v1/bulk", body, key), _reader(Bulk))
+
+
+def preview_bulk(action: str, words: Mapping[str, Any]) -> Call[BulkPreview]:
+    body = {"action": action, "filter": _filter(words), "reason": "dry run", "dryRun": True}
+    return Call(_post("/v1/bulk", body), _reader(BulkPreview))
+
+
+def bulk(bulk_id: str, tenant: str | None) -> Call[Bulk]:
+    return Call(page(bulk_path(bulk_id), {"tenant": tenant}), _reader(Bulk))
+
+
+def cancel_bulk(bulk_id: str, tenant: str | None) -> Call[Bulk]:
+    return Call(_post(f"{bulk_path(bulk_id)}:cancel", {}, _query(tenant=tenant)), _reader(Bulk))
+
+
+def bulk_path(bulk_id: str) -> str:
+    return f"/v1/bulk/{_segment(bulk_id)}"
+
+
+def incident(incident_id: str) -> Call[IncidentDetail]:
+    return Call(Request("GET", _incident(incident_id)), _reader(IncidentDetail))
+
+
+def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
+    """Act on an incident; `verb` is resolve, retry or dismiss."""
+    return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
+
+
+def dismiss_dead_letter(job_id: str, reason: str) -> Call[Job]:
+    return Call(_post(f"/v1/deadletters/{_segment(job_id)}:dismiss", {"reason": reason}), _reader(Job))
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
@@ -165,6 +224,10 @@ def limit(action: str, **members: Any) -> Call[QuotaChange]:
     return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))
 
 
+def usage(tenant: str | None, since: datetime | None, by: str | None) -> Call[UsageReport]:
+    return Call(page("/v1/usage", {"tenant": tenant, "since": since, "by": by}), _reader(UsageReport))
+
+
 def quota_path(known: Quota) -> str:
     return f"/v1/quotas/{_segment(known.id)}"
 
@@ -209,10 +272,13 @@ def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
 
 
-def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
-    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17)."""
+def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
+    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17).
+
+    `until`: `admitted` delays any response while the job waits.
+    """
     headers = {"If-None-Match": etag} if etag else {}
-    query = _query(wait=wait_s) if etag and wait_s else {}
+    query = _query(wait=wait_s, until=until) if etag and wait_s else {}
     return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 
@@ -263,6 +329,17 @@ def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = 
     return Request("POST", path, query=query or {}, headers={"Content-Type": "application/json"}, content=_dump(body))
 
 
+def _post_once(path: str, body: Mapping[str, Any], key: str | None = None) -> Request:
+    """Repeated after a lost response, it finds what the first one made."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
+    return Request("POST", path, headers=headers, content=_dump(body))
+
+
+def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Words of a filter as JSON; those that are None are left out."""
+    return {name: value if isinstance(value, list) else _text(value) for name, value in words.items() if value}
+
+
 def _dump(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
@@ -275,6 +352,10 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _incident(incident_id: str) -> str:
+    return f"/v1/incidents/{_segment(incident_id)}"
 
 
 def _job(job_id: str) -> str:

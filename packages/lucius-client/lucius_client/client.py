@@ -8,7 +8,7 @@ asyncio; a test holds the signatures and docstrings of both equal.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
@@ -22,10 +22,15 @@ from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
+    Bulk,
+    BulkItem,
+    BulkPreview,
     DeadLetter,
     DryRun,
     Event,
     Explanation,
+    Incident,
+    IncidentDetail,
     Job,
     JobLine,
     Live,
@@ -39,6 +44,9 @@ from lucius_client.models import (
     Reconciled,
     RejectedLine,
     RejectedMessage,
+    RelatedJob,
+    SeenSource,
+    UsageReport,
     WaitingJob,
 )
 from lucius_client.results import Result, read_result
@@ -115,6 +123,11 @@ class Client:
         """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return list(self.changes(job_id, timeout_s=timeout_s))[-1]
 
+    def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
+        """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        changes = series.Changes(job_id, timeout_s, self._retries, admitted=True)
+        return list(self._iterate(changes))[-1]
+
     def jobs(
         self,
         *,
@@ -155,6 +168,45 @@ class Client:
         """
         filters = series.job_filters(tenant_id, None, request_type, label, since, until)
         return self._iterate(series.dead_letters(filters, limit, self._retries))
+
+    def incidents(
+        self,
+        *,
+        tenant_id: str | None = None,
+        state: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        request_type: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Incident]:
+        """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
+
+        `kind` is JOB, BREAKER or SERVICE; `since` and `until` (exclusive) bound the time of the opening. Raises
+        ValueError for a time without time zone.
+        """
+        filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)
+        return self._iterate(series.incidents(filters, limit, self._retries))
+
+    def incident(self, incident_id: str) -> IncidentDetail:
+        """An incident with its log."""
+        return self._call(calls.incident(incident_id))
+
+    def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Say that what was to do is done; a repetition changes nothing. Raises Conflicting where it is settled."""
+        return self._call(calls.settle_incident(incident_id, "resolve", reason))
+
+    def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Redrive the job of an incident; `retried_by` is the new job, the same one in a repetition."""
+        return self._call(calls.settle_incident(incident_id, "retry", reason))
+
+    def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
+        """Put an incident aside; its job is no dead letter any more. A repetition changes nothing."""
+        return self._call(calls.settle_incident(incident_id, "dismiss", reason))
+
+    def dismiss_dead_letter(self, job_id: str, *, reason: str) -> Job:
+        """Put a dead letter aside, with its incident if one is open; the job can still be redriven."""
+        return self._call(calls.dismiss_dead_letter(job_id, reason))
 
     def protocols(self) -> Iterator[Protocol]:
         """The protocols that a job can request."""
@@ -202,9 +254,54 @@ class Client:
         """Let a job that waits go past its gates, once; for operators."""
         return self._call(calls.control(job_id, "admit", reason))
 
+    def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
+        """Give a job that waits another priority, and so another place in line: low, normal, high or emergency."""
+        return self._call(calls.set_priority(job_id, priority, reason))
+
     def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
         """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
+
+    def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
+        """Take a job up again, and then every job that failed because of it: a bulk, of which it is the first item."""
+        return self._call(calls.redrive_tree(job_id, reason))
+
+    def dependencies(self, job_id: str) -> list[RelatedJob]:
+        """The jobs that a job depends on, with their states."""
+        return self._call(calls.dependencies(job_id)).dependencies
+
+    def dependants(self, job_id: str, *, limit: int | None = None) -> Iterator[RelatedJob]:
+        """The jobs that depend on a job; of one that did not succeed, those that waited for it."""
+        return self._iterate(series.dependants(job_id, limit, self._retries))
+
+    def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
+        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
+
+        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
+        """
+        return self._call(calls.start_bulk(action, words, reason=reason, key=key))
+
+    def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
+        """Which jobs such a bulk would meet now; nothing is written."""
+        return self._call(calls.preview_bulk(action, words))
+
+    def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
+        return self._call(calls.bulk(bulk_id, tenant))
+
+    def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Bulk]:
+        """The bulks of a tenant, newest first."""
+        return self._iterate(series.bulks(tenant, limit, self._retries))
+
+    def bulk_items(
+        self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
+    ) -> Iterator[BulkItem]:
+        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
+        return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
+
+    def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
+        """Stop the rest of a bulk; what is done stays done."""
+        return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def receipts(
         self,
@@ -305,6 +402,17 @@ class Client:
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:
         """Every change of a gate, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
+
+    def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
+        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+
+        `by`: also sums for each `type`, `source` or `hour`.
+        """
+        return self._call(calls.usage(tenant, since, by))
+
+    def sources(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[SeenSource]:
+        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        return self._iterate(series.sources(tenant, limit, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> Iterator[RejectedLine]:
         """Messages that no job could take, newest first, of one UTC day; None: of today."""

@@ -71,6 +71,59 @@ class Build(Message):
     envelope: Annotated[str, Field(description="Versions of the envelope that it takes.")]
 
 
+class BulkItem(Message):
+    """
+    What became of one job of a bulk.
+    """
+
+    jobId: str
+    outcome: Literal["OPEN", "DONE", "REFUSED"]
+    code: Annotated[
+        str | None,
+        Field(
+            description="The code of the problem with which it was refused, for good or, where it is OPEN, the last time."
+        ),
+    ]
+    newJobId: Annotated[str | None, Field(description="Of a redrive: the job that takes it up.")]
+    tried_at: Annotated[AwareDatetime | None, Field(description="When it was tried last.")]
+
+
+class BulkItemPage(Message):
+    """
+    Items of a bulk, in the order of their jobs' ids.
+    """
+
+    items: list[BulkItem]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
+
+
+class BulkLinks(Message):
+    """
+    Paths of this API about the bulk.
+    """
+
+    self: str
+    items: str
+    cancel: Annotated[str, Field(description="For POST.")]
+
+
+class BulkPreview(Message):
+    """
+    A bulk that nobody made: the jobs that it would meet now.
+    """
+
+    dryRun: Literal[True] = True
+    tenant: str
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    matched: Annotated[int, Field(description="Counted to 1,000.")]
+    more: Annotated[bool, Field(description="There may be more than that.")]
+    first: Annotated[list[str], Field(description="The first of them, newest first.")]
+
+
 class CallbackOutcome(Message):
     """
     What came of a reply by HTTP, and whether its job goes on.
@@ -292,6 +345,35 @@ class FieldError(Message):
     message: str
 
 
+class IncidentLinks(Message):
+    """
+    Paths of this API about the incident; all but `self` and `job` are for POST.
+    """
+
+    self: str
+    resolve: str
+    retry: Annotated[str | None, Field(description="Null: it is about no job.")]
+    dismiss: str
+    job: Annotated[str | None, Field(description="The job that failed.")]
+    retried_by: Annotated[str | None, Field(description="The job that took its place.")]
+
+
+class IncidentLogEntry(Message):
+    """
+    What happened to an incident: numbered without gaps, chained to the one before by its hash.
+    """
+
+    incident_id: str
+    seq: int
+    type: str
+    actor: str
+    reason: str
+    at: AwareDatetime
+    data: Annotated[dict[str, Any], Field(description="States `before` and `after`.")]
+    prev_hash: str
+    hash: str
+
+
 class JobLinks(Message):
     """
     Paths of this API about the job.
@@ -367,6 +449,7 @@ class Problem(Message):
         ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
+    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: the first cursor that holds.")] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: the request types there are.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: the setting that holds the limit.")] = None
@@ -404,6 +487,26 @@ class ProtocolStep(Message):
     max_attempts: int | None = None
     total_timeout_s: float | None = None
     backoffs: Backoffs | None = None
+
+
+class PublicEvent(Message):
+    """
+    A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type.
+    """
+
+    specversion: str
+    id: Annotated[str, Field(description="The same however often the event comes.")]
+    source: str
+    type: str
+    subject: Annotated[str, Field(description="The job's id.")]
+    time: AwareDatetime
+    datacontenttype: str
+    dataschema: str | None = None
+    tenant: str
+    sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
+    jobseq: Annotated[int, Field(description="The job's own event that it comes from.")]
+    traceparent: str | None = None
+    data: dict[str, Any]
 
 
 class QuotaBreaker(Message):
@@ -564,6 +667,37 @@ class RejectedPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class RelatedJob(Message):
+    """
+    A job that another one depends on, or that depends on it.
+    """
+
+    jobId: str
+    status: Annotated[
+        Literal[
+            "WAITING_FOR_JOBS",
+            "THROTTLED",
+            "QUEUED",
+            "IN_PROGRESS",
+            "PAUSING",
+            "PAUSED",
+            "CANCELLING",
+            "SUCCEEDED",
+            "FAILED_FINAL",
+            "CANCELLED",
+        ]
+        | None,
+        Field(description="Null: it is not there any more."),
+    ]
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+        ),
+    ]
+    redriven_by: Annotated[str | None, Field(description="The job that took it up again.")]
+
+
 class SchemaLine(Message):
     """
     A JSON Schema in the list of them.
@@ -583,6 +717,23 @@ class SchemaPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class SeenSource(Message):
+    """
+    A source that jobs of the tenant named, and how it stands at its gate.
+    """
+
+    name: Annotated[str, Field(description="Trimmed and lower-cased, as it is compared.")]
+    first_job: str
+    first_at: AwareDatetime
+    last_job: Annotated[str, Field(description="To the hour: of that hour the first job that an instance saw.")]
+    last_at: Annotated[AwareDatetime, Field(description="To the hour.")]
+    active: Annotated[
+        int | None, Field(description="Its jobs inside; null: it has no gate of its own, and nobody counts them.")
+    ]
+    staged: Annotated[int | None, Field(description="Its jobs in line; null as above.")]
+    held: Annotated[bool | None, Field(description="Nobody passes its gate; null as above.")]
+
+
 class SettingNotRead(Message):
     """
     A setting of an earlier design of LUCIUS that is set here and changes nothing.
@@ -590,6 +741,15 @@ class SettingNotRead(Message):
 
     name: str
     instead: Annotated[str, Field(description="What replaces it.")]
+
+
+class SourcePage(Message):
+    """
+    Sources of a tenant.
+    """
+
+    sources: list[SeenSource]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
 class Spent(Message):
@@ -601,7 +761,13 @@ class Spent(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
-    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    gated_s: Annotated[
+        float,
+        Field(
+            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+        ),
+    ] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -617,7 +783,13 @@ class StepReceipt(Message):
     ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
     service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
     backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
-    gated_s: Annotated[float, Field(description="Before its first attempt: it waited at its gates.")] = 0.0
+    gated_s: Annotated[
+        float,
+        Field(
+            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+        ),
+    ] = 0.0
+    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
     paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
@@ -659,6 +831,28 @@ class TableRow(Message):
     event: str
     to: str
     source: Annotated[str, Field(description="The rule that the row comes from.")]
+
+
+class UsageSum(Message):
+    """
+    Jobs by their hour of creation.
+    """
+
+    created: int
+    admitted: Annotated[int, Field(description="Let in, at once or after a wait.")]
+    staged: Annotated[int, Field(description="That had to wait, at their gates or for other jobs.")]
+    ended: int
+    rejected: Annotated[
+        int, Field(description="Requests refused with 429. Approximate: each instance adds its own once a minute.")
+    ]
+    wait_p50_s: Annotated[
+        int | None,
+        Field(description="Half of those let in waited for no longer: the end of a bucket; null: nobody was let in."),
+    ]
+    wait_p95_s: Annotated[int | None, Field(description="The same for 95 of 100.")]
+    active_peak: Annotated[
+        int, Field(description="The most jobs that were inside at a look of the sweeper's, once a minute.")
+    ]
 
 
 class WaitingJob(Message):
@@ -749,6 +943,51 @@ class Accepted(Message):
     ] = None
 
 
+class Bulk(Message):
+    """
+    One control or redrive of many jobs: `done`, `refused` and `open` add up to `matched` at every read.
+    """
+
+    bulkId: str
+    tenant: str
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    filter: Annotated[
+        dict[str, Any], Field(description="As it was asked for; its jobs are those that were there before the bulk.")
+    ]
+    root: Annotated[
+        str | None,
+        Field(description="The job whose tree of dependants is redriven, itself first; null: the jobs of the filter."),
+    ]
+    reason: str | None
+    actor: str
+    state: Annotated[
+        Literal["RUNNING", "DONE", "CANCELLED"],
+        Field(description="CANCELLED: nothing more is begun, and what is open stays so."),
+    ]
+    listed: Annotated[
+        bool,
+        Field(
+            description="Every job of the filter has been found; until then `matched` grows. Jobs below a root are found as it goes on."
+        ),
+    ]
+    matched: int
+    done: int
+    refused: Annotated[int, Field(description="Refused for good; the item has the problem's code.")]
+    open: Annotated[int, Field(description="Not tried yet, or refused for now and tried again.")]
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    links: BulkLinks
+
+
+class BulkPage(Message):
+    """
+    Bulks of a tenant, newest first.
+    """
+
+    bulks: list[Bulk]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
 class DeadLetter(Message):
     """
     A job that failed for good: where and why.
@@ -793,6 +1032,91 @@ class DeadLetterPage(Message):
     """
 
     deadletters: list[DeadLetter]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    partial: Annotated[
+        bool,
+        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    ]
+
+
+class DependencyPage(Message):
+    """
+    The jobs that a job depends on, all of them on each page, and those that depend on it, in pages.
+    """
+
+    jobId: str
+    dependencies: list[RelatedJob]
+    dependants: Annotated[
+        list[RelatedJob],
+        Field(description="Those that wait for it; where it did not succeed, those that waited for it."),
+    ]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
+class FeedPage(Message):
+    """
+    Events of a tenant, in the order of their feed.
+    """
+
+    events: list[PublicEvent]
+    next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
+
+
+class Incident(Message):
+    """
+    A job that failed for a reason that escalates, a breaker that opened, or a service of which nobody answers.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+
+
+class IncidentDetail(Message):
+    """
+    An incident with all that happened to it.
+    """
+
+    incidentId: str
+    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
+    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    request_type: str | None
+    state: Annotated[
+        Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
+        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+    ]
+    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
+    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    opened_at: AwareDatetime
+    settled_at: AwareDatetime | None
+    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
+    reason: Annotated[str | None, Field(description="What that one said.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    links: IncidentLinks
+    log: list[IncidentLogEntry]
+
+
+class IncidentPage(Message):
+    """
+    Incidents, the last that was opened first.
+    """
+
+    incidents: list[Incident]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
     partial: Annotated[
         bool,
@@ -890,6 +1214,12 @@ class Protocol(Message):
     steps: list[ProtocolStep]
     parallel: Annotated[
         list[list[str]] | None, Field(description="Groups of neighbouring steps that run at the same time.")
+    ] = None
+    escalate: Annotated[
+        list[str] | None,
+        Field(
+            description="Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."
+        ),
     ] = None
     digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
 
@@ -1108,6 +1438,12 @@ class Step(Message):
         AwareDatetime | None,
         Field(description="Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."),
     ]
+    gated_since: Annotated[
+        AwareDatetime | None,
+        Field(description="Since when a guard of its service or lane keeps the next attempt back."),
+    ] = None
+    gated_by: Annotated[str | None, Field(description="That guard, as `service:ocr` or `lane:3`.")] = None
+    gated_until: Annotated[AwareDatetime | None, Field(description="When it is asked again.")] = None
     attempt_deadline_at: Annotated[
         AwareDatetime | None,
         Field(
@@ -1161,6 +1497,27 @@ class SweeperState(Message):
     work: Annotated[WorkInProgress | None, Field(description="null: no pass yet.")]
 
 
+class UsageReport(Message):
+    """
+    Whole hours, from that of `since` to now; each is counted when it is over, and once more a day later.
+    """
+
+    tenant: str
+    since: AwareDatetime
+    until: AwareDatetime
+    total: UsageSum
+    groups: Annotated[
+        dict[str, UsageSum] | None,
+        Field(description='With `by`: the same for each type, source ("" for jobs without one) or hour.'),
+    ] = None
+    partial: Annotated[
+        bool,
+        Field(
+            description="Of the last hours, which are not counted yet, too many jobs would have to be read: some are left out."
+        ),
+    ]
+
+
 class BatchOutcome(Message):
     """
     The outcomes in the order of the lines.
@@ -1191,10 +1548,12 @@ class Explanation(Message):
     text: Annotated[str, Field(description="All of it in one paragraph.")]
     waits_for: str | None
     gate: Annotated[
-        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED"] | None,
-        Field(description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it."),
+        Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
+        Field(
+            description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the\nstep's service or lane."
+        ),
     ]
-    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words.")] = None
+    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words; GATED: the guard.")] = None
     position: Annotated[
         int | None,
         Field(
@@ -1283,6 +1642,7 @@ class Job(Message):
     ]
     redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
     redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
+    incident: Annotated[str | None, Field(description="The `incidentId` that its failure has, if it is one.")]
     event_seq: Annotated[int, Field(description="Number of its last event.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime

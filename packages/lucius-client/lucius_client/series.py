@@ -15,8 +15,11 @@ from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
 from lucius_client.message import Message
 from lucius_client.models import (
+    Bulk,
+    BulkItem,
     DeadLetter,
     Event,
+    Incident,
     Job,
     JobLine,
     Protocol,
@@ -24,6 +27,8 @@ from lucius_client.models import (
     QuotaLogEntry,
     ReceiptSums,
     RejectedLine,
+    RelatedJob,
+    SeenSource,
     WaitingJob,
 )
 from lucius_client.retry import Retries, send
@@ -105,15 +110,18 @@ def job_filters(
     until: datetime | None,
 ) -> dict[str, Any]:
     """The filter of lists of jobs as query parameters; None: no such word in it."""
-    statuses = status if isinstance(status, str) or status is None else ",".join(status)
     return {
         "tenant_id": tenant_id,
-        "status": statuses,
+        "status": _joined(status),
         "request_type": request_type,
         "label": label,
         "since": since,
         "until": until,
     }
+
+
+def _joined(words: str | Iterable[str] | None) -> str | None:
+    return words if isinstance(words, str) or words is None else ",".join(words)
 
 
 def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
@@ -126,6 +134,29 @@ def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
 
 def dead_letters(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[DeadLetter]:
     return Lines(DeadLetter, "/v1/deadletters", "deadletters", filters, limit=limit, retries=retries)
+
+
+def incident_filters(
+    tenant_id: str | None,
+    state: str | Iterable[str] | None,
+    kind: str | Iterable[str] | None,
+    request_type: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    """The filter of incidents as query parameters; None: no such word in it."""
+    return {
+        "tenant_id": tenant_id,
+        "state": _joined(state),
+        "kind": _joined(kind),
+        "request_type": request_type,
+        "since": since,
+        "until": until,
+    }
+
+
+def incidents(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[Incident]:
+    return Lines(Incident, "/v1/incidents", "incidents", filters, limit=limit, retries=retries)
 
 
 def protocols(retries: Retries) -> Lines[Protocol]:
@@ -144,6 +175,25 @@ def waiting(known: Quota, limit: int | None, retries: Retries) -> Lines[WaitingJ
 def quota_log(known: Quota, limit: int | None, retries: Retries) -> Lines[QuotaLogEntry]:
     path = f"{calls.quota_path(known)}/log"
     return Lines(QuotaLogEntry, path, "entries", calls.quota_names(known), limit=limit, retries=retries)
+
+
+def sources(tenant: str | None, limit: int | None, retries: Retries) -> Lines[SeenSource]:
+    return Lines(SeenSource, "/v1/sources", "sources", {"tenant": tenant}, limit=limit, retries=retries)
+
+
+def bulks(tenant: str | None, limit: int | None, retries: Retries) -> Lines[Bulk]:
+    return Lines(Bulk, "/v1/bulk", "bulks", {"tenant": tenant}, limit=limit, retries=retries)
+
+
+def bulk_items(
+    bulk_id: str, tenant: str | None, outcome: str | None, limit: int | None, retries: Retries
+) -> Lines[BulkItem]:
+    query = {"tenant": tenant, "outcome": outcome}
+    return Lines(BulkItem, f"{calls.bulk_path(bulk_id)}/items", "items", query, limit=limit, retries=retries)
+
+
+def dependants(job_id: str, limit: int | None, retries: Retries) -> Lines[RelatedJob]:
+    return Lines(RelatedJob, calls.dependencies_path(job_id), "dependants", {}, limit=limit, retries=retries)
 
 
 def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
@@ -166,7 +216,7 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """A job as it is now and after each change, until it has ended.
+    """A job as it is now and after each change, until it has ended, or with `admitted` until it waits no more.
 
     It uses long polls: the API responds as soon as the job has changed, or with 304 after `LONG_POLL_S`. `next` raises
     WaitTimeout when the job has not ended after `timeout_s`; None: there is no time limit.
@@ -178,10 +228,13 @@ class Changes(Series[Job]):
         timeout_s: float | None,
         retries: Retries,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        admitted: bool = False,
     ) -> None:
         self._job_id = job_id
         self._retries = retries
         self._clock = clock
+        self._admitted = admitted
         self._until = None if timeout_s is None else clock() + timeout_s
         self._etag: str | None = None
         self._job: Job | None = None
@@ -192,14 +245,17 @@ class Changes(Series[Job]):
         if self._job is not None:
             yield Pause(min(self._pause_s, self._left_s(self._job)))
         wait_s = LONG_POLL_S if self._job is None else int(min(LONG_POLL_S, self._left_s(self._job)))
-        response = yield from send(calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        until = "admitted" if self._admitted else None
+        request = calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s, until=until)
+        response = yield from send(request, self._retries)
         if response.status == 304:
             self._pause_s = _AFTER_NONE_S
             return []
         self._pause_s = _AFTER_CHANGE_S
         self._etag = response.header("ETag")
         self._job = calls.read_job(response)
-        self.more = self._job.status not in TERMINAL
+        waits = self._job.staged_at is not None and self._job.admitted_at is None
+        self.more = self._job.status not in TERMINAL and (waits or not self._admitted)
         return [self._job]
 
     def _left_s(self, job: Job) -> float:

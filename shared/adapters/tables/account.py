@@ -135,6 +135,16 @@ async def read_row(table: Table, partition: str, row: str) -> Entity | None:
         return None
 
 
+async def first_rows(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Entity]:
+    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
+    found: list[Entity] = []
+    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+        found.append(entity)
+        if len(found) == limit:
+            break
+    return found
+
+
 async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
     """One entity-group transaction; gives each row's metadata, in order. Raises as `Table.submit_transaction` does."""
     if len(operations) > MAX_OPERATIONS:

@@ -13,7 +13,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.desks import place_columns, place_of, wait_entity
-from shared.adapters.tables.keys import active_row, due_row, wait_row
+from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
@@ -93,11 +93,16 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     merged = {**operations[0][1], **place_columns(place)}
     unmoved = {"etag": active.etag, "match_condition": MatchConditions.IfNotModified} if under_etag else {}
     operations[0] = ("update", merged, {"mode": UpdateMode.MERGE, **unmoved})
-    operations += leaves_line(partition, old)
+    left, waiting = leaves_line(partition, old), []
     if place.state is PlaceState.WAITING and place.line is not None:
-        waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, check_at)
-        operations.append(("create", wait_entity(partition, waiting, place.line)))
-    return operations
+        row = wait_entity(
+            partition, Waiting(place.candidate, place.line, active.claim, active.created_at, check_at), place.line
+        )
+        if left and left[0][1]["RowKey"] == row["RowKey"]:
+            # high to emergency, without a line for those; a transaction may name a row once
+            return [*operations, ("update", row, {"mode": UpdateMode.REPLACE})]
+        waiting = [("create", row)]
+    return [*operations, *left, *waiting]
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
@@ -139,3 +144,15 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         place=place_of(entity),
         etag=entity.metadata["etag"] or "",
     )
+
+
+def settles(tenant: str, awaited: str, job_id: str, *, succeeded: bool) -> list[Operation]:
+    """The DEP row of `job_id` goes; where `awaited` did not succeed, a DEPFAILED row says who waited for it."""
+    partition = encode_key(tenant)
+    operations: list[Operation] = [
+        ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)}),
+    ]
+    if not succeeded:
+        row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
+        operations.append(("upsert", row, {"mode": UpdateMode.REPLACE}))
+    return operations

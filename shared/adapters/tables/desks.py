@@ -14,7 +14,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row
 from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
@@ -25,7 +25,7 @@ from shared.adapters.tables.keys import (
     gate_log_row,
     wait_row,
 )
-from shared.adapters.tables.listing import first_rows
+from shared.adapters.tables.log_rows import entries_of, entry_entity
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
@@ -69,8 +69,7 @@ class TablesDesks:
             "end": f"GATELOG:{gate_id};",
         }
         found = await first_rows(table, query, parameters, limit)
-        values = [{field.name: entity[field.name] for field in fields(LogEntry)} for entity in found]
-        return [LogEntry(**{**each, "data": json.loads(each["data"])}) for each in values]
+        return entries_of(LogEntry, found)
 
     async def directory(self) -> DirectoryRows:
         table = await self._account.table(self._gates_table)
@@ -179,7 +178,9 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             ("create", wait_entity(partition, waiting, line)),
             ("update", in_line, {"mode": UpdateMode.MERGE}),
         ]
-    operations += [("create", _log_entity(partition, entry)) for entry in write.log]
+    operations += [
+        ("create", entry_entity(partition, gate_log_row(entry.gate_id, entry.seq), entry)) for entry in write.log
+    ]
     return operations
 
 
@@ -371,8 +372,3 @@ def _instants(values: dict[str, Any]) -> dict[str, Any]:
 
 def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None
-
-
-def _log_entity(partition: str, entry: LogEntry) -> dict[str, Any]:
-    values = {**asdict(entry), "data": json_text(entry.data)}
-    return {"PartitionKey": partition, "RowKey": gate_log_row(entry.gate_id, entry.seq), **values}

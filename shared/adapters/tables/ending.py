@@ -1,4 +1,4 @@
-"""The rows with which a job ends in its tenant's partition: LIST, CLAIM, DEAD, and ENDED."""
+"""The rows with which a job ends in its tenant's partition: LIST, CLAIM, DEAD, INCIDENT, and ENDED."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import read_row
+from shared.adapters.tables.incidents import incident_inserts
 from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column
 from shared.adapters.tables.table import Operation, Table
@@ -19,7 +20,7 @@ from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row."""
+    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row and its incident."""
     partition = encode_key(job.tenant)
     listed = {
         "PartitionKey": partition,
@@ -34,6 +35,7 @@ def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
         ("update", claim, {"mode": UpdateMode.MERGE}),
         ("create", ended_entity(partition, job.job_id, clear_at, purged=False)),
         *dead_inserts(partition, job),
+        *incident_inserts(partition, job),
     ]
 
 

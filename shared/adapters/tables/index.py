@@ -22,6 +22,7 @@ from shared.adapters.tables.active import (
     leaves_line,
     moves,
     moves_place,
+    settles,
 )
 from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.ending import ended_entity, ending, gate_of_0_2_0, put_off, rescheduled
@@ -35,6 +36,7 @@ from shared.adapters.tables.keys import (
     due_row,
     ended_before,
     ended_row,
+    failed_dependant_row,
     list_row,
     share_row,
 )
@@ -142,25 +144,32 @@ class TablesIndex(TablesLists):
         desk: DeskWrite | None = None,
         *,
         settled: str | None = None,
+        succeeded: bool = True,
     ) -> None:
         operations = moves_place(active, place, check_at, under_etag=desk is None)
         if settled is not None:
-            key = {"PartitionKey": encode_key(active.tenant), "RowKey": dependant_row(settled, active.job_id)}
-            operations.append(("delete", key))
+            operations += settles(active.tenant, settled, active.job_id, succeeded=succeeded)
         await transact(
             await self._account.table(self._table), [*operations, *(operations_of(desk) if desk is not None else [])]
         )
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int) -> list[str]:
-        found = await self._range(tenant, dependant_row(job_id, ""), f"DEP:{job_id};", limit)
+    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)
+        return [entity["job_id"] for entity in found]
+
+    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+        found = await self._range(tenant, failed_dependant_row(job_id, after), f"DEPFAILED:{job_id};", limit)
         return [entity["job_id"] for entity in found]
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         table = await self._account.table(self._table)
         return await read_row(table, encode_key(tenant), dependant_row(job_id, dependant)) is not None
 
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str) -> None:
-        await self._delete(tenant, dependant_row(job_id, dependant))
+    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
+        # another one took the row
+        with contextlib.suppress(Conflict):
+            operations = settles(tenant, job_id, dependant, succeeded=succeeded)
+            await transact(await self._account.table(self._table), operations)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         await transact(await self._account.table(self._table), operations_of(desk))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from shared.core.canonical import digest, encode_key
 
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
@@ -11,21 +13,33 @@ TENANTS_PARTITION = "tenants"
 GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
+#: the table of the feeds: a partition a tenant, and one that says which table it is
+FEED_PARTITION, FEED_ROW = "=feed", "FEED"
+HEAD_ROW = "HEAD"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
+#: of the same table: incidents that are no job's, and which ones are open
+INCIDENTS_PARTITION = "incidents"
+#: of the same table: one row a platform service
+SERVICES_PARTITION = "services"
 #: to whom gates over all tenants are lent, and who asks for more
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
+#: and which bulks the sweeper looks at, and when
+BULKS_PARTITION = "bulks"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
+#: how far its folds of usage are
+FOLD_ROW = "FOLD"
 #: how far its comparison of lists with dead letters is
 COMPARISON_ROW = "DEADSCAN"
 
-#: LIST and DEAD rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def step_row(index: int, step_id: str) -> str:
@@ -68,6 +82,11 @@ def dependant_row(upstream: str, job_id: str) -> str:
     return f"DEP:{upstream}:{job_id}"
 
 
+def failed_dependant_row(upstream: str, job_id: str) -> str:
+    """Sorts by the job that did not succeed."""
+    return f"DEPFAILED:{upstream}:{job_id}"
+
+
 def after_line(line: int) -> str:
     """After every WAIT row of the line, and before those of the next one."""
     return f"WAIT:{line:04d};"
@@ -75,6 +94,64 @@ def after_line(line: int) -> str:
 
 def gate_log_row(gate_id: str, seq: int) -> str:
     return f"GATELOG:{gate_id}:{seq:010d}"
+
+
+def usage_row(hour: datetime, part: str) -> str:
+    """Sorts by the hour."""
+    return f"{usage_before(hour)}:{part}"
+
+
+def usage_before(hour: datetime) -> str:
+    """Every USAGE row of an earlier hour has a smaller key."""
+    return f"USAGE:{_hour(hour)}"
+
+
+def source_row(name: str) -> str:
+    """A source may be any text."""
+    return f"SOURCE:{digest(name)}"
+
+
+def fold_again_row(hour: datetime | None, tenant: str) -> str:
+    """Beside the guards; sorts by the hour. None: before every one."""
+    return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
+
+
+def bulk_row(bulk_id: str) -> str:
+    return f"BULK:{bulk_id}"
+
+
+def bulk_key_row(key: str) -> str:
+    return f"BULKKEY:{key}"
+
+
+def bulk_item_row(bulk_id: str, job_id: str) -> str:
+    return f"BULKITEM:{bulk_id}:{job_id}"
+
+
+def bulk_work_row(bulk_id: str, no: int) -> str:
+    """Sorts by the order in which it is done."""
+    return f"BULKWORK:{bulk_id}:{no:010d}"
+
+
+def bulk_due_row(due_at: datetime, bulk_id: str) -> str:
+    """Sorts by the instant from which on the sweeper is to look at the bulk."""
+    return f"{bulk_due_before(due_at)}:{bulk_id}"
+
+
+def bulk_due_before(instant: datetime) -> str:
+    return f"{_millis(instant):013d}"
+
+
+def seen_row(job_id: str) -> str:
+    return f"SEEN:{job_id}"
+
+
+def feed_event_row(number: int) -> str:
+    return f"E:{number:020d}"
+
+
+#: after every E row
+AFTER_FEED_EVENTS = "E;"
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:
@@ -93,6 +170,20 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 def dead_row(ended_at: datetime, job_id: str) -> str:
     return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
+
+
+def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
+    """Of INCIDENT rows and those that point to them; whole milliseconds, as an incident's id has them."""
+    millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
+    return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"
+
+
+def incident_log_row(incident_id: str, seq: int) -> str:
+    return f"INCIDENTLOG:{incident_id}:{seq:010d}"
+
+
+def _hour(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y%m%d%H}"
 
 
 def _millis(instant: datetime) -> int:

@@ -14,11 +14,21 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
-from shared.adapters.tables.keys import COMPARISON_ROW, GUARD_PARTITION, dead_row, list_row, share_row
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.incidents import incident_inserts, job_incident, removes, settles
+from shared.adapters.tables.keys import (
+    COMPARISON_ROW,
+    GUARD_PARTITION,
+    dead_row,
+    failed_dependant_row,
+    list_row,
+    share_row,
+)
+from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
+from shared.core.incidents import Settlement, retried_unseen
 from shared.core.job import Job
+from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
@@ -53,6 +63,11 @@ class TablesLists:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
         if letter_at_end(job) is not None:
             await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
+            table, partition = await self._account.table(self._table), encode_key(job.tenant)
+            if (incident := await job_incident(table, partition, job)) is not None:
+                await transact(table, removes(incident))
+        for awaited in job.dependencies or ():
+            await self._delete(job.tenant, failed_dependant_row(awaited, job.job_id))
 
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
@@ -61,7 +76,9 @@ class TablesLists:
         end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
         return [_dead_of(entity) for entity in await self._range(tenant, after or "DEAD:", end, limit)]
 
-    async def end_dead_letter(self, job: Job, state: LetterState) -> LetterState | None:
+    async def end_dead_letter(
+        self, job: Job, state: LetterState, settlement: Settlement | None = None
+    ) -> LetterState | None:
         table, partition = await self._account.table(self._table), encode_key(job.tenant)
         for _ in range(_MAX_RACES):
             listed = await read_row(table, partition, list_row(job.created_at, job.job_id))
@@ -70,8 +87,11 @@ class TablesLists:
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
                 return LetterState(known)
+            operations = [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])]
+            if settlement is not None and (incident := await job_incident(table, partition, job)) is not None:
+                operations += settles(incident, settlement)
             with contextlib.suppress(Conflict):
-                await transact(table, [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])])
+                await transact(table, operations)
                 return state
         raise Contended("the job's LIST row was changed by others at every try")
 
@@ -83,9 +103,11 @@ class TablesLists:
         known = listed.get("dead_letter")
         if known not in (None, LetterState.LISTED) or known == owed:
             return False
-        operations = [_describes(listed, owed), *dead_inserts(partition, job)]
+        operations = [_describes(listed, owed), *dead_inserts(partition, job), *incident_inserts(partition, job)]
         if known == LetterState.LISTED:
             operations.append(_delete_dead(partition, job))
+            if (incident := await job_incident(table, partition, job)) is not None:
+                operations += settles(incident, retried_unseen(job))
         try:
             await transact(table, operations)
         except Conflict:
@@ -126,19 +148,10 @@ class TablesLists:
             await table.delete_entity(encode_key(tenant), row, **condition)
 
 
-async def first_rows(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
-    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
-    found: list[Any] = []
-    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-        found.append(entity)
-        if len(found) == limit:
-            break
-    return found
-
-
 def list_columns(job: Job) -> dict[str, Any]:
     """All but the keys."""
-    return {**_lasting_columns(job), "mode": job.mode, **changing_columns(job)}
+    source = {"source": name} if (name := normalise(job.source or "")) else {}
+    return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 
 
 def _lasting_columns(job: Job) -> dict[str, Any]:
@@ -154,7 +167,13 @@ def _lasting_columns(job: Job) -> dict[str, Any]:
 
 def changing_columns(job: Job) -> dict[str, Any]:
     """Those that change while the job lives."""
-    return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
+    instants = {"staged_at": job.staged_at, "admitted_at": job.admitted_at, "ended_at": job.completed_at}
+    return {
+        "status": job.status.value,
+        "current_step_id": job.current_step_id,
+        "seq": job.event_seq,
+        **{name: at for name, at in instants.items() if at is not None},
+    }
 
 
 def letter_column(job: Job) -> dict[str, Any]:
@@ -203,6 +222,10 @@ def _listed_of(entity: Any) -> ListRow:
         seq=entity["seq"],
         created_at=entity["created_at"],
         dead_letter=entity.get("dead_letter"),
+        source=entity.get("source"),
+        staged_at=entity.get("staged_at"),
+        admitted_at=entity.get("admitted_at"),
+        ended_at=entity.get("ended_at"),
         cursor=entity["RowKey"],
     )
 

@@ -33,6 +33,7 @@ class TablesSweepMark:
             "active": json.dumps(counts.active),
             "modes": json.dumps(counts.modes),
             "queued_since": counts.queued_since,
+            "waiting_since": counts.waiting_since,
             "unacked": counts.unacked,
             "unacked_since": counts.unacked_since,
         }
@@ -62,6 +63,7 @@ def _mark(entity: Any) -> SweepMark:
             active=Counter(json.loads(entity["active"])),
             modes=Counter(json.loads(entity["modes"])),
             queued_since=queued_since,
+            waiting_since=entity.get("waiting_since"),
             unacked=int(entity["unacked"]),
             unacked_since=unacked_since,
         ),

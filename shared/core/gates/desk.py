@@ -46,8 +46,8 @@ class Candidate:
             job_type=job.request_type,
             mode=job.mode,
             source=(normalise(job.source) or None) if job.source else None,
-            priority=job.priority,
-            rank=rank(job.created_at, job.priority),
+            priority=job.current_priority,
+            rank=rank(job.created_at, job.current_priority),
         )
 
 

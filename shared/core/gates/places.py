@@ -81,6 +81,8 @@ class Owed(StrEnum):
     NOTHING = "NOTHING"
     #: into the line, or inside
     LINE_UP = "LINE_UP"
+    #: it waits with another priority by now: to another place in line (R67)
+    REORDER = "REORDER"
     #: it is inside: the job learns it and starts
     NOTIFY = "NOTIFY"
     #: it was paused before it began: its line or its place is another's
@@ -105,7 +107,9 @@ def owed(job: Job, place: Place) -> Owed:
     if job.status is JobStatus.THROTTLED:
         if state is PlaceState.ADMITTED:
             return Owed.NOTIFY
-        return Owed.NOTHING if state is PlaceState.WAITING else Owed.LINE_UP
+        if state is not PlaceState.WAITING:
+            return Owed.LINE_UP
+        return Owed.NOTHING if place.candidate.priority == job.current_priority else Owed.REORDER
     if job.status is JobStatus.PAUSED and job.is_staged and state is not PlaceState.OFF:
         return Owed.STEP_OUT
     return Owed.NOTHING

@@ -26,6 +26,7 @@ from shared.core.verdict import end_event
 from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
+from shared.operations.silence import note_answer
 from shared.operations.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -103,6 +104,9 @@ async def apply_reply(
                 )
                 await deciding.aclose()
                 result = await _notify(orchestrations, transitioned, reply)
+                answering = stored.record.step(reply.stepId)
+                if answering is not None and (source == "callback" or holds_lease(answering, reply)):
+                    await note_answer(context, answering.service)
                 span.set_attribute("lucius.outcome", result.outcome)
                 return result
     except LedgerRefused as refused:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from shared import telemetry
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.breaker import at as breaker_at
+from shared.core.gates.rules import GateKind, GateState
 from shared.core.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
 
@@ -19,12 +23,33 @@ def set_queue_gauges(share: Share, counts: WorkCounts) -> None:
     _shown_queues[share] = set(counts.queued)
 
 
+_STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
+
+
+def breaker_state(state: GateState, now: datetime) -> int:
+    """Of one gate: 0 closed, or it has none; 1 half open, 2 open."""
+    return _STATES[breaker_at(state.breaker, now).state] if state.breaker is not None else 0
+
+
+def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) -> None:
+    """Of each job type with a gate the worst state of the share's gates; 0 where none is any more."""
+    worst: dict[str, int] = {}
+    for state in gates:
+        if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
+            worst[state.gate.name] = max(worst.get(state.gate.name, 0), breaker_state(state, now))
+    shown = _shown_breakers.get(share, set())
+    for job_type, number in {**dict.fromkeys(shown, 0), **worst}.items():
+        telemetry.set_gauge("circuit_breaker_state", number, jobType=job_type)
+    _shown_breakers[share] = set(worst)
+
+
 def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
     """The counts over all shares; a state that is empty now is 0."""
     for status in JobStatus:
         if not status.terminal:
             telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)
     telemetry.set_gauge("job_queue_oldest_seconds", age_s(counts.queued_since, now))
+    telemetry.set_gauge("job_wait_oldest_seconds", age_s(counts.waiting_since, now))
     telemetry.set_gauge("outbox_backlog", counts.unacked)
     telemetry.set_gauge("outbox_oldest_seconds", age_s(counts.unacked_since, now))
 
@@ -36,3 +61,5 @@ def age_s(since: datetime | None, now: datetime) -> float:
 
 #: queues that the last pass over each share showed in this process
 _shown_queues: dict[Share, set[tuple[str, str]]] = {}
+#: job types whose breakers it showed
+_shown_breakers: dict[Share, set[str]] = {}

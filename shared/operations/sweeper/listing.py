@@ -16,8 +16,11 @@ from datetime import datetime
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
 from shared.core.states import StepStatus
+from shared.core.usage import inside_by
 from shared.operations.context import Context
+from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
+from shared.operations.silence import Untaken, longer_out, untaken
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import WorkCounts
@@ -42,6 +45,10 @@ class Surveyed:
     astray: list[ActiveRow] = field(default_factory=list)
     #: jobs inside, by tenant
     inside: Counter[str] = field(default_factory=Counter)
+    #: the same by type and source (`shared.core.usage.inside_by`)
+    inside_by: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
+    #: by service, of the jobs that were read: the attempt that nobody has taken up for the longest time
+    untaken: dict[str, Untaken] = field(default_factory=dict)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
@@ -97,6 +104,8 @@ async def _take(
             return
         stored = await read_for_list(context.ledger, row.job_id)
         record = stored.record if stored is not None else None
+        if record is not None and not record.job.status.terminal:
+            longer_out(found.untaken, untaken(record))
         # of one that waits or was set aside no look is due
         asleep = record is not None and state in (PlaceState.WAITING, PlaceState.OFF)
         if asleep and row.place and record and owed(record.job, row.place) is not Owed.NOTHING:
@@ -112,14 +121,21 @@ async def _take(
             await context.index.reschedule_check(row, due_at)
             found.ended.add(tenant)
             return
+        if not await hint_behind(context, record.job):
+            # the next pass finds it behind again
+            found.counts.add(row)
+            return
         unacked, since = _unacked(record)
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
 
+    inside = [row for row in rows if row.place is None or row.place.state is PlaceState.ADMITTED]
+    found.inside[tenant] += len(inside)
+    found.inside_by.setdefault(tenant, Counter()).update(inside_by((row.request_type, row.source) for row in inside))
     for row in rows:
-        if row.place is None or row.place.state is PlaceState.ADMITTED:
-            found.inside[tenant] += 1
-        elif row.place.state is PlaceState.WAITING:
+        if row.place is None:
+            continue
+        if row.place.state is PlaceState.WAITING:
             found.waiting.add(tenant)
     for first in range(0, len(rows), _ROUND):
         part = rows[first : first + _ROUND]

@@ -307,6 +307,9 @@ def _owes(step: Step, job: Job) -> bool:
 
 def _deadline(step: Step, job: Job) -> datetime:
     """Until when the step may be silent; in the past where it owes a move already."""
+    if step.gated_until is not None:
+        # a guard keeps its next attempt back, and is asked again then (R56)
+        return step.gated_until
     match step.status:
         case StepStatus.PENDING:
             return job.updated_at if job.attempts_total else job.updated_at + START_GRACE

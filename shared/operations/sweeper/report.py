@@ -30,6 +30,8 @@ class SweepAction(StrEnum):
     PURGE = "purge"
     PURGE_LATER = "purge later: an orchestration has not ended"
     DROP_CLAIM = "drop claim"
+    #: a hint was lost: it is sent again before the job's rows go
+    HINT = "hint: its last events are not in the feed"
     ARCHIVE = "archive"
     #: what was left of a job that is archived
     REMOVE = "remove"

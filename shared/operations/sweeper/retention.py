@@ -18,6 +18,8 @@ from shared.core.recovery import instances
 from shared.core.states import JobStatus
 from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
 from shared.operations.context import Context
+from shared.operations.dead_letters import restore_dead_letter
+from shared.operations.feed_comparison import is_behind
 from shared.operations.read_history import read_history
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import Action, SweepAction
@@ -31,6 +33,8 @@ RETRY_PURGE_AFTER = timedelta(hours=1)
 TERMINATE_AFTER = timedelta(days=1)
 #: one that does not end then either keeps its history: claim, archive and rows do not wait for it
 GIVE_UP_PURGE_AFTER = timedelta(days=2)
+#: a feed that cannot be written for so long does not keep rows whose time is over
+GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
 class Clearing:
@@ -82,13 +86,16 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         raise
     if stored is None:
         await context.ledger.delete_remainder(ended.job_id)
+        await _forget(context, ended)
         await context.index.finish_clearing(ended)
         return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
     if job.status is JobStatus.FAILED_FINAL:
-        # its end, or its redrive, may be by a release that knows no dead letters
-        await context.index.restore_dead_letter(job)
+        # its end, or its redrive, may be by a release that knows no dead letters and no incidents
+        await restore_dead_letter(context, job)
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
+    # what is in no feed when its rows go is lost
+    is_unfed, look_again = await is_behind(context, job), now + RETRY_PURGE_AFTER
     if not ended.purged:
         left = [each for each in instances(record) if not await orchestrations.purge(each)]
         if left and now < ended_at + GIVE_UP_PURGE_AFTER:
@@ -100,14 +107,20 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
             telemetry.warn("HISTORY_KEPT", jobId=job.job_id, tenant_id=job.tenant, instances=left)
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
-        await context.index.reschedule_clearing(ended, expires_at, purged=True)
+        await context.index.reschedule_clearing(
+            ended, min(expires_at, look_again) if is_unfed else expires_at, purged=True
+        )
         return SweepAction.PURGE
     retention = context.settings.retention_days
+    kept_until = ended_at + timedelta(days=retention or context.settings.idempotency_ttl_days)
+    if is_unfed and now < kept_until + GIVE_UP_FEED_AFTER:
+        await context.index.reschedule_clearing(ended, look_again, purged=True)
+        return SweepAction.HINT
     if retention is None:
         await context.index.finish_clearing(ended)
         return SweepAction.DROP_CLAIM
-    if ended_at + timedelta(days=retention) > now:
-        await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention), purged=True)
+    if kept_until > now:
+        await context.index.reschedule_clearing(ended, kept_until, purged=True)
         return SweepAction.DROP_CLAIM
     try:
         whole, events = await read_history(context, ended.job_id)
@@ -120,9 +133,16 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     await context.archive.put(archive_name(record), json.dumps(bundle(whole, events, now), ensure_ascii=False))
     await context.index.delete_listing(job)
     await context.ledger.remove(stored)
+    await _forget(context, ended)
     await context.index.finish_clearing(ended)
     telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
     return SweepAction.ARCHIVE
+
+
+async def _forget(context: Context, ended: EndedRow) -> None:
+    """After its rows: a hint that finds them and no SEEN row would bring its whole life again."""
+    if context.feed is not None:
+        await context.feed.forget(ended.tenant, ended.job_id)
 
 
 def archive_name(record: Record) -> str:

@@ -7,28 +7,36 @@ A pass is over all tenants or over a share of them. It lasts 45 s at most, and t
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import Directory, GateState
 from shared.errors import LuciusError
+from shared.operations import desk_counts
 from shared.operations.context import Context
-from shared.operations.desks import check_counts, let_in
+from shared.operations.desks import at_desk, directory, let_in
 from shared.operations.divisions import divide_owed
 from shared.operations.rejected_messages import remove_old
-from shared.operations.sweeper.comparison import compare_dead_letters
+from shared.operations.silence import look_for_silence
+from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
 from shared.operations.sweeper.dead_replies import drain_replies
-from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
+from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
 from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
+from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
+from shared.operations.work_bulk import look_at_bulks
+from shared.ports.desks import StoredDesk
 from shared.ports.durable import Orchestrations
-from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
+from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepMark, WorkCounts
 from shared.telemetry import SpanName, tracing
 
@@ -36,6 +44,11 @@ from shared.telemetry import SpanName, tracing
 LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
 #: of a pass, for the comparison of lists with dead letters
 _COMPARISON_S = 5.0
+#: of a pass, for the folds of usage
+_USAGE_S = 5.0
+
+#: a desk whose counts differ from the rows
+_COUNTED_AGAIN = timedelta(minutes=10)
 
 _EVERYTHING = Share()
 _Piece = TypeVar("_Piece")
@@ -69,6 +82,8 @@ class _Pass:
         #: of listings
         self._faults: list[LuciusError] = []
         self._counts: WorkCounts | None = None
+        #: at the desks that were looked at, and over all tenants
+        self._gates: list[GateState] = []
         #: a sweep by hand is over all tenants, also where several sweepers share them: it leaves their marks alone
         self._is_of_timer = share.of == context.settings.sweepers
 
@@ -92,7 +107,9 @@ class _Pass:
             look = await self._in_turns(from_on([*awake], look), self._due, self._look, CLEARINGS_S)
         if not self._dry_run:
             after = replace(before, look=look, clear=clear)
-            surveyed = await self._survey(awake, before.listed)
+            await self._look_at_bulks()
+            folded_to = await self._fold_usage(awake)
+            surveyed = await self._survey(awake, before.listed, folded_to)
             if surveyed is not None:
                 after = replace(after, listed=surveyed.stopped_at)
             if after != before and self._is_of_timer:
@@ -101,6 +118,8 @@ class _Pass:
                 await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
+                if self._began.minute == 0:
+                    await self._leave_settled()
         report.actions += clearing.actions
         report.more = report.more or look is not None or clear is not None
         telemetry.info(
@@ -158,7 +177,24 @@ class _Pass:
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
                     await postpone(self._context, active, self._context.clock.now())
 
-    async def _survey(self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None) -> Surveyed | None:
+    async def _fold_usage(self, awake: dict[str, AwakeTenant]) -> datetime | None:
+        """The hour before which the usage of all is folded; None: not known."""
+        context = self._context
+        await context.tally.write_refused(context.usage, context.clock.now())
+        if context.usage is None or not self._is_of_timer or self._is_over(PASS_S)():
+            return None
+        until = context.clock.now() + timedelta(seconds=_USAGE_S)
+        try:
+            return await fold_usage(context, context.usage, self._share, awake, lambda: context.clock.now() >= until)
+        except LuciusError as fault:
+            # no job waits for it
+            telemetry.record_fault(fault)
+            telemetry.warn("USAGE_UNFOLDED", reason=str(fault))
+            return None
+
+    async def _survey(
+        self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None, folded_to: datetime | None
+    ) -> Surveyed | None:
         """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""
         counted_at = self._context.clock.now()
         try:
@@ -176,15 +212,21 @@ class _Pass:
             # this very pass shall close what has ended
             await self._in_turns(sorted(found.ended), self._due, self._look, PASS_S)
             for tenant in found.idle:
-                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST:
+                posted_at = awake[tenant].posted_at + WAKE_LASTS
+                # of one that sleeps nobody would fold the hour
+                is_folded = self._context.usage is None or (folded_to is not None and posted_at < folded_to)
+                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST and is_folded:
                     await self._context.index.put_to_sleep(awake[tenant])
             await at_once(found.astray, self._look)
             await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
+            if self._share.number == 0:
+                self._gates += (await directory(self._context)).over_all.values()
             self._counts = found.counts
             if self._share.number == 0:
                 for admissions in await divide_owed(self._context):
                     for tenant, entered in admissions.items():
                         await notify(self._context, self._orchestrations, tenant, entered)
+            await look_for_silence(self._context, found.untaken)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
@@ -194,7 +236,10 @@ class _Pass:
     async def _look_at_desk(self, tenant: str, found: Surveyed) -> None:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
         try:
-            await check_counts(self._context, tenant, found.inside[tenant])
+            if (desk := await _check_counts(self._context, tenant, found.inside[tenant])) is not None:
+                self._gates += desk.gates.values()
+            inside_by = found.inside_by.get(tenant) or Counter()
+            await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
             if tenant not in found.waiting:
                 return
             entered = await let_in(self._context, tenant)
@@ -216,6 +261,13 @@ class _Pass:
         found = await marks.read(self._share.of)
         return sum((mark.counts for share, mark in found.items() if share != self._share.number), own)
 
+    async def _look_at_bulks(self) -> None:
+        try:
+            await look_at_bulks(self._context, self._orchestrations, self._share.has, self._is_over(PASS_S))
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("BULK_UNSEEN", reason=str(fault))
+
     async def _compare_dead_letters(self) -> None:
         if self._is_over(PASS_S)():
             return
@@ -228,6 +280,13 @@ class _Pass:
             # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
+
+    async def _leave_settled(self) -> None:
+        try:
+            await leave_settled(self._context, self._is_over(PASS_S))
+        except LuciusError as fault:
+            # whoever reads the list of open incidents leaves those out
+            telemetry.record_fault(fault)
 
     async def _remove_old(self) -> None:
         try:
@@ -267,6 +326,7 @@ class _Pass:
         marks, now = self._context.sweep_marks, self._context.clock.now()
         if self._counts is not None:
             set_queue_gauges(self._share, self._counts)
+            set_breaker_gauges(self._share, self._gates, now)
             if self._share.number == 0:
                 set_work_gauges(await self._of_other_shares(self._counts), now)
         if marks is not None:
@@ -282,3 +342,26 @@ class _Pass:
                 counts=counts,
             )
             await marks.write(self._share.number, mark)
+
+
+async def _check_counts(context: Context, tenant: str, inside: int) -> Desk | None:
+    """The desk as it was read; None: there is none.
+
+    Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
+
+    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
+    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant):
+        return None
+    stored, now = await context.desks.read(tenant), context.clock.now()
+    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
+        return stored.desk if stored is not None else None
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
+        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
+
+    counted, found = await at_desk(context, tenant, act)
+    if counted != found:
+        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
+    return stored.desk

@@ -41,6 +41,7 @@ def _provision() -> None:
     with changing() as state:
         os.environ.update(state["azd"])
         state["azd"].update(deployments.deploy(state, _parameters(), os.environ))
+    _hook("postprovision")
 
 
 def _deploy() -> None:

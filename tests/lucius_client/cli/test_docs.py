@@ -87,7 +87,10 @@ def test_the_programs(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant: str) -> None:
-    """A quota of two: two of ten run and eight wait in order; raised, all go; a held source waits; rules as a file.
+    """A quota of two: two of ten run and eight wait in order; raised, all go; a step waits for a guard, and
+    a job for a held source; rules as a file.
+
+    Many jobs are paused, resumed, cancelled and redriven at once, and a job with the one that failed because of it.
 
     It is the tenant of this test instead of `acme`; JOB_ID is the third job of the ten.
     """
@@ -99,11 +102,18 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
             if not line.startswith("lucius"):
                 output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
                 continue
-            settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
-            completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
-            assert completed.returncode == 0, line + completed.stderr
-            output += completed.stdout
+            output += shell_line(line)
         return output
+
+    def shell_line(line: str) -> str:
+        settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
+        completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
+        assert completed.returncode == 0, line + completed.stderr
+        return completed.stdout
+
+    def submitted(*words: str) -> str:
+        options = f"-p OCR --tenant {tenant} --again -o ids {shlex.join(words)}"
+        return shell_line(f"lucius submit samples/bw40-manual.pdf {options}").split()[-1]
 
     def gate() -> dict[str, Any]:
         found: dict[str, Any] = stack.get("/v1/quotas", tenant=tenant)["quotas"][0]
@@ -124,13 +134,26 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert gaps == pytest.approx([600.0] * 7, abs=0.01)
     watched = shell("watch", line[0]["jobId"])
     assert "its position in line is 1, and by time alone it may go in at" in watched.replace("\n", " ")
-    raised = shell("raise")
+    shell("priority", line[-1]["jobId"])
+    assert [each["jobId"] for each in waiting()] == [line[-1]["jobId"], *(each["jobId"] for each in line[:-1])]
+    raised = shell("raise", line[-1]["jobId"])
     assert "(dry run: 5 would go in, 3 go on waiting)" in raised
     wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
+    shell("guard")
+    [guarded] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
+    wait_until(
+        lambda: stack.get(f"/v1/jobs/{guarded}/explain")["gate"] == "GATED", "the guard was not asked", deadline_s=60
+    )
+    assert "the guard service:ocr" in shell("guarded", guarded).replace("\n", " ")
+    # else the test waits for half a minute
+    assert run_main("job", "cancel", guarded, "--reason", "seen", api=stack.api).returncode == 0
     held = shell("hold")
     assert "HELD" in held
+    # `lucius source list`: the first and the last job, one in line, held
+    assert re.search(r"lucius-cli\s.*\s1\s+(true|True|yes)", held.replace("\n", " "))
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
-    assert re.search(r"total\s+11\s", shell("receipts"))
+    assert re.search(r"total\s+12\s", shell("receipts"))
+    assert re.search(r"total\s+12\s+12\s+9\s", shell("usage"))
     [first] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
     shell("after", first)
     [after] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]
@@ -139,6 +162,18 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     )
     types = [event["type"] for event in stack.get(f"/v1/jobs/{after}/events")["events"]]
     assert "DEPENDENCIES_SETTLED" in types
+    many = shell("bulk")
+    assert "10 jobs (dry run); the first:" in many
+    assert many.count("10 done, 0 refused, 0 open") == 4
+    shell_line(f"lucius quota hold --tenant {tenant} --reason why")
+    root = submitted()
+    below = submitted("--after", root)
+    shell_line(f"lucius job cancel {root}")
+    wait_until(lambda: stack.get(f"/v1/jobs/{below}")["status"] == "FAILED_FINAL", "it did not fail", deadline_s=120)
+    shell_line(f"lucius quota resume --tenant {tenant} --reason why")
+    tree = shell("tree", root)
+    assert re.search(rf"is waited for by\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
+    assert "2 done, 0 refused, 0 open" in tree
     text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))

@@ -30,7 +30,8 @@ OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
 #: members whose text others write; the rest has a form that the client checks
 FREE = re.compile(
     "jobId|tenant_id|request_type|current_step_id|labels|error_code|error_message|uri|actor|reason|text|detail|title|"
-    "message|path|code|name|media_type|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|redriven_outcome"
+    "message|path|code|name|media_type|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|"
+    "redriven_outcome|incidentId|subject|tenant|settled_by"
 )
 
 
@@ -65,6 +66,7 @@ COMMANDS: list[tuple[tuple[str, ...], Any, int]] = [
     (("job", "audit", "j"), EXAMPLES["AuditBundle"], 0),
     (("job", "receipt", "j"), EXAMPLES["Receipt"], 0),
     (("deadletters",), EXAMPLES["DeadLetterPage"], 0),
+    (("incident", "show", "i"), EXAMPLES["IncidentDetail"], 0),
     (("rejected", "list"), EXAMPLES["RejectedPage"], 0),
     (("rejected", "show", "r"), EXAMPLES["RejectedMessage"], 0),
     (("job", "cancel", "j"), REFUSAL, 3),

@@ -11,13 +11,17 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE
+from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
+from shared.operations.control_job import change_priority
+from shared.views.job import job_response
 from tests.operations.actors import JOB, queued
 from tests.operations.conftest import World, world
-from tests.operations.support import control
+from tests.operations.support import control, create_numbered, limited
 from triggers.http import long_poll
 from triggers.http.long_poll import MAX_WAITERS, LongPoll
 from triggers.http.problems import RequestError
+from triggers.http.responses import content_of
 from triggers.jobs_http import _job_read
 
 __all__ = ["world"]  # a fixture of the operations' tests
@@ -106,6 +110,39 @@ async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, m
         await control(world, JOB, ControlKind.CANCEL)
         response = await waiting
     assert json.loads(response.get_body())["status"] == "CANCELLED"
+
+
+async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, pauses: list[float]) -> None:
+    """Whatever else changes meanwhile, with and without an ETag; a job that does not wait, or ends, is answered at
+    once, and one that waits when the time is up.
+    """
+    small = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    first, second = [(await create_numbered(small, number)).stored.record.job.job_id for number in (1, 2)]
+    request: Any = SimpleNamespace(caller=ANYONE, context=lambda: small.context)
+
+    async def read(job_id: str, **headers: str) -> tuple[int, str | None, float]:
+        get = {"method": "GET", "url": f"/v1/jobs/{job_id}", "route_params": {"jobId": job_id}, "body": b""}
+        params = {"wait": "20", "until": "admitted"}
+        pauses.clear()
+        request.http = func.HttpRequest(**get, params=params, headers=headers)
+        answer = await _job_read(request, LongPoll())
+        body = json.loads(answer.get_body() or b"{}")
+        headers["If-None-Match"] = answer.headers["ETag"]
+        return answer.status_code, body.get("status"), sum(pauses)
+
+    assert await read(first) == (200, "QUEUED", 0)
+    assert await read(second) == (200, "THROTTLED", 20)
+    known = job_response((await small.job(second)), small.context.settings.retention)
+    etag = content_of(known).etag
+    assert await read(second, **{"If-None-Match": etag}) == (304, None, 20)
+    origin = Origin(cause_id="request:9", actor="op", source="http")
+    await change_priority(small.context, small.orchestrations, second, "high", origin)
+    assert await read(second, **{"If-None-Match": etag}) == (200, "THROTTLED", 20)
+    await control(small, first, ControlKind.CANCEL)
+    assert await read(second) == (200, "QUEUED", 0)
+    request.http = func.HttpRequest("GET", "/", params={"until": "ended"}, body=b"")
+    with pytest.raises(RequestError):
+        long_poll.until_admitted(request.http)
 
 
 async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asyncio.Task[func.HttpResponse]]:

@@ -71,13 +71,15 @@ ROWS = (
     Row(errors.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
     Row(errors.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
     Row(errors.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
+    Row(errors.EventsOff(), 404, "EVENTS_OFF"),
+    Row(errors.CursorExpired("YTox"), 410, "CURSOR_EXPIRED", members={"earliest": "YTox"}),
     Row(errors.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
     Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
     Row(errors.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
     Row(errors.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
     *(
         Row(errors.FilterInvalid(word, f"{word} is wrong"), 400, f"{word.upper()}_INVALID", paths=(word,))
-        for word in ("status", "since", "until", "label")
+        for word in ("status", "since", "until", "label", "state", "kind")
     ),
     Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
     Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
@@ -107,7 +109,13 @@ ROWS = (
         {"Retry-After": "30"},
         {"limit": "LUCIUS_MAX_INFLIGHT"},
     ),
+    Row(errors.BulkNotFound("bulk_1"), 404, "BULK_NOT_FOUND"),
+    Row(errors.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
+    Row(errors.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
     Row(errors.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
+    Row(errors.IncidentNotFound("inc_job_0"), 404, "INCIDENT_NOT_FOUND"),
+    Row(errors.IncidentSettled("inc_job_0", "DISMISSED"), 409, "INCIDENT_SETTLED"),
+    Row(errors.IncidentNoJob("inc_0"), 409, "INCIDENT_NO_JOB"),
     Row(errors.GateUnclear(), 400, "GATE_UNCLEAR"),
     Row(errors.QuotaInvalid(("burst", "has no meaning")), 400, "QUOTA_INVALID", paths=("burst",)),
     Row(errors.QuotaForbidden(), 403, "QUOTA_FORBIDDEN"),
@@ -135,6 +143,7 @@ ROWS = (
     unavailable(errors.LedgerUnavailable("127.0.0.1:10002 refused")),
     unavailable(errors.PublishUnavailable("sb://secret")),
     unavailable(errors.BusUnavailable("sb://secret")),
+    unavailable(errors.CountsForbidden()),
     unavailable(errors.ConfigurationUnavailable("https://store.example")),
     unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
     unavailable(errors.KeysUnavailable("https://issuer.example")),

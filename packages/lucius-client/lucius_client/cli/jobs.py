@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,12 @@ import typer
 from rich.text import Text
 
 from lucius_client.cli import rendering
+from lucius_client.cli.bulk import finish
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Json, job_id
+from lucius_client.cli.rendering import Columns, Json, field, job_id
 from lucius_client.cli.results import open_result, print_result, save_result
-from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
@@ -28,8 +30,17 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
+RELATED: Columns = [
+    ("it", field("it")),
+    ("job", field("jobId")),
+    ("status", field("status")),
+    ("error", field("error_code")),
+    ("redriven by", field("redriven_by")),
+]
+
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff.",
+    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
+    "dependencies, receipt, audit, diff.",
     no_args_is_help=True,
 )
 
@@ -72,9 +83,27 @@ def show(
     _show(session, session.client.job(job, as_of=as_of).plain())
 
 
+class WatchUntil(StrEnum):
+    ENDED = "ended"
+    ADMITTED = "admitted"
+
+
 @with_session
-def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+def watch(
+    session: Session,
+    jobs: Annotated[list[str], typer.Argument(metavar="ID...")],
+    until: Annotated[
+        WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
+    ] = WatchUntil.ENDED,
+) -> None:
     """Show progress until the jobs have ended."""
+    if until is WatchUntil.ADMITTED:
+        client = session.connect(WATCH_RETRIES)
+        found = [client.wait_admitted(job).plain() for job in jobs]
+        session.show(found, rendering.JOBS, job_id)
+        if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
+            raise typer.Exit(Exit.NOT_WELL)
+        return
     ended = list(follow_all(session, {job: job for job in jobs}).values())
     session.show(ended, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in ended):
@@ -124,6 +153,24 @@ def admit(
     _show(session, session.client.admit(job, reason=reason).plain())
 
 
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    EMERGENCY = "emergency"
+
+
+@with_session
+def priority(
+    session: Session,
+    job: JobId,
+    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
+    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
+) -> None:
+    """Give a job that waits another priority, and so another place in line."""
+    _show(session, session.client.set_priority(job, priority.value, reason=reason).plain())
+
+
 @with_session
 def redrive(
     session: Session,
@@ -132,10 +179,35 @@ def redrive(
     ignore_dependencies: Annotated[
         bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
     ] = False,
+    with_dependants: Annotated[
+        bool, typer.Option("--with-dependants", help="Then also every job that failed because of it, as a bulk.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
 ) -> None:
     """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
+    if with_dependants:
+        if ignore_dependencies:
+            raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
+        finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
+        return
     again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
     _show(session, again.plain())
+
+
+@with_session
+def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
+    """List the jobs that a job depends on, and those that depend on it, with their states."""
+    before = [{"it": "waits for", **each.plain()} for each in session.client.dependencies(job)]
+    after = [{"it": "is waited for by", **each.plain()} for each in session.client.dependants(job, limit=limit)]
+    session.show([*before, *after], RELATED, job_id, {"dependencies": before, "dependants": after})
+
+
+@with_session
+def dismiss(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the incident's log.")]
+) -> None:
+    """Put a dead letter aside, with its incident if one is open; the job stays as it is and can be redriven."""
+    _show(session, session.client.dismiss_dead_letter(job, reason=reason).plain())
 
 
 @with_session
@@ -205,7 +277,10 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (show, watch, result, events, explain, cancel, pause, resume, admit, redrive, receipt, audit, diff):
+for command in (
+    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
+    *(dismiss, dependencies, receipt, audit, diff),
+):
     job_app.command()(command)
 
 

@@ -19,8 +19,10 @@ from typer._completion_shared import get_completion_script
 
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
+from lucius_client.cli.bulk import bulk_app
 from lucius_client.cli.exits import CliError, Exit
 from lucius_client.cli.failures import deadletters, rejected_app
+from lucius_client.cli.incidents import incident_app
 from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
@@ -29,6 +31,7 @@ from lucius_client.cli.receipts import receipts
 from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
+from lucius_client.cli.usage import source_app, usage
 
 PROGRAM = "lucius"
 #: entry points of this group are groups of commands (typer.Typer) that other packages add, by their name
@@ -80,10 +83,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, jobs, receipts, deadletters, protocols, health, login, logout, completion):
+for command in (submit, jobs, receipts, usage, deadletters, protocols, health, login, logout, completion):
     app.command()(command)
 app.add_typer(job_app, name="job")
+app.add_typer(bulk_app, name="bulk")
+app.add_typer(incident_app, name="incident")
 app.add_typer(quota_app, name="quota")
+app.add_typer(source_app, name="source")
 app.add_typer(protocol_app, name="protocol")
 app.add_typer(rejected_app, name="rejected")
 app.add_typer(audit_app, name="audit")

@@ -25,7 +25,7 @@ SUMS: Columns = [
     ("attempts", field("attempts_total")),
     *(
         (f"{part} s", field(f"{part}_s"))
-        for part in ("gated", "queue", "ack", "service", "backoff", "backlog", "paused")
+        for part in ("gated", "dependent", "queue", "ack", "service", "backoff", "backlog", "paused")
     ),
 ]
 
@@ -42,7 +42,7 @@ def receipts(
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
-    """Sum up what a tenant's jobs spent: at their gates, in queues, at services, in backoffs and pauses.
+    """Sum up what a tenant's jobs spent: at their gates, on other jobs, in queues, at services, in backoffs and pauses.
 
     Each job is read whole: name a time by --since where there are many.
     """

@@ -202,5 +202,6 @@ SPENT: Columns = [
     ("backoff s", field("backoff_s")),
     ("backlog s", field("backlog_s")),
     ("gates s", field("gated_s")),
+    ("other jobs s", field("dependent_s")),
     ("paused s", field("paused_s")),
 ]

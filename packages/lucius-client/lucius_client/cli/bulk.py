@@ -1,0 +1,218 @@
+"""`lucius bulk`: controls or redrives many jobs, and shows what became of each."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.models import Bulk
+
+#: between two reads of a bulk that is waited for
+_LOOK_S = 1.0
+
+BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk's id.")]
+Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; without it that of the token.")]
+Filter = Annotated[
+    list[str],
+    typer.Option(
+        "--filter",
+        metavar="WORD=VALUE",
+        help="Which jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (an instant, or 2h "
+        "ago).",
+    ),
+]
+Reason = Annotated[str, typer.Option(help="A text for each job's history.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which jobs these are now.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk has ended.")]
+Limit = Annotated[int, typer.Option(min=1, help="The maximum number.")]
+
+BULKS: Columns = [
+    ("bulk", field("bulkId")),
+    ("action", field("action")),
+    ("state", field("state")),
+    ("matched", lambda row: f"{row['matched']}{'' if row['listed'] else '+'}"),
+    ("done", field("done")),
+    ("refused", field("refused")),
+    ("open", field("open")),
+    ("created", field("created_at")),
+    ("actor", field("actor")),
+    ("reason", field("reason")),
+]
+ITEMS: Columns = [
+    ("job", field("jobId")),
+    ("outcome", field("outcome")),
+    ("code", field("code")),
+    ("new job", field("newJobId")),
+    ("tried", field("tried_at")),
+]
+FIRST: Columns = [("job", field("jobId"))]
+
+bulk_app = typer.Typer(help="Many jobs: cancel, pause, resume, redrive, list, show, items, stop.", no_args_is_help=True)
+
+
+@with_session
+def cancel(
+    session: Session,
+    filter_: Filter,
+    reason: Reason,
+    tenant: Tenant = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+) -> None:
+    """End jobs; attempts in flight are waited for."""
+    _start(session, "cancel", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+
+@with_session
+def pause(
+    session: Session,
+    filter_: Filter,
+    reason: Reason,
+    tenant: Tenant = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+) -> None:
+    """Start no further attempt of jobs; attempts in flight are waited for."""
+    _start(session, "pause", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+
+@with_session
+def resume(
+    session: Session,
+    filter_: Filter,
+    reason: Reason,
+    tenant: Tenant = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+) -> None:
+    """Continue paused jobs."""
+    _start(session, "resume", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+
+@with_session
+def redrive(
+    session: Session,
+    filter_: Filter,
+    reason: Reason,
+    tenant: Tenant = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+) -> None:
+    """Take failed or cancelled jobs up again, each as a new job."""
+    _start(session, "redrive", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+
+@with_session
+def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
+    """List bulks, newest first."""
+    session.show([each.plain() for each in session.client.bulks(tenant=tenant, limit=limit)], BULKS, _id)
+
+
+@with_session
+def show(session: Session, bulk: BulkId, tenant: Tenant = None, wait: Wait = False) -> None:
+    """Show how many jobs of a bulk are done, refused and open."""
+    finish(session, session.client.bulk(bulk, tenant=tenant), wait=wait)
+
+
+@with_session
+def items(
+    session: Session,
+    bulk: BulkId,
+    tenant: Tenant = None,
+    outcome: Annotated[str | None, typer.Option(help="Only these: OPEN, DONE or REFUSED.")] = None,
+    limit: Limit = 1000,
+) -> None:
+    """List what became of each job of a bulk."""
+    named = outcome.upper() if outcome else None
+    found = session.client.bulk_items(bulk, tenant=tenant, outcome=named, limit=limit)
+    session.show([each.plain() for each in found], ITEMS, rendering.job_id)
+
+
+@with_session
+def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
+    """Stop the rest of a bulk; what is done stays done."""
+    finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
+
+
+for name, command in (
+    ("cancel", cancel),
+    ("pause", pause),
+    ("resume", resume),
+    ("redrive", redrive),
+    ("list", list_),
+    ("show", show),
+    ("items", items),
+    ("stop", stop),
+):
+    bulk_app.command(name)(command)
+
+
+def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
+    """Shows a bulk; with `wait` once it has ended, and with exit code 1 where a job was refused or is open.
+
+    Whoever interrupts is told that the bulk goes on.
+    """
+    if wait:
+        try:
+            bulk = _followed(session, bulk)
+        except KeyboardInterrupt:
+            goes_on = f"the bulk goes on: lucius bulk show {bulk.bulkId}; to stop it: lucius bulk stop {bulk.bulkId}"
+            rendering.write(goes_on, stderr=True)
+            raise
+    plain = bulk.plain()
+    session.show([plain], BULKS, _id, plain)
+    if wait and (bulk.refused or bulk.open):
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+def _followed(session: Session, bulk: Bulk) -> Bulk:
+    client, last = session.connect(WATCH_RETRIES), ""
+    while True:
+        line = f"{bulk.bulkId}: {bulk.done} done, {bulk.refused} refused, {bulk.open} open"
+        if line != last:
+            session.progress.print(line, highlight=False)
+        last = line
+        if bulk.state != "RUNNING":
+            return bulk
+        time.sleep(_LOOK_S)
+        bulk = client.bulk(bulk.bulkId, tenant=bulk.tenant)
+
+
+def _start(
+    session: Session, action: str, given: list[str], reason: str, tenant: str | None, *, dry_run: bool, wait: bool
+) -> None:
+    words = _words(given) | ({"tenant_id": tenant} if tenant else {})
+    if dry_run:
+        found = session.client.preview_bulk(action, words)
+        if session.for_people:
+            rendering.write(f"{found.matched}{' or more' if found.more else ''} jobs (dry run); the first:")
+        session.show([{"jobId": each} for each in found.first], FIRST, rendering.job_id, found.plain())
+        return
+    finish(session, session.client.start_bulk(action, words, reason=reason), wait=wait)
+
+
+def _words(given: list[str]) -> Json:
+    words: Json = {}
+    for each in given:
+        word, equals, value = each.partition("=")
+        if not word or not equals:
+            raise UsageError(f"--filter {each}: must be WORD=VALUE, for example status=FAILED_FINAL")
+        if word in words:
+            raise UsageError(f"--filter {each}: {word} is there already; of status, put commas between")
+        words[word] = _value(word, value)
+    return words
+
+
+def _value(word: str, text: str) -> Any:
+    return instant_ago(f"--filter {word}=", text) if word in ("since", "until") else text
+
+
+def _id(bulk: Json) -> str:
+    return str(bulk["bulkId"])

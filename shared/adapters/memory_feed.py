@@ -1,0 +1,66 @@
+"""The feed and the queue of hints in this process: for tests and for a stack without Azurite."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from shared.core.hints import Hint
+from shared.errors import Conflict
+from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
+
+
+class MemoryFeed:
+    """See `shared.ports.feed.Feed`."""
+
+    def __init__(self, since: datetime | None = None) -> None:
+        self._identity = FeedIdentity(feed_id="memory", since=since or datetime.min.replace(tzinfo=UTC))
+        self._heads: dict[str, Head] = {}
+        self._seen: dict[tuple[str, str], int] = {}
+        self._events: defaultdict[str, list[FeedEvent]] = defaultdict(list)
+        self._etags = itertools.count(1)
+
+    async def identity(self) -> FeedIdentity:
+        return self._identity
+
+    async def head(self, tenant: str) -> Head:
+        return self._heads.get(tenant, Head())
+
+    async def seen(self, tenant: str, job_id: str) -> int:
+        return self._seen.get((tenant, job_id), 0)
+
+    async def write(self, write: FeedWrite) -> Head:
+        tenant = write.tenant
+        if self._heads.get(tenant, Head()).etag != write.head.etag:
+            raise Conflict
+        if any((tenant, job_id) in self._seen for job_id in write.new):
+            raise Conflict
+        self._events[tenant] += write.events
+        self._seen.update({(tenant, job_id): seq for job_id, seq in write.seen.items()})
+        self._heads[tenant] = replace(write.head, number=write.number, etag=str(next(self._etags)))
+        return self._heads[tenant]
+
+    async def forget(self, tenant: str, job_id: str) -> None:
+        self._seen.pop((tenant, job_id), None)
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        found = self._events[tenant]
+        old = next((place for place, event in enumerate(found[:limit]) if event.at >= before), len(found[:limit]))
+        del found[:old]
+        return old
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        return [event for event in self._events[tenant] if event.number > after][:limit]
+
+
+class MemoryHints:
+    """See `shared.ports.feed.HintQueue`: what was sent, for tests; nobody takes it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Hint, datetime | None]] = []
+
+    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        self.sent += [(hint, at) for hint in hints]

@@ -1,0 +1,61 @@
+"""`HintQueue` over the queue `lucius-hints`: one sender, opened on first use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from shared.adapters.servicebus_links import BUS_FAULTS, close_link
+from shared.core.hints import Hint, encode_hint
+from shared.core.routing import HINTS_QUEUE
+from shared.errors import BusUnavailable
+from shared.time_limits import time_limit
+
+#: of a send, and of the first one, which opens the link: the end of a job waits for it, and a lost hint is made up for
+_SEND_S, _OPEN_S = 2.0, 6.0
+
+
+class ServiceBusHints:
+    """See `shared.ports.feed.HintQueue`."""
+
+    def __init__(self, client: ServiceBusClient) -> None:
+        self._client = client
+        self._sender: ServiceBusSender | None = None
+        #: Race sender: an aio sender must not be used by two coroutines at once
+        self._lock = asyncio.Lock()
+
+    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
+        messages = [
+            ServiceBusMessage(encode_hint(hint), content_type="application/json", subject="HINT", **options)
+            for hint in hints
+        ]
+        async with self._lock:
+            is_open = self._sender is not None
+            try:
+                async with time_limit(_SEND_S if is_open else _OPEN_S):
+                    if self._sender is None:
+                        self._sender = self._client.get_queue_sender(HINTS_QUEUE)
+                    await self._sender.send_messages(messages)
+            except MessageSizeExceededError as error:
+                raise BusUnavailable("the hints are too large for the bus") from error
+            except BUS_FAULTS as error:
+                await self._drop()
+                raise BusUnavailable(f"the bus did not take hints: {type(error).__name__}") from error
+            except asyncio.CancelledError:
+                await self._drop()
+                raise
+
+    async def close(self) -> None:
+        await self._drop()
+
+    async def _drop(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            await close_link(sender)

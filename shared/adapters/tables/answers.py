@@ -1,0 +1,44 @@
+"""`Answers` over Azure Tables: one row a platform service, in the table of the directory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.keys import SERVICES_PARTITION
+from shared.core.canonical import encode_key
+from shared.ports.sweeps import Heard
+
+#: stands for "not silent": a merge takes no column out
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TablesAnswers:
+    """See `shared.ports.sweeps.Answers`."""
+
+    def __init__(self, account: TablesAccount, gates_table: str) -> None:
+        self._account = account
+        self._gates_table = gates_table
+
+    async def note(self, service: str, at: datetime) -> None:
+        await self._merge(service, answered_at=at)
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        await self._merge(service, silent_since=silent_since or _NEVER)
+
+    async def read(self) -> dict[str, Heard]:
+        table = await self._account.table(self._gates_table)
+        query = "PartitionKey eq @services"
+        found: dict[str, Heard] = {}
+        async for entity in table.query_entities(query, parameters={"services": SERVICES_PARTITION}):
+            since = entity.get("silent_since")
+            found[entity["service"]] = Heard(entity.get("answered_at"), None if since == _NEVER else since)
+        return found
+
+    async def _merge(self, service: str, **columns: Any) -> None:
+        table = await self._account.table(self._gates_table)
+        row = {"PartitionKey": SERVICES_PARTITION, "RowKey": f"SERVICE:{encode_key(service)}", "service": service}
+        await table.upsert_entity({**row, **columns}, mode=UpdateMode.MERGE)

@@ -1,0 +1,213 @@
+"""`Bulks` over Azure Tables: rows of the tenant's partition, and a row of the gates' table while the sweeper looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.keys import (
+    BULKS_PARTITION,
+    bulk_due_before,
+    bulk_due_row,
+    bulk_item_row,
+    bulk_key_row,
+    bulk_row,
+    bulk_work_row,
+)
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
+from shared.core.canonical import encode_key
+from shared.ports.bulks import BulkKey, BulkWrite, DueBulk, StoredBulk
+
+_REPLACE = {"mode": UpdateMode.REPLACE}
+
+
+class TablesBulks:
+    """See `shared.ports.bulks.Bulks`."""
+
+    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+        self._account = account
+        self._index_table = index_table
+        self._gates_table = gates_table
+
+    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
+        operations: list[Operation] = [("create", _bulk_entity(bulk))]
+        if key is not None:
+            row = {"RowKey": bulk_key_row(key.key), "bulk_id": key.bulk_id, "body_hash": key.body_hash}
+            operations.append(("create", {"PartitionKey": encode_key(bulk.tenant), **row}))
+        operations += [("create", _work_entity(bulk, each)) for each in work]
+        operations += [("create", _item_entity(bulk, each)) for each in items]
+        await transact(await self._account.table(self._index_table), operations)
+
+    async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
+        entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), bulk_row(bulk_id))
+        return StoredBulk(_bulk_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+
+    async def find_key(self, tenant: str, key: str) -> BulkKey | None:
+        entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), bulk_key_row(key))
+        return BulkKey(key=key, bulk_id=entity["bulk_id"], body_hash=entity["body_hash"]) if entity else None
+
+    async def write(self, change: BulkWrite) -> StoredBulk:
+        bulk = change.after
+        unmoved = {**_REPLACE, "etag": change.before.etag, "match_condition": MatchConditions.IfNotModified}
+        operations: list[Operation] = [("update", _bulk_entity(bulk), unmoved)]
+        operations += [("delete", _work_key(bulk, each)) for each in change.finished]
+        operations += [("create", _work_entity(bulk, each)) for each in change.added]
+        operations += [("upsert", _item_entity(bulk, each), _REPLACE) for each in change.items]
+        operations += [("create", _item_entity(bulk, each)) for each in change.new_items]
+        written = await transact(await self._account.table(self._index_table), operations)
+        return StoredBulk(bulk, written[0]["etag"])
+
+    async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
+        found = await self._range(tenant, f"BULKWORK:{bulk_id}:", f"BULKWORK:{bulk_id};", limit)
+        return [
+            Work(no=int(each["no"]), job_id=each["job_id"], dependants_after=each.get("dependants_after"))
+            for each in found
+        ]
+
+    async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None:
+        table = await self._account.table(self._index_table)
+        entity = await read_row(table, encode_key(tenant), bulk_item_row(bulk_id, job_id))
+        return _item_of(entity) if entity is not None else None
+
+    async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
+        first = bulk_item_row(bulk_id, after or "")
+        return [_item_of(each) for each in await self._range(tenant, first, f"BULKITEM:{bulk_id};", limit)]
+
+    async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
+        return [_bulk_of(each) for each in await self._range(tenant, bulk_row(after or ""), "BULK;", limit)]
+
+    async def remove(self, bulk: Bulk, *, limit: int) -> bool:
+        table, partition = await self._account.table(self._index_table), encode_key(bulk.tenant)
+        for kind in ("BULKWORK", "BULKITEM"):
+            while found := await self._range(
+                bulk.tenant, f"{kind}:{bulk.bulk_id}:", f"{kind}:{bulk.bulk_id};", min(limit, MAX_OPERATIONS)
+            ):
+                await transact(
+                    table, [("delete", {"PartitionKey": partition, "RowKey": row["RowKey"]}) for row in found]
+                )
+                limit -= len(found)
+                if limit <= 0:
+                    return False
+        if bulk.key is not None:
+            await table.delete_entity(partition, bulk_key_row(bulk.key))
+        await table.delete_entity(partition, bulk_row(bulk.bulk_id))
+        return True
+
+    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
+        table = await self._account.table(self._gates_table)
+        query = "PartitionKey eq @bulks and RowKey lt @end"
+        parameters = {"bulks": BULKS_PARTITION, "end": f"{bulk_due_before(now)};"}
+        return [
+            DueBulk(tenant=each["tenant"], bulk_id=each["bulk_id"], due_at=each["due_at"])
+            for each in await first_rows(table, query, parameters, limit)
+        ]
+
+    async def put_due(self, due: DueBulk) -> None:
+        row = {"RowKey": _due_row(due), "tenant": due.tenant, "bulk_id": due.bulk_id, "due_at": due.due_at}
+        table = await self._account.table(self._gates_table)
+        await table.upsert_entity({"PartitionKey": BULKS_PARTITION, **row}, mode=UpdateMode.REPLACE)
+
+    async def drop_due(self, due: DueBulk) -> None:
+        await (await self._account.table(self._gates_table)).delete_entity(BULKS_PARTITION, _due_row(due))
+
+    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
+        """Rows of the tenant between two keys, both left out; `;` is the character after `:`."""
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await first_rows(await self._account.table(self._index_table), query, parameters, limit)
+
+
+def _due_row(due: DueBulk) -> str:
+    return bulk_due_row(due.due_at, due.bulk_id)
+
+
+def _bulk_entity(bulk: Bulk) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "PartitionKey": encode_key(bulk.tenant),
+        "RowKey": bulk_row(bulk.bulk_id),
+        "bulk_id": bulk.bulk_id,
+        "tenant": bulk.tenant,
+        "action": bulk.action.value,
+        "filter": json.dumps(dict(bulk.filter), ensure_ascii=False),
+        "root": bulk.root,
+        "reason": bulk.reason,
+        "actor": bulk.actor,
+        "key": bulk.key,
+        "created_at": bulk.created_at,
+        "state": bulk.state.value,
+        "matched": bulk.matched,
+        "done": bulk.done,
+        "refused": bulk.refused,
+        "cursor": bulk.cursor,
+        "listed": bulk.listed,
+        "last_no": bulk.last_no,
+        "fruitless": bulk.fruitless,
+        "wait_s": bulk.wait_s,
+        "look_at": bulk.look_at,
+        "ended_at": bulk.ended_at,
+    }
+    return {name: value for name, value in columns.items() if value is not None}
+
+
+def _bulk_of(entity: Entity) -> Bulk:
+    return Bulk(
+        bulk_id=entity["bulk_id"],
+        tenant=entity["tenant"],
+        action=BulkAction(entity["action"]),
+        filter=json.loads(entity["filter"]),
+        root=entity.get("root"),
+        reason=entity.get("reason"),
+        actor=entity["actor"],
+        key=entity.get("key"),
+        created_at=entity["created_at"],
+        state=BulkState(entity["state"]),
+        matched=entity["matched"],
+        done=entity["done"],
+        refused=entity["refused"],
+        cursor=entity.get("cursor"),
+        listed=entity["listed"],
+        last_no=entity["last_no"],
+        fruitless=entity["fruitless"],
+        wait_s=entity["wait_s"],
+        look_at=entity["look_at"],
+        ended_at=entity.get("ended_at"),
+    )
+
+
+def _item_entity(bulk: Bulk, item: BulkItem) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "PartitionKey": encode_key(bulk.tenant),
+        "RowKey": bulk_item_row(bulk.bulk_id, item.job_id),
+        "job_id": item.job_id,
+        "state": item.state.value,
+        "code": item.code,
+        "new_job_id": item.new_job_id,
+        "tried_at": item.tried_at,
+    }
+    return {name: value for name, value in columns.items() if value is not None}
+
+
+def _item_of(entity: Entity) -> BulkItem:
+    return BulkItem(
+        job_id=entity["job_id"],
+        state=ItemState(entity["state"]),
+        code=entity.get("code"),
+        new_job_id=entity.get("new_job_id"),
+        tried_at=entity.get("tried_at"),
+    )
+
+
+def _work_key(bulk: Bulk, work: Work) -> dict[str, Any]:
+    return {"PartitionKey": encode_key(bulk.tenant), "RowKey": bulk_work_row(bulk.bulk_id, work.no)}
+
+
+def _work_entity(bulk: Bulk, work: Work) -> dict[str, Any]:
+    columns = {**_work_key(bulk, work), "no": work.no, "job_id": work.job_id}
+    return columns if work.dependants_after is None else {**columns, "dependants_after": work.dependants_after}

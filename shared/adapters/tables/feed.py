@@ -1,0 +1,136 @@
+"""`Feed` over Azure Tables: HEAD, SEEN and E rows of a tenant's partition, and the row that says which table it is."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.keys import (
+    AFTER_FEED_EVENTS,
+    FEED_PARTITION,
+    FEED_ROW,
+    HEAD_ROW,
+    feed_event_row,
+    seen_row,
+)
+from shared.adapters.tables.table import Operation
+from shared.core.canonical import encode_key
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
+from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
+
+
+class TablesFeed:
+    """See `shared.ports.feed.Feed`."""
+
+    def __init__(self, account: TablesAccount, table: str, now: Callable[[], datetime]) -> None:
+        self._account = account
+        self._table = table
+        self._now = now
+        self._identity: FeedIdentity | None = None
+
+    async def identity(self) -> FeedIdentity:
+        if self._identity is not None:
+            return self._identity
+        table = await self._account.table(self._table)
+        for _ in range(2):
+            if (row := await read_row(table, FEED_PARTITION, FEED_ROW)) is not None:
+                self._identity = FeedIdentity(feed_id=row["feed_id"], since=row["since"])
+                return self._identity
+            new = {"PartitionKey": FEED_PARTITION, "RowKey": FEED_ROW, "feed_id": secrets.token_hex(8)}
+            with contextlib.suppress(AlreadyExists):
+                await transact(table, [("create", {**new, "since": self._now()})])
+        raise LedgerUnavailable("the feed's table does not say which it is")
+
+    async def head(self, tenant: str) -> Head:
+        await self.identity()
+        row = await read_row(await self._account.table(self._table), encode_key(tenant), HEAD_ROW)
+        if row is None:
+            return Head()
+        return Head(number=int(row["number"]), sent=int(row["sent"]), etag=row.metadata["etag"] or "")
+
+    async def seen(self, tenant: str, job_id: str) -> int:
+        row = await read_row(await self._account.table(self._table), encode_key(tenant), seen_row(job_id))
+        return int(row["seq"]) if row is not None else 0
+
+    async def write(self, write: FeedWrite) -> Head:
+        partition = encode_key(write.tenant)
+        head = {
+            "PartitionKey": partition,
+            "RowKey": HEAD_ROW,
+            "number": (write.number, "Edm.Int64"),
+            "sent": (write.head.sent, "Edm.Int64"),
+        }
+        operations: list[Operation] = [_head_operation(write.head, head)]
+        operations += [
+            (
+                "create" if job_id in write.new else "upsert",
+                {"PartitionKey": partition, "RowKey": seen_row(job_id), "seq": seq},
+            )
+            for job_id, seq in write.seen.items()
+        ]
+        operations += [("create", _event_entity(partition, event)) for event in write.events]
+        try:
+            metadata = await transact(await self._account.table(self._table), operations)
+        except AlreadyExists as taken:
+            raise Conflict from taken
+        return Head(number=write.number, sent=write.head.sent, etag=metadata[0]["etag"])
+
+    async def forget(self, tenant: str, job_id: str) -> None:
+        await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        first = await self.events(tenant, after=0, limit=limit)
+        old = list(itertools.takewhile(lambda event: event.at < before, first))
+        keys = [{"PartitionKey": encode_key(tenant), "RowKey": feed_event_row(event.number)} for event in old]
+        if keys:
+            # another one may be at it, and has removed the same
+            with contextlib.suppress(Conflict):
+                await transact(await self._account.table(self._table), [("delete", key) for key in keys])
+        return len(keys)
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @tenant and RowKey gt @after and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "after": feed_event_row(after), "end": AFTER_FEED_EVENTS}
+        return [
+            FeedEvent(
+                number=int(row["RowKey"].removeprefix("E:")),
+                event_id=row["event_id"],
+                event_type=row["event_type"],
+                job_id=row["job_id"],
+                at=row["at"],
+                text=row["event"],
+            )
+            for row in await first_rows(table, query, parameters, limit)
+        ]
+
+
+def _head_operation(before: Head, head: dict[str, Any]) -> Operation:
+    if not before.etag:
+        return ("create", head)
+    under_etag = {
+        "mode": UpdateMode.REPLACE,
+        "etag": before.etag,
+        "match_condition": MatchConditions.IfNotModified,
+    }
+    return ("update", head, under_etag)
+
+
+def _event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:
+    return {
+        "PartitionKey": partition,
+        "RowKey": feed_event_row(event.number),
+        "event_id": event.event_id,
+        "event_type": event.event_type,
+        "job_id": event.job_id,
+        "at": event.at,
+        "event": event.text,
+    }

@@ -1,0 +1,263 @@
+"""`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in one of all tenants.
+
+In that one, OPEN rows list what is open, OF rows those of each tenant, and a SUBJECT row keeps a second incident of the
+same subject out while one is open. All are written in the transaction of the INCIDENT row, but for OPEN rows of jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
+from shared.adapters.tables.log_rows import entries_of, entry_entity
+from shared.adapters.tables.table import Entity, Operation, Table
+from shared.core.canonical import digest, encode_key
+from shared.core.incidents import (
+    Incident,
+    IncidentEntry,
+    IncidentKind,
+    IncidentState,
+    Settlement,
+    escalates,
+    incident_of,
+    job_incident_id,
+    settled,
+)
+from shared.core.job import Job
+from shared.errors import AlreadyExists, Conflict, Contended
+from shared.ports.dead_letters import ended_at
+from shared.ports.incidents import IncidentRow
+
+_ROW, _OPEN = "INCIDENT", "OPEN"
+_RANGE = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
+_MILLISECOND = timedelta(milliseconds=1)
+#: Race incident: few settle one at once
+_MAX_RACES = 5
+
+
+class TablesIncidents:
+    """See `shared.ports.incidents.Incidents`."""
+
+    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+        self._account = account
+        self._index_table = index_table
+        self._gates_table = gates_table
+
+    async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
+        table, partition = await self._place(home)
+        entity = await read_row(table, partition, newest_first(_ROW, opened_at, incident_id))
+        return _incident_of(entity) if entity is not None else None
+
+    async def list_at(
+        self,
+        home: str | None,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[IncidentRow]:
+        return await _rows(*await self._place(home), _ROW, after, limit, since, until)
+
+    async def list_of_tenant(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[IncidentRow]:
+        return await _rows(*await self._place(None), _of(tenant), after, limit, since, until)
+
+    async def list_open(
+        self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
+    ) -> list[IncidentRow]:
+        return await _rows(*await self._place(None), _OPEN, after, limit, since, until)
+
+    async def enter_open(self, incident: Incident, now: datetime) -> None:
+        table, partition = await self._place(None)
+        await table.upsert_entity(
+            {**_entity(partition, _OPEN, incident), "entered_at": now},
+            mode=UpdateMode.REPLACE,
+        )
+
+    async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
+        table, partition = await self._place(None)
+        condition: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
+        with contextlib.suppress(Conflict):
+            await table.delete_entity(partition, newest_first(_OPEN, incident.opened_at, incident.id), **condition)
+
+    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
+        table, partition = await self._place(None)
+        subject = _subject_row(incident.kind, incident.subject)
+        pointer = {"PartitionKey": partition, "RowKey": subject, "incident_id": incident.id}
+        operations: list[Operation] = [
+            ("create", {**pointer, "opened_at": incident.opened_at}),
+            ("create", _entity(partition, _ROW, incident)),
+            *([("create", _entity(partition, _of(incident.tenant), incident))] if incident.tenant is not None else []),
+            ("create", {**_entity(partition, _OPEN, incident), "entered_at": incident.opened_at}),
+            ("create", _log_entity(partition, entry)),
+        ]
+        try:
+            await transact(table, operations)
+        except (AlreadyExists, Conflict):
+            return False
+        return True
+
+    async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
+        pointer = await read_row(*await self._place(None), _subject_row(kind, subject))
+        return await self.read(None, pointer["incident_id"], pointer["opened_at"]) if pointer is not None else None
+
+    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+        table, partition = await self._place(incident.home)
+        row = newest_first(_ROW, incident.opened_at, incident.id)
+        for _ in range(_MAX_RACES):
+            entity = await read_row(table, partition, row)
+            if entity is None:
+                raise Contended("the incident was archived meanwhile")
+            operations = settles(entity, settlement)
+            if not operations:
+                return _incident_of(entity)
+            if incident.home is None:
+                operations += _leaves(partition, _incident_of(entity), settlement)
+            with contextlib.suppress(Conflict):
+                await transact(table, operations)
+        raise Contended("the incident was changed by others at every try")
+
+    async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
+        table, partition = await self._place(incident.home)
+        parameters = {
+            "partition": partition,
+            "first": incident_log_row(incident.id, after),
+            "end": f"INCIDENTLOG:{incident.id};",
+        }
+        found = await first_rows(table, _RANGE, parameters, limit)
+        return entries_of(IncidentEntry, found)
+
+    async def _place(self, home: str | None) -> tuple[Table, str]:
+        if home is None:
+            return await self._account.table(self._gates_table), INCIDENTS_PARTITION
+        return await self._account.table(self._index_table), encode_key(home)
+
+
+def incident_inserts(partition: str, job: Job) -> list[Operation]:
+    """The rows of a job's incident, where the job's end opens one."""
+    found = incident_of(job)
+    if found is None:
+        return []
+    incident, entry = found
+    return [
+        ("upsert", _entity(partition, _ROW, incident), {"mode": UpdateMode.REPLACE}),
+        ("upsert", _log_entity(partition, entry), {"mode": UpdateMode.REPLACE}),
+    ]
+
+
+async def job_incident(table: Table, partition: str, job: Job) -> Entity | None:
+    """The INCIDENT row of a job that failed for good. Raises LedgerUnavailable."""
+    if not escalates(job):
+        return None
+    return await read_row(table, partition, newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
+
+
+def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
+    """What settles an INCIDENT row as it was read, with the entry of its log; nothing where it is not open."""
+    after = settled(_incident_of(entity), settlement)
+    if after is None:
+        return []
+    incident, entry = after
+    partition = entity["PartitionKey"]
+    under_etag = {
+        "mode": UpdateMode.REPLACE,
+        "etag": entity.metadata["etag"],
+        "match_condition": MatchConditions.IfNotModified,
+    }
+    return [
+        ("update", _entity(partition, _ROW, incident), under_etag),
+        ("create", _log_entity(partition, entry)),
+    ]
+
+
+def removes(entity: Entity) -> list[Operation]:
+    """An INCIDENT row and its log, which go with their job."""
+    rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
+    return [("delete", {"PartitionKey": entity["PartitionKey"], "RowKey": row}) for row in rows]
+
+
+def _leaves(partition: str, incident: Incident, settlement: Settlement) -> list[Operation]:
+    """What goes, or is settled, beside an INCIDENT row that is no job's."""
+    found = settled(incident, settlement)
+    rows = (
+        _subject_row(incident.kind, incident.subject),
+        newest_first(_OPEN, incident.opened_at, incident.id),
+    )
+    gone: list[Operation] = [("delete", {"PartitionKey": partition, "RowKey": row}) for row in rows]
+    if found is None or incident.tenant is None:
+        return gone
+    return [*gone, ("update", _entity(partition, _of(incident.tenant), found[0]), {"mode": UpdateMode.REPLACE})]
+
+
+def _of(tenant: str) -> str:
+    return f"OF:{encode_key(tenant)}"
+
+
+def _subject_row(kind: IncidentKind, subject: str) -> str:
+    return f"SUBJECT:{digest(f'{kind}:{subject}')}"
+
+
+async def _rows(
+    table: Table,
+    partition: str,
+    prefix: str,
+    after: str | None,
+    limit: int,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[IncidentRow]:
+    """The instants bound the range of keys too, which holds milliseconds."""
+    first, end, query = f"{prefix}:{after or ''}", f"{prefix};", _RANGE
+    parameters: dict[str, Any] = {"partition": partition}
+    if until is not None:
+        first = max(first, newest_first(prefix, until + _MILLISECOND, ""))
+        query, parameters = f"{query} and opened_at lt @until", {**parameters, "until": until}
+    if since is not None:
+        end = newest_first(prefix, since - _MILLISECOND, "")
+        query, parameters = f"{query} and opened_at ge @since", {**parameters, "since": since}
+    found = await first_rows(table, query, {**parameters, "first": first, "end": end}, limit)
+    return [
+        IncidentRow(
+            incident=_incident_of(entity),
+            cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
+            entered_at=entity.get("entered_at"),
+            etag=entity.metadata["etag"] or "",
+        )
+        for entity in found
+    ]
+
+
+def _entity(partition: str, prefix: str, incident: Incident) -> dict[str, Any]:
+    values = {name: value for name, value in vars(incident).items() if value is not None}
+    row = newest_first(prefix, incident.opened_at, incident.id)
+    return {
+        "PartitionKey": partition,
+        "RowKey": row,
+        **values,
+        "kind": incident.kind.value,
+        "state": incident.state.value,
+    }
+
+
+def _log_entity(partition: str, entry: IncidentEntry) -> dict[str, Any]:
+    return entry_entity(partition, incident_log_row(entry.incident_id, entry.seq), entry)
+
+
+def _incident_of(entity: Entity) -> Incident:
+    values: dict[str, Any] = {field.name: entity.get(field.name) for field in fields(Incident)}
+    return Incident(**{**values, "kind": IncidentKind(entity["kind"]), "state": IncidentState(entity["state"])})

@@ -1,0 +1,220 @@
+"""`Usage` over Azure Tables: USAGE and SOURCE rows of a tenant's partition, and the folds' own rows beside the guards.
+
+An hour has up to four USAGE rows, each written by one kind of writer alone: `JOBS` (the fold), `FOLDING` (one that has
+not come to its end), `PEAK` (the sweeper's looks) and `REJECTED` (every process). Their content is JSON in as many
+columns as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.keys import (
+    FOLD_ROW,
+    GUARD_PARTITION,
+    fold_again_row,
+    share_row,
+    source_row,
+    usage_before,
+    usage_row,
+)
+from shared.adapters.tables.table import Entity, Table
+from shared.core.canonical import encode_key
+from shared.core.usage import Counted, Group, HourUsage, group_in
+from shared.errors import AlreadyExists, Conflict, Contended
+from shared.ports.usage import MAX_SOURCES, Folding, FoldPosition, SeenSource
+
+_JOBS, _FOLDING, _PEAK, _REJECTED = "JOBS", "FOLDING", "PEAK", "REJECTED"
+#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
+_PIECE = 16_000
+#: rows of a month of hours
+_MAX_ROWS = 4 * 24 * 32
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+
+class TablesUsage:
+    """See `shared.ports.usage.Usage`."""
+
+    def __init__(
+        self, account: TablesAccount, table: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
+        self._account = account
+        self._table = table
+        self._sleep = sleep
+
+    async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
+        found: dict[datetime, dict[str, Any]] = {}
+        for entity in await self._range(encode_key(tenant), usage_before(first), usage_before(end), _MAX_ROWS):
+            known = found.setdefault(entity["hour"], {"hour": entity["hour"]})
+            match entity["part"]:
+                case "JOBS":
+                    known |= {"jobs": _jobs_of(_content(entity)), "folded": True}
+                case "PEAK":
+                    known["peaks"] = {(kind, name): count for kind, name, count in _content(entity)}
+                case "REJECTED":
+                    known["refused"] = {(kind, name): count for kind, name, count in _content(entity)}
+        return [HourUsage(**known) for _, known in sorted(found.items())]
+
+    async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
+        await self._put(tenant, hour, _JOBS, _jobs_json(jobs))
+
+    async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
+        await self._put(tenant, hour, _PEAK, [[*key, count] for key, count in peaks.items()])
+
+    async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
+        table = await self._account.table(self._table)
+        for race in range(_MAX_RACES):
+            entity = await read_row(table, encode_key(tenant), usage_row(hour, _REJECTED))
+            known = {(kind, name): count for kind, name, count in _content(entity)} if entity is not None else {}
+            for group, count in refused.items():
+                key = group_in(known, group)
+                known[key] = known.get(key, 0) + count
+            row = _row(tenant, hour, _REJECTED, [[*key, count] for key, count in known.items()])
+            unmoved = (
+                {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified} if entity else {}
+            )
+            try:
+                await transact(
+                    table,
+                    [("update", row, {"mode": UpdateMode.REPLACE, **unmoved})] if entity else [("create", row)],
+                )
+            except (Conflict, AlreadyExists):
+                await self._sleep(_FIRST_WAIT_S * 2**race * random.random())
+            else:
+                return
+        raise Contended("the tenant's refused requests were counted by others at every try")
+
+    async def read_folding(self, tenant: str, hour: datetime) -> Folding:
+        table = await self._account.table(self._table)
+        entity = await read_row(table, encode_key(tenant), usage_row(hour, _FOLDING))
+        return Folding(_jobs_of(_content(entity)), entity["cursor"]) if entity is not None else Folding()
+
+    async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
+        if folding is None:
+            await self._delete(encode_key(tenant), usage_row(hour, _FOLDING))
+            return
+        await self._put(tenant, hour, _FOLDING, _jobs_json(folding.jobs), cursor=folding.cursor)
+
+    async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
+        for entity in await self._range(encode_key(tenant), "USAGE:", usage_before(hour), limit):
+            await self._delete(entity["PartitionKey"], entity["RowKey"])
+
+    async def fold_again(self, tenant: str, hour: datetime) -> None:
+        row = {"PartitionKey": GUARD_PARTITION, "RowKey": fold_again_row(hour, tenant), "tenant": tenant, "hour": hour}
+        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
+        first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
+        found = await self._range(GUARD_PARTITION, first, end, limit)
+        return [(entity["hour"], entity["tenant"], entity["RowKey"]) for entity in found]
+
+    async def folded_again(self, tenant: str, hour: datetime) -> None:
+        await self._delete(GUARD_PARTITION, fold_again_row(hour, tenant))
+
+    async def read_position(self, share: int) -> FoldPosition:
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(FOLD_ROW, share))
+        return FoldPosition(entity["hour"], entity["tenant"]) if entity is not None else FoldPosition()
+
+    async def write_position(self, share: int, position: FoldPosition) -> None:
+        row = {
+            "PartitionKey": GUARD_PARTITION,
+            "RowKey": share_row(FOLD_ROW, share),
+            "hour": position.next,
+            "tenant": position.tenant,
+        }
+        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def see_source(self, tenant: str, source: SeenSource) -> bool:
+        table, partition, key = await self._account.table(self._table), encode_key(tenant), source_row(source.name)
+        last = {
+            "PartitionKey": partition,
+            "RowKey": key,
+            "name": source.name,
+            "last_job": source.last_job,
+            "last_at": source.last_at,
+        }
+        if await read_row(table, partition, key) is None:
+            known = await self._range(partition, "SOURCE:", "SOURCE;", MAX_SOURCES)
+            if len(known) >= MAX_SOURCES:
+                oldest = min(known, key=lambda row: (row["last_at"], row["RowKey"]))
+                if oldest["last_at"] >= source.last_at:
+                    return False
+                await self._delete(partition, oldest["RowKey"])
+            last |= {"first_job": source.first_job, "first_at": source.first_at}
+        await table.upsert_entity(last, mode=UpdateMode.MERGE)
+        return True
+
+    async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
+        return [
+            SeenSource(
+                name=entity["name"],
+                first_job=entity["first_job"],
+                first_at=entity["first_at"],
+                last_job=entity["last_job"],
+                last_at=entity["last_at"],
+                cursor=entity["RowKey"],
+            )
+            for entity in await self._range(encode_key(tenant), after or "SOURCE:", "SOURCE;", limit)
+            # one that gave way while it was seen again
+            if "first_at" in entity
+        ]
+
+    async def _put(self, tenant: str, hour: datetime, part: str, content: Any, **columns: Any) -> None:
+        row = {**_row(tenant, hour, part, content), **columns}
+        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def _range(self, partition: str, first: str, end: str, limit: int) -> list[Entity]:
+        """Rows between two keys, both left out."""
+        query = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
+        parameters = {"partition": partition, "first": first, "end": end}
+        return await first_rows(await self._account.table(self._table), query, parameters, limit)
+
+    async def _delete(self, partition: str, row: str) -> None:
+        table: Table = await self._account.table(self._table)
+        with contextlib.suppress(Conflict):
+            await table.delete_entity(partition, row)
+
+
+def _row(tenant: str, hour: datetime, part: str, content: Any) -> dict[str, Any]:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return {
+        "PartitionKey": encode_key(tenant),
+        "RowKey": usage_row(hour, part),
+        "hour": hour.astimezone(UTC),
+        "part": part,
+        **{f"content_{number}" if number else "content": piece for number, piece in enumerate(pieces)},
+    }
+
+
+def _content(entity: Entity) -> Any:
+    text, number = entity["content"], 1
+    while (piece := entity.get(f"content_{number}")) is not None:
+        text, number = text + piece, number + 1
+    return json.loads(text)
+
+
+def _jobs_json(jobs: Mapping[Group, Counted]) -> list[Any]:
+    return [
+        [*group, each.created, each.admitted, each.staged, each.ended, sorted(each.waits.items())]
+        for group, each in jobs.items()
+    ]
+
+
+def _jobs_of(content: Iterable[Any]) -> dict[Group, Counted]:
+    return {
+        (job_type, source): Counted(created, admitted, staged, ended, Counter(dict(waits)))
+        for job_type, source, created, admitted, staged, ended, waits in content
+    }

@@ -1,0 +1,57 @@
+"""Examples of bulks, made by the code that makes the answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel
+
+from shared.apidocs.json_schema import JsonObject
+from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState
+from shared.responses.bulk import RelatedJob
+from shared.views.bulk import bulk_response, item_response, preview
+
+_AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
+_OTHER = "job_0d3a9b5e4f7c8a2d1e0f9b8c7a656f1c"
+
+
+def by_model(job_id: str) -> JsonObject:
+    """An example for each answer about bulks and dependencies, by the name of its model."""
+    bulk = Bulk(
+        bulk_id="bulk_82304918799990f3a5b7c9d1e2f40",
+        tenant="tenant_a",
+        action=BulkAction.REDRIVE,
+        filter={"tenant_id": "tenant_a", "status": "FAILED_FINAL"},
+        reason="the service is repaired",
+        actor="app:6f1c0d3a",
+        created_at=_AT,
+        look_at=_AT,
+    )
+    ended = replace(
+        bulk,
+        state=BulkState.DONE,
+        listed=True,
+        matched=2,
+        done=1,
+        refused=1,
+        ended_at=_AT + timedelta(seconds=3),
+    )
+    tried = _AT + timedelta(seconds=2)
+    items = [
+        BulkItem(job_id=job_id, state=ItemState.DONE, new_job_id=_OTHER, tried_at=tried),
+        BulkItem(job_id=_OTHER, state=ItemState.REFUSED, code="JOB_LIVE", tried_at=tried),
+    ]
+    waits = RelatedJob(jobId=_OTHER, status=None, error_code=None, redriven_by=None)
+    return {
+        "Bulk": _body(bulk_response(ended)),
+        "BulkPage": {"bulks": [_body(bulk_response(ended))], "next": None},
+        "BulkItemPage": {"items": [_body(item_response(each)) for each in items], "next": None, "partial": False},
+        "BulkPreview": _body(preview("tenant_a", "redrive", [job_id], False, 20)),
+        "DependencyPage": {"jobId": job_id, "dependencies": [_body(waits)], "dependants": [], "next": None},
+    }
+
+
+def _body(model: BaseModel) -> JsonObject:
+    body: JsonObject = model.model_dump(mode="json", exclude_unset=True)
+    return body

@@ -1,0 +1,159 @@
+"""What a tenant's jobs used of its gates, hour by hour (R68): sums that add up, from rows that are there anyway.
+
+A job counts in the hour in which it was created. How long jobs waited is kept in buckets, so that hours add up; what
+is read from them is the end of a bucket, "at most".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+HOUR = timedelta(hours=1)
+#: pairs of type and source of one hour; the sources beyond are counted together
+MAX_GROUPS = 200
+OTHERS = "(others)"
+#: ends of the buckets in seconds; what took longer than the last counts as that
+WAITS_S = (0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 604800)
+
+
+class Axis(StrEnum):
+    """What the jobs of one sum have in common."""
+
+    TYPE = "type"
+    SOURCE = "source"
+    HOUR = "hour"
+
+
+#: job type, and source as it is compared ("" for none)
+Group = tuple[str, str]
+
+
+@dataclass
+class Counted:
+    """Jobs of one kind."""
+
+    created: int = 0
+    #: let in, at once or after a wait
+    admitted: int = 0
+    #: that had to wait, at their gates or for other jobs
+    staged: int = 0
+    ended: int = 0
+    #: of those let in, by bucket
+    waits: Counter[int] = field(default_factory=Counter)
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(
+            created=self.created + other.created,
+            admitted=self.admitted + other.admitted,
+            staged=self.staged + other.staged,
+            ended=self.ended + other.ended,
+            waits=self.waits + other.waits,
+        )
+
+    def add(self, staged_at: datetime | None, admitted_at: datetime | None, ended_at: datetime | None) -> None:
+        """One more; `staged_at` is None for a job that its gates let in at once."""
+        self.created += 1
+        self.ended += ended_at is not None
+        self.staged += staged_at is not None
+        if staged_at is None or admitted_at is not None:
+            self.admitted += 1
+            self.waits[bucket_of((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
+
+    def wait_s(self, share: float) -> int | None:
+        """The seconds within which `share` (0 to 1) of those let in were let in; None: nobody was."""
+        left = share * self.waits.total()
+        for bucket in sorted(self.waits):
+            left -= self.waits[bucket]
+            if left <= 1e-9:
+                return WAITS_S[bucket]
+        return None
+
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class HourUsage:
+    """One hour of a tenant, as far as it is counted."""
+
+    hour: datetime
+    jobs: Mapping[Group, Counted] = field(default_factory=dict)
+    #: the most jobs that a look a minute saw inside, of all ("", ""), of a type and of a source
+    peaks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: requests refused with 429
+    refused: Mapping[Group, int] = field(default_factory=dict)
+    #: the whole hour was folded
+    folded: bool = False
+
+
+def hour_of(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def bucket_of(wait: timedelta) -> int:
+    seconds = wait.total_seconds()
+    return next((number for number, end in enumerate(WAITS_S) if seconds <= end), len(WAITS_S) - 1)
+
+
+def group_in(groups: Mapping[Group, object], group: Group) -> Group:
+    """The group that counts it, where there is room for no more sources."""
+    return group if group in groups or len(groups) < MAX_GROUPS else (group[0], OTHERS)
+
+
+def inside_by(rows: Iterable[tuple[str, str | None]]) -> Counter[tuple[str, str]]:
+    """How many of the jobs inside, given by type and source, are of each; all of them under ("", "")."""
+    found: Counter[tuple[str, str]] = Counter()
+    for job_type, source in rows:
+        found["", ""] += 1
+        found[Axis.TYPE.value, job_type] += 1
+        found[Axis.SOURCE.value, source or ""] += 1
+    return found
+
+
+def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    """The higher of each peak, of at most so many types and sources as are counted."""
+    both = {key: max(one.get(key, 0), other.get(key, 0)) for key in [*one, *other]}
+    return dict(sorted(both.items(), key=lambda each: (each[0] != ("", ""), -each[1], each[0]))[: 2 * MAX_GROUPS])
+
+
+@dataclass
+class Sum:
+    """What is told of the jobs that have something in common."""
+
+    counted: Counted = field(default_factory=Counted)
+    rejected: int = 0
+    active_peak: int = 0
+
+
+def summed(hours: Iterable[HourUsage], axis: Axis | None) -> tuple[Sum, dict[str, Sum]]:
+    """All hours together, and by the axis: of each type, source ("" for none), or hour (as ISO text)."""
+    total, by = Sum(), dict[str, Sum]()
+
+    def of(key: str) -> Sum:
+        return by.setdefault(key, Sum())
+
+    for hour in hours:
+        name = hour.hour.isoformat().replace("+00:00", "Z")
+
+        def key_of(group: Group, name: str = name) -> str:
+            return name if axis is Axis.HOUR else group[axis is Axis.SOURCE]
+
+        for group, counted in hour.jobs.items():
+            total.counted += counted
+            if axis is not None:
+                of(key_of(group)).counted += counted
+        for group, refused in hour.refused.items():
+            total.rejected += refused
+            if axis is not None:
+                of(key_of(group)).rejected += refused
+        for (kind, key), peak in hour.peaks.items():
+            if kind == "":
+                total.active_peak = max(total.active_peak, peak)
+            if axis is not None and kind == ("" if axis is Axis.HOUR else axis.value):
+                one = of(name if axis is Axis.HOUR else key)
+                one.active_peak = max(one.active_peak, peak)
+    return total, dict(sorted(by.items()))

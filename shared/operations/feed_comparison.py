@@ -1,0 +1,40 @@
+"""A job that is ahead of its feed: a hint was lost, and is sent again by passes that read the job anyway (R73)."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+
+from shared.core.job import Job
+from shared.core.reasons import Reason
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.ports.index import FIRST_CLEARING, EndedRow
+
+#: after its end, of a job whose last hint the queue did not take
+_SOON = timedelta(minutes=1)
+
+
+async def hint_behind(context: Context, job: Job) -> bool:
+    """A hint at all that a living job has, whose list row is behind it; False: the queue did not take it."""
+    return context.hinting is None or await context.hinting.send(job)
+
+
+async def is_behind(context: Context, job: Job) -> bool:
+    """Whether an ended job has rows that its feed has not; then it is hinted at. Raises LedgerUnavailable."""
+    if context.feed is None or context.hinting is None or job.error_code == Reason.WITHDRAWN:
+        return False
+    if (job.completed_at or job.updated_at) < (await context.feed.identity()).since:
+        return False
+    if await context.feed.seen(job.tenant, job.job_id) >= job.event_seq:
+        return False
+    await context.hinting.send(job)
+    return True
+
+
+async def clear_soon(context: Context, job: Job) -> None:
+    """The sweeper looks at the ended job in a minute instead of an hour; raises nothing of LUCIUS's."""
+    ended_at = job.completed_at or job.updated_at
+    row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=ended_at + FIRST_CLEARING)
+    with contextlib.suppress(LuciusError):
+        await context.index.reschedule_clearing(row, ended_at + _SOON)

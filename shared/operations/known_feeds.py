@@ -1,0 +1,50 @@
+"""What a process remembers of the feeds that it writes into; HEAD's ETag proves it at each write (R72)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.ports.feed import Feed, Head
+
+#: tenants that a process remembers, and jobs of each
+_MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
+
+
+@dataclass
+class KnownFeed:
+    """What this process knows of a tenant's feed, as of HEAD's ETag."""
+
+    head: Head
+    #: Race feed: held from the first look at `seen` to the end of the write: what is read in between is as of `head`
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: by job id, the last EVENT row that the feed has
+    seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
+
+    def remember(self, seen: Mapping[str, int]) -> None:
+        for job_id, seq in seen.items():
+            self.seen[job_id] = seq
+            self.seen.move_to_end(job_id)
+        while len(self.seen) > _MAX_JOBS:
+            self.seen.popitem(last=False)
+
+
+class KnownFeeds:
+    """What this process knows of each tenant's feed; the least used are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, KnownFeed] = OrderedDict()
+
+    async def of(self, feed: Feed, tenant: str) -> KnownFeed:
+        """Raises LedgerUnavailable."""
+        if (known := self._known.get(tenant)) is None:
+            known = self._known[tenant] = KnownFeed(await feed.head(tenant))
+        self._known.move_to_end(tenant)
+        while len(self._known) > _MAX_TENANTS:
+            self._known.popitem(last=False)
+        return known
+
+    def forget(self, tenant: str) -> None:
+        self._known.pop(tenant, None)

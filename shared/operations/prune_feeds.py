@@ -1,0 +1,44 @@
+"""Old events leave the feeds: after `LUCIUS_FEED_DAYS`, the first of each tenant first (R74)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from shared import telemetry
+from shared.errors import LuciusError
+from shared.operations.context import Context
+
+#: events that one call removes
+MAX_REMOVED = 100
+#: tenants at the same time
+_AT_ONCE = 8
+
+
+async def prune_feeds(context: Context) -> int:
+    """How many events went, of all tenants; those of a tenant that cannot be reached stay until the next time.
+
+    Raises LedgerUnavailable where the tenants cannot be listed.
+    """
+    feed = context.feed
+    if feed is None:
+        return 0
+    before = context.clock.now() - timedelta(days=context.settings.feed_days)
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(tenant: str) -> int:
+        count = 0
+        async with turns:
+            try:
+                while removed := await feed.remove(tenant, before=before, limit=MAX_REMOVED):
+                    count += removed
+                    if removed < MAX_REMOVED:
+                        break
+            except LuciusError as fault:
+                telemetry.record_fault(fault)
+                telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
+        return count
+
+    total = sum(await asyncio.gather(*map(one, await context.index.tenants())))
+    telemetry.info("FEEDS_PRUNED", count=total)
+    return total

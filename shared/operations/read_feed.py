@@ -1,0 +1,107 @@
+"""A part of a tenant's feed, from a cursor on (R74)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.core.public_events import TERMINAL, PublicType
+from shared.errors import CursorExpired, EventsOff
+from shared.operations.context import Context
+from shared.ports.feed import Feed, FeedEvent
+
+#: rows that one page looks at, however few of them fit its filter
+MAX_LOOKED_AT = 1_000
+#: words in the place of a cursor
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventFilter:
+    """What is None does not matter."""
+
+    types: frozenset[PublicType] | None = None
+    job_type: str | None = None
+    job_id: str | None = None
+    #: a label and its value
+    label: tuple[str, str] | None = None
+    #: only what ends a job
+    terminal: bool = False
+
+    def matches(self, event: FeedEvent) -> dict[str, Any] | None:
+        """The CloudEvent, if it is one of these."""
+        if self.types is not None and event.event_type not in self.types:
+            return None
+        if (self.terminal and event.event_type not in TERMINAL) or self.job_id not in (None, event.job_id):
+            return None
+        whole: dict[str, Any] = json.loads(event.text)
+        if self.job_type not in (None, whole["data"]["jobType"]):
+            return None
+        labels = whole["data"].get("labels") or {}
+        return whole if self.label is None or labels.get(self.label[0]) == self.label[1] else None
+
+
+@dataclass(frozen=True)
+class FeedPage:
+    """Events in their order, and the cursor to go on from: also at the feed's end, where more will come."""
+
+    events: list[Mapping[str, Any]]
+    next: str
+
+
+async def read_feed(
+    context: Context,
+    tenant: str,
+    *,
+    after: str,
+    event_filter: EventFilter,
+    limit: int,
+    invalid: Callable[[], Exception],
+) -> FeedPage:
+    """At most `limit` events of the tenant (normalised) past the cursor `after`, `earliest` or `latest`.
+
+    Raises EventsOff, CursorExpired, what `invalid` makes of a text that is no cursor, LedgerUnavailable.
+    """
+    feed = context.feed
+    if feed is None:
+        raise EventsOff
+    feed_id = (await feed.identity()).feed_id
+    if after == LATEST:
+        return FeedPage([], _cursor(feed_id, (await feed.head(tenant)).number))
+    first = await feed.events(tenant, after=0, limit=1)
+    earliest = first[0].number - 1 if first else (await feed.head(tenant)).number
+    number = earliest if after == EARLIEST else _number(after, feed_id, invalid)
+    if number is None or number < earliest or (number > earliest and number > (await feed.head(tenant)).number):
+        raise CursorExpired(_cursor(feed_id, earliest))
+    return await _page(feed, tenant, feed_id, number, event_filter, limit)
+
+
+async def _page(feed: Feed, tenant: str, feed_id: str, number: int, event_filter: EventFilter, limit: int) -> FeedPage:
+    found: list[Mapping[str, Any]] = []
+    rows = await feed.events(tenant, after=number, limit=limit if event_filter == EventFilter() else MAX_LOOKED_AT)
+    for row in rows:
+        if len(found) == limit:
+            break
+        number = row.number
+        if (event := event_filter.matches(row)) is not None:
+            found.append(event)
+    return FeedPage(found, _cursor(feed_id, number))
+
+
+def _cursor(feed_id: str, number: int) -> str:
+    return base64.urlsafe_b64encode(f"{feed_id}:{number}".encode()).decode()
+
+
+def _number(cursor: str, feed_id: str, invalid: Callable[[], Exception]) -> int | None:
+    """None: it is of another table."""
+    try:
+        of, _, number = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
+        if not (number.isascii() and number.isdecimal() and len(number) <= 19):
+            raise ValueError
+    except (binascii.Error, ValueError):
+        raise invalid() from None
+    return int(number) if of == feed_id else None

@@ -1,0 +1,140 @@
+"""The sweeper's folds: the LIST rows of each past hour become one row a tenant, and a day later once more (R68).
+
+The second fold is for those that were let in or ended meanwhile. Both read a range of keys, page by page, and keep
+their sums alone; one that is stopped goes on from where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.core.usage import HOUR, Counted, Group, group_in, hour_of
+from shared.operations.context import Context
+from shared.operations.sweeper.turns import AT_ONCE, at_once
+from shared.ports.index import WAKE_LASTS, AwakeTenant, ListRow
+from shared.ports.sweeps import Share
+from shared.ports.usage import Folding, FoldPosition, Usage
+
+#: after the end of an hour: creations that are under way may still write a row of it
+_SETTLED = timedelta(minutes=5)
+#: after an hour's end, until its second fold
+AGAIN_AFTER = timedelta(days=1)
+#: how long usage is kept
+KEPT_FOR = timedelta(days=400)
+#: how far back a sweeper goes that was away
+_FARTHEST = timedelta(days=31)
+_PAGE, _REMOVED_AT_ONCE = 1000, 100
+
+
+async def fold_usage(
+    context: Context, usage: Usage, share: Share, awake: Mapping[str, AwakeTenant], is_over: Callable[[], bool]
+) -> datetime:
+    """Folds what is owed until the time is over; the hour before which every tenant of the share is folded.
+
+    Again, and two sweeps at once, are harmless: a fold is what its rows are. Raises LedgerUnavailable.
+    """
+    position = await _first_folds(context, usage, share, awake, is_over)
+    await _second_folds(context, usage, share, is_over)
+    assert position.next is not None
+    return position.next
+
+
+async def _first_folds(
+    context: Context, usage: Usage, share: Share, awake: Mapping[str, AwakeTenant], is_over: Callable[[], bool]
+) -> FoldPosition:
+    ready = hour_of(context.clock.now() - _SETTLED)
+    before = position = await usage.read_position(share.number)
+    if position.next is None or position.next < ready - _FARTHEST:
+        position = FoldPosition(ready - HOUR)
+    while position.next is not None and position.next < ready:
+        hour = position.next
+        # none sleeps before its hours are folded (`AwakeTenant.posted_at` may be some minutes old)
+        posted = (name for name, each in awake.items() if each.posted_at + WAKE_LASTS >= hour)
+        position = await _fold_all(context, usage, position, sorted(posted), is_over)
+        if position.next == hour:
+            break
+    if position != before:
+        await usage.write_position(share.number, position)
+    return position
+
+
+async def _fold_all(
+    context: Context, usage: Usage, position: FoldPosition, tenants: list[str], is_over: Callable[[], bool]
+) -> FoldPosition:
+    hour, waiting = position.next, [name for name in tenants if name >= position.tenant]
+    assert hour is not None
+    unfinished: list[str] = []
+
+    async def one(tenant: str) -> None:
+        if not await fold(context, usage, tenant, hour, is_over, again=False):
+            unfinished.append(tenant)
+
+    while waiting:
+        turn, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        await at_once(turn, one)
+        if unfinished or (waiting and is_over()):
+            return replace(position, tenant=min([*unfinished, *waiting[:1]]))
+    return FoldPosition(hour + HOUR)
+
+
+async def _second_folds(context: Context, usage: Usage, share: Share, is_over: Callable[[], bool]) -> None:
+    before, after = hour_of(context.clock.now() - AGAIN_AFTER), ""
+    while True:
+        rows = await usage.to_fold_again(before, after=after, limit=_PAGE)
+        for hour, tenant, row in rows:
+            after = row
+            if share.has(tenant):
+                if is_over() or not await fold(context, usage, tenant, hour, is_over, again=True):
+                    return
+                await usage.folded_again(tenant, hour)
+        if len(rows) < _PAGE:
+            return
+
+
+async def fold(
+    context: Context, usage: Usage, tenant: str, hour: datetime, is_over: Callable[[], bool], *, again: bool
+) -> bool:
+    """One hour of one tenant; False: its time was over first, and the next call goes on. At least a page is read.
+
+    Raises LedgerUnavailable.
+    """
+    begun = await usage.read_folding(tenant, hour)
+    jobs, after = dict(begun.jobs), begun.cursor
+    while True:
+        rows = await context.index.list_jobs(tenant, after=after, limit=_PAGE, since=hour, until=hour + HOUR)
+        for row in rows:
+            count(jobs, row)
+        if len(rows) < _PAGE:
+            break
+        after = rows[-1].cursor
+        if is_over():
+            await usage.write_folding(tenant, hour, Folding(jobs, after))
+            return False
+    if jobs and not again:
+        # before the fold: whoever dies in between has it looked at once too often
+        await usage.fold_again(tenant, hour)
+    if jobs and not await _has_more(usage, tenant, hour, jobs):
+        await usage.put_jobs(tenant, hour, jobs)
+    if begun.cursor is not None:
+        await usage.write_folding(tenant, hour, None)
+    if again:
+        await usage.remove_before(tenant, hour - KEPT_FOR, limit=_REMOVED_AT_ONCE)
+    return True
+
+
+async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> bool:
+    """Whether the hour was folded with more jobs: some have been cleared away since."""
+    known = await usage.hours(tenant, hour, hour + HOUR)
+    return any(_created(each.jobs) > _created(jobs) for each in known)
+
+
+def _created(jobs: Mapping[Group, Counted]) -> int:
+    return sum(each.created for each in jobs.values())
+
+
+def count(jobs: dict[Group, Counted], row: ListRow) -> None:
+    """Adds a LIST row to its group."""
+    counted = jobs.setdefault(group_in(jobs, (row.request_type, row.source or "")), Counted())
+    counted.add(row.staged_at, row.admitted_at, row.ended_at)

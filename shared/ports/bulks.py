@@ -1,0 +1,89 @@
+"""The bulks of a tenant, their items and what is left to do, in the partition of its index (R65)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from shared.core.bulks import Bulk, BulkItem, Work
+
+
+@dataclass(frozen=True)
+class StoredBulk:
+    """A bulk as read, with the token that the next write must present."""
+
+    bulk: Bulk
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkKey:
+    """An idempotency key: which bulk it already is, and of which body."""
+
+    #: digest of the key
+    key: str
+    bulk_id: str
+    body_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkWrite:
+    """A bulk with rows of it; none of them is written unless all are. At most 99 rows besides the bulk's."""
+
+    before: StoredBulk
+    after: Bulk
+    #: written over what is there
+    items: Sequence[BulkItem] = ()
+    #: of `items`, those that must not be there yet
+    new_items: Sequence[BulkItem] = ()
+    #: pieces of work that are done, and others that are left instead
+    finished: Sequence[Work] = ()
+    added: Sequence[Work] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueBulk:
+    """A row of the directory: a bulk at which the sweeper looks from `due_at` on."""
+
+    tenant: str
+    bulk_id: str
+    due_at: datetime
+
+
+class Bulks(Protocol):
+    """Every method raises LedgerUnavailable."""
+
+    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
+        """The bulk with its first items. Raises AlreadyExists where the key is taken."""
+
+    async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
+
+    async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
+
+    async def write(self, change: BulkWrite) -> StoredBulk:
+        """Under the bulk's ETag. Raises Conflict or AlreadyExists where the bulk, or one of the rows, moved."""
+
+    async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
+        """What is left to do, in its order."""
+
+    async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None: ...
+
+    async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
+        """In the order of the jobs' ids, past the id `after`."""
+
+    async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
+        """Newest first, past the id `after`."""
+
+    async def remove(self, bulk: Bulk, *, limit: int) -> bool:
+        """Removes up to `limit` rows of a bulk that has ended, itself last; whether all are gone."""
+
+    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
+        """Of all tenants, those that are due, the first due first."""
+
+    async def put_due(self, due: DueBulk) -> None:
+        """Again is harmless."""
+
+    async def drop_due(self, due: DueBulk) -> None:
+        """Again is harmless."""

@@ -1,0 +1,102 @@
+"""The feed: each tenant's public events, numbered without gaps (R72); and the queue of hints that leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from shared.core.hints import Hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedIdentity:
+    """The table: a cursor of another one is worth nothing."""
+
+    #: random, from when the table was created
+    feed_id: str
+    #: what happened before is not in it
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """A tenant's HEAD row."""
+
+    #: of the last event
+    number: int = 0
+    #: up to which event the feed was passed on
+    sent: int = 0
+    #: "": there is no row yet
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedEvent:
+    """An E row: a public event at its place."""
+
+    number: int
+    #: `{job_id}:{seq}:{n}`
+    event_id: str
+    event_type: str
+    job_id: str
+    #: when it was written
+    at: datetime
+    #: the whole CloudEvent, as JSON
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedWrite:
+    """Events that follow on `head`, and how far their jobs are then in the feed: one transaction."""
+
+    tenant: str
+    head: Head
+    events: Sequence[FeedEvent]
+    #: by job id, the number of its last EVENT row that the feed has
+    seen: Mapping[str, int]
+    #: jobs of which the feed has nothing yet, as far as the writer knows
+    new: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def number(self) -> int:
+        return self.events[-1].number if self.events else self.head.number
+
+
+class Feed(Protocol):
+    """Written by `shared.operations.tell` alone."""
+
+    async def identity(self) -> FeedIdentity:
+        """Raises LedgerUnavailable."""
+
+    async def head(self, tenant: str) -> Head:
+        """Raises LedgerUnavailable."""
+
+    async def seen(self, tenant: str, job_id: str) -> int:
+        """The last EVENT row of the job that the feed has; 0: none. Raises LedgerUnavailable."""
+
+    async def write(self, write: FeedWrite) -> Head:
+        """All of it or nothing, under HEAD's ETag.
+
+        Raises Conflict where HEAD moved, or a job of `new` has a row; LedgerRefused, LedgerUnavailable.
+        """
+
+    async def forget(self, tenant: str, job_id: str) -> None:
+        """The job's SEEN row goes with the job; again is harmless. Raises LedgerUnavailable."""
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        """The first events that were written before an instant, at most `limit` (up to 100); gives how many went.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        """In the order of their numbers, from `after` exclusive. Raises LedgerUnavailable."""
+
+
+class HintQueue(Protocol):
+    """The queue `lucius-hints`."""
+
+    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        """Now, or at an instant; together at most 200 KB. Raises BusUnavailable."""

@@ -1,0 +1,80 @@
+"""Incidents: those of jobs in their tenant's partition, all others, and which ones are open, in one of all tenants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from shared.core.incidents import Incident, IncidentEntry, IncidentKind, Settlement
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentRow:
+    """An incident as a list has it."""
+
+    incident: Incident
+    #: opaque position of this row, for the next page; newest first in the order of text, over all lists
+    cursor: str
+    #: of the list of open ones: when it was entered there
+    entered_at: datetime | None = None
+    etag: str = ""
+
+
+class Incidents(Protocol):
+    """The rows of a job's incident are written by `shared.ports.index.Index` with its end, and with its dead letter's.
+
+    Each method raises LedgerUnavailable. The lists have what is past the cursor `after`, and was opened at `since` or
+    later and before `until`.
+    """
+
+    async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
+        """`home`: the tenant of a job's incident, None for others. `opened_at` counts to the millisecond."""
+
+    async def list_at(
+        self,
+        home: str | None,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[IncidentRow]:
+        """Those of a tenant's jobs; None: those of no job."""
+
+    async def list_of_tenant(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[IncidentRow]:
+        """Those of no job that are the tenant's own."""
+
+    async def list_open(
+        self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
+    ) -> list[IncidentRow]:
+        """Every open incident, of all tenants, and perhaps some that are not open any more (Race incident)."""
+
+    async def enter_open(self, incident: Incident, now: datetime) -> None:
+        """A job's incident stands in the list of open ones; again is harmless."""
+
+    async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
+        """It does not any more; with `etag`, unless it was entered again. Again is harmless."""
+
+    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
+        """Of no job; False: one of its kind and subject is open already."""
+
+    async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
+        """The open one that is no job's."""
+
+    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+        """The incident as it is then: as `settlement` says, or as it was where it is not open any more.
+
+        One of no job leaves the list of open ones with it. Raises Contended.
+        """
+
+    async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
+        """Entries from number `after`, exclusive, in order."""

@@ -1,0 +1,77 @@
+"""The sender of hints: what is on the wire, and that a bus that is slow or away costs seconds and is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusConnectionError
+
+from shared.adapters import servicebus_hints
+from shared.adapters.servicebus_hints import ServiceBusHints
+from shared.core.hints import Hint, decode_hint
+from shared.errors import BusUnavailable
+from tests.jobs import START
+
+HINTS = [Hint(tenant="tenant_a", job_id=f"job_{number}", first=1, last=number) for number in range(3)]
+
+
+class Sender:
+    def __init__(self, fault: Exception | None, *, hangs: bool) -> None:
+        self.sent: list[ServiceBusMessage] = []
+        self.closed = False
+        self._fault, self._hangs, self._busy = fault, hangs, False
+
+    async def send_messages(self, messages: list[ServiceBusMessage]) -> None:
+        assert not self._busy, "used by two at once"
+        self._busy = True
+        await asyncio.sleep(3600 if self._hangs else 0)
+        self._busy = False
+        if self._fault is not None:
+            raise self._fault
+        self.sent += messages
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Client:
+    def __init__(self, fault: Exception | None = None, *, hangs: bool = False) -> None:
+        self.senders: list[Sender] = []
+        self.fault, self.hangs = fault, hangs
+
+    def get_queue_sender(self, name: str) -> Sender:
+        assert name == "lucius-hints"
+        self.senders.append(Sender(self.fault, hangs=self.hangs))
+        return self.senders[-1]
+
+
+def sent(message: ServiceBusMessage) -> Any:
+    return decode_hint(b"".join(message.body))
+
+
+async def test_hints_on_the_wire() -> None:
+    """One message each, in one send, by a sender that one uses at a time."""
+    client = Client()
+    queue = ServiceBusHints(client)  # type: ignore[arg-type]
+    await asyncio.gather(queue.send(HINTS), queue.send(HINTS[:1], at=START + timedelta(minutes=5)))
+    [sender] = client.senders
+    assert [sent(message) for message in sender.sent] == [*HINTS, HINTS[0]]
+    assert [message.scheduled_enqueue_time_utc for message in sender.sent] == [None] * 3 + [
+        START + timedelta(minutes=5)
+    ]
+
+
+@pytest.mark.parametrize("client", [Client(ServiceBusConnectionError(message="away")), Client(hangs=True)])
+async def test_a_sender_that_failed_is_replaced(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicebus_hints, "_OPEN_S", 0.05)
+    queue = ServiceBusHints(client)  # type: ignore[arg-type]
+    with pytest.raises(BusUnavailable):
+        await queue.send(HINTS)
+    client.fault, client.hangs = None, False
+    await queue.send(HINTS)
+    failed, second = client.senders
+    assert (failed.closed, len(second.sent)) == (True, 3)

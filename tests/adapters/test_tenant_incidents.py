@@ -1,0 +1,78 @@
+"""Incidents as one caller reaches them: its own tenant's, or those of all (R24)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory_incidents import MemoryIncidents
+from shared.adapters.tenant_incidents import TenantIncidents
+from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
+from shared.errors import TenantForbidden
+from shared.ports.incidents import Incidents
+from tests.adapters.test_tenant_scope import ANYONE, CALLER, READER
+from tests.jobs import START
+
+PAGE: dict[str, Any] = {"after": None, "limit": 10}
+OF_NO_JOB: dict[str, Any] = {"request_type": None, "code": "C", "detail": None, "at": START}
+FOREIGN, ENTRY = opened(IncidentKind.BREAKER, "0123456789abcdef", tenant="tenant_b", **OF_NO_JOB)
+DONE = Settlement(state=IncidentState.RESOLVED, actor="jane", reason="r", at=START)
+
+READS: dict[str, Callable[[Incidents], Awaitable[object]]] = {
+    "list_at": lambda incidents: incidents.list_at("tenant_b", **PAGE),
+    "list_of_tenant": lambda incidents: incidents.list_of_tenant("tenant_b", **PAGE),
+    "list_open": lambda incidents: incidents.list_open(**PAGE),
+    "log": lambda incidents: incidents.log(FOREIGN, after=0, limit=1),
+}
+WRITES: dict[str, Callable[[Incidents], Awaitable[object]]] = {
+    "enter_open": lambda incidents: incidents.enter_open(FOREIGN, START),
+    "leave_open": lambda incidents: incidents.leave_open(FOREIGN),
+    "settle": lambda incidents: incidents.settle(FOREIGN, DONE),
+}
+
+
+async def stored() -> MemoryIncidents:
+    incidents = MemoryIncidents()
+    await incidents.open(FOREIGN, ENTRY)
+    return incidents
+
+
+@pytest.mark.parametrize("name", [*READS, *WRITES])
+async def test_another_tenants_incidents_are_out_of_reach(name: str) -> None:
+    """To read and to write; one who sees every tenant may read them, and changes nothing."""
+    incidents = await stored()
+    with pytest.raises(PermissionError):
+        await {**READS, **WRITES}[name](TenantIncidents(incidents, CALLER))
+    if name in READS:
+        await READS[name](TenantIncidents(incidents, READER))
+    else:
+        with pytest.raises(TenantForbidden):
+            await WRITES[name](TenantIncidents(incidents, READER))
+    assert await incidents.read(None, FOREIGN.id, START) == FOREIGN
+    assert len(await incidents.list_open(**PAGE)) == 1
+
+
+async def test_another_tenants_incident_is_not_there() -> None:
+    """For a reader of all it is, until the request moves; the end of a job tells its gate's, whoever ended it."""
+    incidents = await stored()
+    assert await TenantIncidents(incidents, CALLER).read(None, FOREIGN.id, START) is None
+    assert await TenantIncidents(incidents, READER).read(None, FOREIGN.id, START) == FOREIGN
+    with pytest.raises(TenantForbidden):
+        await TenantIncidents(incidents, READER, moving=True).read(None, FOREIGN.id, START)
+    nobodys, entry = opened(IncidentKind.SERVICE, "ocr", tenant=None, **OF_NO_JOB)
+    own = TenantIncidents(incidents, CALLER)
+    assert await own.open(nobodys, entry)
+    assert await own.find_open(IncidentKind.SERVICE, "ocr") == nobodys
+    assert await own.read(None, nobodys.id, START) is None
+    assert (await own.settle(nobodys, replace(DONE, actor=SYSTEM))).state is IncidentState.RESOLVED
+    assert (await TenantIncidents(incidents, ANYONE).settle(FOREIGN, DONE)).state is IncidentState.RESOLVED
+
+
+def test_every_method_of_the_incidents_is_decided_here() -> None:
+    """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
+    methods = {name for name, _ in inspect.getmembers(Incidents, inspect.isfunction) if not name.startswith("_")}
+    assert methods == {*READS, *WRITES, "read", "open", "find_open"}

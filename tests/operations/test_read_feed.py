@@ -1,0 +1,170 @@
+"""Pages of a feed: what is asked for, in order, from an exact cursor on (R74)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.access.caller import Caller
+from shared.adapters.memory_feed import MemoryFeed
+from shared.core.public_events import PublicType
+from shared.errors import CursorExpired, EventsOff, LedgerUnavailable
+from shared.operations.prune_feeds import prune_feeds
+from shared.operations.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
+from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
+from shared.wiring import seen_by
+from tests.jobs import START
+from tests.operations.conftest import World
+from tests.operations.support import submitted
+
+TENANT = "tenant_a"
+EVERY = EventFilter()
+
+
+class WrongCursor(Exception):
+    pass
+
+
+async def filled(count: int) -> MemoryFeed:
+    """Events 1 to `count`: every third ends a job."""
+    feed, types = MemoryFeed(), [PublicType.COMPLETED, PublicType.QUEUED, PublicType.LEASED]
+    events = []
+    for number in range(1, count + 1):
+        type_, job_id = types[number % 3], f"job_{number % 2}"
+        data = {"jobType": "OCR" if number % 2 else "SIS", "labels": {"team": "a" if number % 4 else "b"}}
+        text = json.dumps({"id": str(number), "type": type_, "data": data})
+        events.append(
+            FeedEvent(number=number, event_id=str(number), event_type=type_, job_id=job_id, at=START, text=text)
+        )
+    await feed.write(FeedWrite(tenant=TENANT, head=Head(), events=events, seen={}))
+    return feed
+
+
+async def read(
+    world: World, feed: MemoryFeed | None, after: str, given: EventFilter = EVERY, limit: int = 10
+) -> FeedPage:
+    context = replace(world.context, feed=feed)
+    return await read_feed(context, TENANT, after=after, event_filter=given, limit=limit, invalid=WrongCursor)
+
+
+def ids(page: FeedPage) -> list[int]:
+    return [int(each["id"]) for each in page.events]
+
+
+async def test_pages_from_the_first_to_the_end_and_on(world: World) -> None:
+    feed = await filled(25)
+    found: list[int] = []
+    page = await read(world, feed, "earliest")
+    while page.events:
+        found += ids(page)
+        page = await read(world, feed, page.next)
+    assert found == list(range(1, 26))
+    assert await read(world, feed, "latest") == page
+    head = await feed.head(TENANT)
+    more = FeedEvent(
+        number=26, event_id="26", event_type="x", job_id="j", at=START, text='{"id": "26", "data": {"jobType": "OCR"}}'
+    )
+    await feed.write(FeedWrite(tenant=TENANT, head=head, events=[more], seen={}))
+    assert ids(await read(world, feed, page.next)) == [26]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (EventFilter(terminal=True), [3, 6, 9]),
+        (EventFilter(types=frozenset({PublicType.QUEUED})), [1, 4, 7, 10]),
+        (EventFilter(job_id="job_0"), [2, 4, 6, 8, 10]),
+        (EventFilter(job_type="SIS"), [2, 4, 6, 8, 10]),
+        (EventFilter(label=("team", "b")), [4, 8]),
+        (EventFilter(label=("team", "b"), terminal=True), []),
+    ],
+)
+async def test_a_page_is_narrowed(world: World, given: EventFilter, expected: list[int]) -> None:
+    page = await read(world, await filled(10), "earliest", given)
+    assert ids(page) == expected
+    # `next` is past what was looked at, matching or not
+    assert page.next == (await read(world, await filled(10), "latest")).next
+
+
+async def test_a_filter_that_nothing_fits_comes_to_an_end(world: World) -> None:
+    feed = await filled(MAX_LOOKED_AT + 5)
+    page = await read(world, feed, "earliest", EventFilter(job_id="none"))
+    assert page.events == []
+    assert ids(await read(world, feed, page.next)) == list(range(MAX_LOOKED_AT + 1, MAX_LOOKED_AT + 6))
+
+
+async def test_cursors_that_hold_no_more(world: World) -> None:
+    """Of another table, of what is kept no more, and of what never was: the earliest that holds comes with it."""
+    feed = await filled(10)
+    at_three = (await read(world, feed, "earliest", limit=3)).next
+    latest = (await read(world, feed, "latest")).next
+    feed._events[TENANT] = feed._events[TENANT][5:]
+    with pytest.raises(CursorExpired) as expired:
+        await read(world, feed, at_three)
+    assert (
+        ids(await read(world, feed, expired.value.earliest))
+        == ids(await read(world, feed, "earliest"))
+        == [6, 7, 8, 9, 10]
+    )
+    shorter = await filled(4)
+    with pytest.raises(CursorExpired):
+        await read(world, shorter, latest)
+    other = await filled(10)
+    other._identity = FeedIdentity(feed_id="other", since=START)
+    with pytest.raises(CursorExpired):
+        await read(world, other, latest)
+    feed._events[TENANT] = []
+    assert (await read(world, feed, latest)).next == (await read(world, feed, "earliest")).next == latest
+    with pytest.raises(CursorExpired):
+        await read(world, feed, at_three)
+
+
+@pytest.mark.parametrize("cursor", ["x", "bWVtb3J5", "bWVtb3J5Oi0x", "bWVtb3J5OuKBuQ==", "ä", "//8="])
+async def test_what_is_no_cursor(world: World, cursor: str) -> None:
+    with pytest.raises(WrongCursor):
+        await read(world, await filled(1), cursor)
+
+
+async def test_a_tenant_without_events_and_a_deployment_without_feed(world: World) -> None:
+    page = await read(world, MemoryFeed(), "earliest")
+    assert (page.events, page.next) == ([], (await read(world, MemoryFeed(), "latest")).next)
+    assert (await read(world, MemoryFeed(), page.next)).events == []
+    with pytest.raises(EventsOff):
+        await read(world, None, "earliest")
+
+
+async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> None:
+    caller = Caller(tenant="tenant_b", actor="b", scopes=frozenset())
+    context = seen_by(caller, replace(world.context, feed=await filled(3)), moving=False)
+    assert context.feed is not None
+    for call in (
+        context.feed.events(TENANT, after=0, limit=1),
+        context.feed.head(TENANT),
+        context.feed.forget("tenant_b", "job_1"),
+        context.feed.write(FeedWrite(tenant="tenant_b", head=Head(), events=[], seen={})),
+    ):
+        with pytest.raises(PermissionError):
+            await call
+    assert await context.feed.events("tenant_b", after=0, limit=1) == []
+
+
+async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every tenant; one whose rows cannot be reached keeps its own, and holds up nobody."""
+    feed = await filled(250)
+    await submitted(world)
+    context = replace(world.context, feed=feed)
+    world.clock.advance(timedelta(days=6.9).total_seconds())
+    assert await prune_feeds(context) == 0
+    world.clock.advance(timedelta(days=0.2).total_seconds())
+
+    async def away(tenant: str, **_given: object) -> int:
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(feed, "remove", away)
+        assert await prune_feeds(context) == 0
+    assert await prune_feeds(context) == 250
+    assert (await read(world, feed, "earliest")).next == (await read(world, feed, "latest")).next

@@ -1,0 +1,48 @@
+"""Public events on the real stack: hints over the bus, the function that takes them in batches, the feed's rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from azure.data.tables import TableServiceClient
+from cloudevents.http import from_json
+
+from tests.running_stack import RunningStack
+from tests.stack.job_requests import status_is, submit, until
+from tests.stack.scripted_service import TENANT, ScriptedService
+from tests.waiting import wait_until
+
+
+def feed(stack: RunningStack) -> list[dict[str, Any]]:
+    """The tenant's whole feed."""
+    table = TableServiceClient.from_connection_string(stack.settings["LUCIUS_TABLE_CONNECTION"]).get_table_client(
+        "luciusfeed"
+    )
+    query = f"PartitionKey eq '{TENANT}' and RowKey ge 'E:' and RowKey lt 'E;'"
+    return [json.loads(row["event"]) for row in table.query_entities(query)]
+
+
+def test_jobs_are_in_the_feed(stack: RunningStack, service: ScriptedService) -> None:
+    """Of two jobs each event once, in the job's order; the tenant's numbers have no gap."""
+    jobs = [submit(stack), submit(stack)]
+    for job_id in jobs:
+        directive = service.directive(job_id)
+        service.reply(directive, "ACK")
+        service.reply(directive, "RESULT")
+    for job_id in jobs:
+        until(stack, job_id, status_is("SUCCEEDED"))
+
+    def of(job_id: str) -> list[str]:
+        return [each["type"] for each in feed(stack) if each["subject"] == job_id]
+
+    whole = ["job.queued", "job.leased", "job.started", "job.step.completed", "job.completed"]
+    for job_id in jobs:
+        # a service that was quick overtook its ACK; the events are the same
+        wait_until(lambda job_id=job_id: of(job_id) == whole, f"{job_id} is not whole in the feed")  # type: ignore[misc]
+    events = feed(stack)
+    assert [int(each["sequence"]) for each in events] == list(range(1, len(events) + 1))
+    assert len({each["id"] for each in events}) == len(events)
+    last = from_json(json.dumps(events[-1]))
+    assert last["source"] == f"/lucius/local/{TENANT}"
+    assert stack.http.get(f"/v1/schemas/events/{last['type']}").status_code == 200

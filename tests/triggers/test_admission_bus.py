@@ -1,0 +1,32 @@
+"""Calls of the queue `lucius-admission`, as they are read."""
+
+import json
+
+import pytest
+
+from tests.jobs import START
+from triggers.admission_bus import Call, called
+
+
+@pytest.mark.parametrize(
+    ("call", "meaning"),
+    [
+        ({"tenant": "a"}, Call(tenant="a")),
+        ({"tenant": "a", "job_id": "job_1"}, Call(tenant="a", job_id="job_1")),
+        ({"tenant": "a", "bulk": "bulk_1", "later": 7}, Call(tenant="a", bulk_id="bulk_1")),
+        ({"gate": "0" * 16, "since": START.isoformat()}, Call(gate_id="0" * 16, since=START)),
+        ({"gate": "0" * 16, "since": "yesterday"}, Call(gate_id="0" * 16)),
+        ({"gate": "0" * 16, "since": "2026-01-27T10:00:00"}, Call(gate_id="0" * 16)),
+        ({"tenant": "", "bulk": 7}, Call()),
+        ({"job_id": "job_1"}, Call(job_id="job_1")),
+        ([], Call()),
+    ],
+)
+def test_a_call_names_a_desk_a_job_a_bulk_or_a_gate(call: object, meaning: Call) -> None:
+    """Without a tenant or a gate it is none; what a later release adds is not looked at."""
+    assert called(json.dumps(call).encode()) == meaning
+
+
+def test_what_is_no_json_is_no_call() -> None:
+    """It names nobody."""
+    assert called(b"{") == Call()

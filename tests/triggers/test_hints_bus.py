@@ -1,0 +1,66 @@
+"""The functions of public events: there are none with `LUCIUS_EVENTS=off`, and a foreign message harms no batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import azure.functions as func
+
+from shared.adapters.memory_feed import MemoryFeed, MemoryHints
+from shared.core.hints import encode_hint
+from shared.operations.hinting import Hinting
+from tests.operations.conftest import World, world
+from tests.operations.support import submitted
+from triggers import hints_bus, prune_timer
+
+__all__ = ["world"]  # the fixture
+
+
+class FixedWiring:
+    def __init__(self, given: World, events: str) -> None:
+        self.settings = replace(given.context.settings, events=events)
+        self._context = replace(given.context, settings=self.settings)
+
+    def context(self) -> Any:
+        return self._context
+
+
+def functions(given: World) -> dict[str, Any]:
+    """What the worker gets, by name."""
+    wiring: Any = FixedWiring(given, "feed")
+    app = func.FunctionApp()
+    for module in (hints_bus, prune_timer):
+        app.register_functions(module.blueprint(wiring))
+    return {each.get_function_name(): each for each in app.get_functions()}
+
+
+def test_there_are_none_while_events_are_off(world: World) -> None:
+    wiring: Any = FixedWiring(world, "off")
+    for module in (hints_bus, prune_timer):
+        assert module.blueprint(wiring)._function_builders == []
+
+
+async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:
+    feed, queue = MemoryFeed(), MemoryHints()
+    context = replace(world.context, feed=feed, hinting=Hinting(queue, world.clock))
+    fed = replace(world, context=context)
+    job_id = await submitted(fed)
+    assert context.hinting is not None
+    await context.hinting.settle()
+    found = functions(fed)
+    assert set(found) == {"tell", "prune"}
+    [hint] = [hint for hint, _ in queue.sent]
+
+    class Message:
+        message_id = "m"
+
+        def __init__(self, body: bytes) -> None:
+            self._body = body
+
+        def get_body(self) -> bytes:
+            return self._body
+
+    await found["tell"].get_user_function()([Message(b"{"), Message(encode_hint(hint)), Message(b'{"tenant": 1}')])
+    [event] = await feed.events("tenant_a", after=0, limit=10)
+    assert (event.job_id, event.event_type) == (job_id, "job.queued")

@@ -1,0 +1,269 @@
+"""`/v1/bulk`: one control or redrive of many jobs, and what became of each (R65)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import azure.durable_functions as df
+import azure.functions as func
+from pydantic import BaseModel, ConfigDict, StrictBool, WithJsonSchema
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.quotas import Why
+from shared.core.bulks import BulkAction, ItemState
+from shared.core.filters import parse_filter
+from shared.core.routing import normalise
+from shared.errors import BulkNotFound, FilterInvalid
+from shared.operations.bulks import (
+    MAX_COUNTED,
+    MAX_SHOWN,
+    bulk_items,
+    cancel_bulk,
+    preview_bulk,
+    read_bulk,
+    start_bulk,
+)
+from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
+from shared.views.bulk import bulk_response, item_response, preview
+from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.filters import FILTER_SCHEMA
+from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page
+from triggers.http.parameters import bad_cursor as _bad_cursor
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+
+_BULK_ID = re.compile(r"bulk_[0-9]{13}[0-9a-f]{16}")
+#: of an Idempotency-Key
+_MAX_KEY = 512
+
+BULK_ID = Parameter(
+    name="bulkId",
+    where="path",
+    required=True,
+    schema={"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
+    description="As its creation gave it.",
+)
+TENANT = Parameter(
+    name="tenant",
+    where="query",
+    schema={"type": "string"},
+    description="Whose bulk; without it that of the token's tenant.",
+)
+OUTCOME = Parameter(
+    name="outcome",
+    where="query",
+    schema={"enum": [each.value for each in ItemState]},
+    description="Only items with this outcome.",
+)
+BULK_KEY = Parameter(
+    name="Idempotency-Key",
+    where="header",
+    schema={"type": "string", "maxLength": _MAX_KEY},
+    description="Your name for this bulk: sent again under it, the same body is the same bulk.",
+)
+_TENANT_PROBLEMS = (
+    (400, ProblemCode.TENANT_REQUIRED),
+    (400, ProblemCode.NOT_STORABLE),
+    (403, ProblemCode.TENANT_FORBIDDEN),
+)
+_READ_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.BULK_NOT_FOUND))
+
+
+class BulkRequest(BaseModel):
+    """What is done to which jobs of a tenant, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    """A control of each job, or its redrive."""
+    filter: Annotated[dict[str, Any], WithJsonSchema(FILTER_SCHEMA)]
+    reason: Why
+    """In words, on one line; it stands in each job's history."""
+    dryRun: StrictBool = False
+    """Only say which jobs these are now; nothing is written."""
+
+
+START = Route(
+    function="bulk_start",
+    method="POST",
+    path="v1/bulk",
+    scope=Scope.OPERATE,
+    tag="bulks",
+    summary="Cancel, pause, resume or redrive many jobs",
+    description="Its jobs are those of the filter that were there before it. Each is asked once, as by its own route; "
+    "what is refused for now (429, 503) is tried again until it is taken or the bulk is cancelled. With `dryRun` the "
+    f"jobs are counted, to {MAX_COUNTED:,}, and nothing is written.",
+    parameters=(BULK_KEY,),
+    body=BulkRequest,
+    body_required=True,
+    responses={202: Bulk, 200: BulkPreview},
+    headers={202: ("Location", "Idempotency-Replayed")},
+    problems=(
+        *_TENANT_PROBLEMS,
+        (400, ProblemCode.BULK_INVALID),
+        (400, ProblemCode.FILTER_INVALID),
+        (400, ProblemCode.NOT_JSON),
+        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+LIST = Route(
+    function="bulk_list",
+    method="GET",
+    path="v1/bulk",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="List the bulks of a tenant, newest first",
+    parameters=(TENANT, *PAGE),
+    responses={200: BulkPage},
+    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
+)
+READ = Route(
+    function="bulk_read",
+    method="GET",
+    path="v1/bulk/{bulkId}",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="Read a bulk: how many jobs are done, refused and open",
+    parameters=(BULK_ID, TENANT),
+    responses={200: Bulk},
+    problems=_READ_PROBLEMS,
+)
+ITEMS = Route(
+    function="bulk_items",
+    method="GET",
+    path="v1/bulk/{bulkId}/items",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="List what became of each job of a bulk",
+    parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
+    responses={200: BulkItemPage},
+    problems=(*_READ_PROBLEMS, (400, ProblemCode.OUTCOME_INVALID), *PAGE_PROBLEMS),
+)
+CANCEL = Route(
+    function="bulk_cancel",
+    method="POST",
+    path="v1/bulk/{bulkId}:cancel",
+    scope=Scope.OPERATE,
+    tag="bulks",
+    summary="Stop the rest of a bulk",
+    description="What is done stays done. Asked for again, it changes nothing and answers the same.",
+    parameters=(BULK_ID, TENANT),
+    responses={200: Bulk},
+    problems=(*_READ_PROBLEMS, (409, ProblemCode.BULK_ENDED)),
+)
+ROUTES = (START, LIST, READ, ITEMS, CANCEL)
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """The five routes."""
+    bp = df.Blueprint()
+    add(bp, START, _start, wiring)
+    add(bp, LIST, _list, wiring)
+    add(bp, READ, _read, wiring)
+    add(bp, ITEMS, _items, wiring)
+    add(bp, CANCEL, _cancel, wiring)
+    return bp
+
+
+async def _start(request: Request) -> func.HttpResponse:
+    """202 with the bulk; asked again under its key, the same one, and `Idempotency-Replayed: true`."""
+    body = optional_body(request.http, BulkRequest, ProblemCode.BULK_INVALID)
+    words = _checked(body.filter)
+    tenant, context = _tenant(request, words.get("tenant_id")), request.context()
+    if body.dryRun:
+        found, more = await preview_bulk(context, tenant=tenant, words=words)
+        return respond(request.http, preview(tenant, body.action, found, more, MAX_SHOWN))
+    bulk, replayed = await start_bulk(
+        context,
+        tenant=tenant,
+        action=BulkAction(body.action),
+        words=words,
+        reason=body.reason,
+        actor=request.caller.actor,
+        key=key_of(request.http),
+    )
+    return accepted(request.http, bulk_response(bulk), replayed=replayed)
+
+
+async def _list(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    if position and not _BULK_ID.fullmatch(position):
+        raise _bad_cursor()
+    tenant = _tenant(request, request.http.params.get("tenant"))
+    found = await request.context().bulks.list_bulks(tenant, after=position or None, limit=limit + 1)
+    following = cursor(found[limit - 1].bulk_id) if len(found) > limit else None
+    return respond(request.http, BulkPage(bulks=[bulk_response(each) for each in found[:limit]], next=following))
+
+
+async def _read(request: Request) -> func.HttpResponse:
+    tenant = _tenant(request, request.http.params.get("tenant"))
+    return respond(request.http, bulk_response(await read_bulk(request.context(), tenant, _bulk_id(request.http))))
+
+
+async def _items(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    if position and not is_job_id(position):
+        raise _bad_cursor()
+    given = request.http.params.get("outcome")
+    if given is not None and given not in list(ItemState):
+        raise RequestError(ProblemCode.OUTCOME_INVALID, f"outcome is one of {', '.join(ItemState)}")
+    context, tenant = request.context(), _tenant(request, request.http.params.get("tenant"))
+    bulk = await read_bulk(context, tenant, _bulk_id(request.http))
+    outcome = ItemState(given) if given is not None else None
+    found = await bulk_items(context, bulk, outcome, after=position or None, limit=limit)
+    items = [item_response(each) for each in found.lines]
+    return respond(request.http, BulkItemPage(items=items, next=cursor(found.after), partial=found.partial))
+
+
+async def _cancel(request: Request) -> func.HttpResponse:
+    tenant = _tenant(request, request.http.params.get("tenant"))
+    return respond(request.http, bulk_response(await cancel_bulk(request.context(), tenant, _bulk_id(request.http))))
+
+
+def accepted(req: func.HttpRequest, bulk: Bulk, *, replayed: bool) -> func.HttpResponse:
+    headers = {"Location": bulk.links.self, **({"Idempotency-Replayed": "true"} if replayed else {})}
+    return respond(req, bulk, status=202, headers=headers)
+
+
+def key_of(req: func.HttpRequest) -> str | None:
+    """Raises RequestError (400)."""
+    key: str = req.headers.get("Idempotency-Key", "").strip()
+    if len(key) > _MAX_KEY:
+        raise RequestError(ProblemCode.BULK_INVALID, f"an Idempotency-Key has at most {_MAX_KEY} characters")
+    return key or None
+
+
+def _checked(words: dict[str, Any]) -> dict[str, Any]:
+    """Raises RequestError (400), which names the word that is wrong."""
+    try:
+        parse_filter(words)
+    except FilterInvalid as wrong:
+        errors = ((f"filter.{wrong.word}", str(wrong)),)
+        raise RequestError(ProblemCode.FILTER_INVALID, "the filter is wrong; see errors", errors=errors) from None
+    return words
+
+
+def _tenant(request: Request, named: str | None) -> str:
+    """Whose bulk, normalised. Raises TenantForbidden, RequestError (400)."""
+    moving = request.http.method not in ("GET", "HEAD")
+    tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
+    if tenant is None:
+        where = "filter.tenant_id" if request.http.method == "POST" and not request.http.route_params else "tenant=..."
+        raise RequestError(ProblemCode.TENANT_REQUIRED, f"name a tenant: {where}")
+    return normalise(tenant)
+
+
+def _bulk_id(req: func.HttpRequest) -> str:
+    """What has another form names no bulk, and no key of a table. Raises BulkNotFound."""
+    bulk_id: str = req.route_params["bulkId"]
+    if not _BULK_ID.fullmatch(bulk_id):
+        raise BulkNotFound(bulk_id)
+    return bulk_id

@@ -1,0 +1,45 @@
+"""The queue `lucius-hints`: the public events of what was committed go into their tenants' feeds (R71, R72).
+
+A hint that comes twice costs nothing, and a lost one is made up for by the sweeper.
+"""
+
+from __future__ import annotations
+
+from typing import List  # noqa: UP035
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared import telemetry
+from shared.core.hints import decode_hint
+from shared.core.routing import HINTS_QUEUE
+from shared.operations.tell import take_hints
+from shared.settings import SERVICEBUS_SETTING
+from shared.time_limits import HINTS_S, limited
+from shared.wiring import Wiring
+
+FUNCTION = "tell"
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """One function; none with `LUCIUS_EVENTS=off`."""
+    bp = df.Blueprint()
+    if wiring.settings.events == "off":
+        return bp
+
+    @bp.function_name(FUNCTION)
+    @bp.service_bus_queue_trigger(
+        arg_name="messages",
+        queue_name=HINTS_QUEUE,
+        connection=SERVICEBUS_SETTING,
+        cardinality=func.Cardinality.MANY,
+    )
+    @limited(HINTS_S)
+    async def take_batch(messages: List[func.ServiceBusMessage]) -> None:  # noqa: UP006  # the worker refuses `list`
+        found = [(message, decode_hint(message.get_body())) for message in messages]
+        for message, hint in found:
+            if hint is None:
+                telemetry.warn("HINT_UNKNOWN", message_id=message.message_id)
+        await take_hints(wiring.context(), [hint for _, hint in found if hint is not None])
+
+    return bp

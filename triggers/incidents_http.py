@@ -1,0 +1,270 @@
+"""`/v1/incidents`: what a person has to look at, and what is done about it; and the dismissal of dead letters (R63)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.requests import IncidentRequest
+from shared.core.filters import INCIDENT_WORDS, parse_incident_filter
+from shared.core.history import Origin
+from shared.core.incidents import Incident, IncidentKind, IncidentState
+from shared.errors import IncidentNotFound
+from shared.operations import incidents
+from shared.operations.context import Context
+from shared.operations.dead_letters import dismiss_dead_letter
+from shared.operations.list_jobs import MAX_READ_MORE
+from shared.responses.incident import IncidentDetail, IncidentPage
+from shared.responses.job import Job
+from shared.views.incident import incident, incident_detail
+from shared.views.job import job_response
+from shared.wiring import Wiring
+from triggers.controls_http import REDRIVE_PROBLEMS
+from triggers.http.bodies import optional_body
+from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
+from triggers.http.responses import respond
+from triggers.http.routes import Handler, Request, add
+
+INCIDENT_ID = Parameter(
+    name="incidentId",
+    where="path",
+    required=True,
+    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,160}$"},
+    description="The incident's `incidentId`.",
+)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,160}")
+#: as `shared.ports.incidents` has them
+_CURSOR = re.compile(r"\d{13}:[A-Za-z0-9_-]{1,160}")
+#: far more than an incident has
+_WHOLE_LOG = 100
+
+FILTERS = (
+    Parameter(
+        name="tenant_id",
+        where="query",
+        schema={"type": "string"},
+        description="Whose; without it those of the token's tenant, or of all and of nobody where it may see all.",
+    ),
+    Parameter(
+        name="state",
+        where="query",
+        schema={"type": "array", "minItems": 1, "items": {"enum": [str(state) for state in IncidentState]}},
+        description="One or more states, with commas between.",
+    ),
+    Parameter(
+        name="kind",
+        where="query",
+        schema={"type": "array", "minItems": 1, "items": {"enum": [str(kind) for kind in IncidentKind]}},
+        description="One or more kinds, with commas between.",
+    ),
+    Parameter(name="request_type", where="query", schema={"type": "string"}),
+    Parameter(
+        name="since",
+        where="query",
+        schema={"type": "string", "format": "date-time"},
+        description="Opened at or after this instant.",
+    ),
+    Parameter(
+        name="until",
+        where="query",
+        schema={"type": "string", "format": "date-time"},
+        description="Opened before this instant.",
+    ),
+)
+_ACT_PROBLEMS = (
+    (400, ProblemCode.NOT_JSON),
+    (400, ProblemCode.REASON_INVALID),
+    (404, ProblemCode.INCIDENT_NOT_FOUND),
+    (409, ProblemCode.INCIDENT_SETTLED),
+    (411, ProblemCode.LENGTH_REQUIRED),
+    (413, ProblemCode.BODY_TOO_LARGE),
+    (415, ProblemCode.NOT_JSON),
+)
+
+LIST = Route(
+    function="incidents_list",
+    method="GET",
+    path="v1/incidents",
+    scope=Scope.READ,
+    tag="incidents",
+    summary="List incidents, the last that was opened first",
+    description="`state=OPEN` alone is one query, whatever tenants there are. A call reads at most "
+    f"{MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or empty, and has "
+    "`partial` and a `next`.",
+    parameters=(*FILTERS, *PAGE),
+    responses={200: IncidentPage},
+    problems=(
+        (400, ProblemCode.STATE_INVALID),
+        (400, ProblemCode.KIND_INVALID),
+        (400, ProblemCode.SINCE_INVALID),
+        (400, ProblemCode.UNTIL_INVALID),
+        (400, ProblemCode.NOT_STORABLE),
+        (403, ProblemCode.TENANT_FORBIDDEN),
+        *PAGE_PROBLEMS,
+    ),
+)
+READ = Route(
+    function="incident_read",
+    method="GET",
+    path="v1/incidents/{incidentId}",
+    scope=Scope.READ,
+    tag="incidents",
+    summary="Read an incident, and all that happened to it",
+    parameters=(INCIDENT_ID,),
+    responses={200: IncidentDetail},
+    problems=((404, ProblemCode.INCIDENT_NOT_FOUND),),
+)
+RESOLVE = Route(
+    function="incident_resolve",
+    method="POST",
+    path="v1/incidents/{incidentId}:resolve",
+    scope=Scope.OPERATE,
+    tag="incidents",
+    summary="Say that what was to do about an incident is done",
+    description="A job stays a dead letter. Asked for again, it changes nothing and answers the same.",
+    parameters=(INCIDENT_ID,),
+    body=IncidentRequest,
+    body_required=True,
+    responses={200: IncidentDetail},
+    problems=_ACT_PROBLEMS,
+)
+RETRY = Route(
+    function="incident_retry",
+    method="POST",
+    path="v1/incidents/{incidentId}:retry",
+    scope=Scope.OPERATE,
+    durable_client=True,
+    tag="incidents",
+    summary="Take the job of an incident up again, as a new one",
+    description="The redrive of its job; `retried_by` is the new one, the same however often it is asked for.",
+    parameters=(INCIDENT_ID,),
+    body=IncidentRequest,
+    body_required=True,
+    responses={200: IncidentDetail},
+    headers={200: ("Location", "Idempotency-Replayed")},
+    problems=(*_ACT_PROBLEMS, (409, ProblemCode.INCIDENT_NO_JOB), *REDRIVE_PROBLEMS),
+)
+DISMISS = Route(
+    function="incident_dismiss",
+    method="POST",
+    path="v1/incidents/{incidentId}:dismiss",
+    scope=Scope.OPERATE,
+    tag="incidents",
+    summary="Put an incident aside",
+    description="Its job is no dead letter any more. Asked for again, it changes nothing and answers the same.",
+    parameters=(INCIDENT_ID,),
+    body=IncidentRequest,
+    body_required=True,
+    responses={200: IncidentDetail},
+    problems=_ACT_PROBLEMS,
+)
+DISMISS_LETTER = Route(
+    function="dead_letter_dismiss",
+    method="POST",
+    path="v1/deadletters/{jobId}:dismiss",
+    scope=Scope.OPERATE,
+    tag="dead letters",
+    summary="Put a dead letter aside",
+    description="The job stays as it is, and can be redriven. An open incident of it is dismissed as well. Asked for "
+    "again, it changes nothing and answers the same.",
+    parameters=(JOB_ID,),
+    body=IncidentRequest,
+    body_required=True,
+    responses={200: Job},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.REASON_INVALID),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+ROUTES = (LIST, READ, RESOLVE, RETRY, DISMISS, DISMISS_LETTER)
+
+_Act = Callable[[Context, str, Origin], Awaitable[Incident]]
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """Reads of incidents, and what operators and a tenant's own callers do about them."""
+    bp = df.Blueprint()
+    add(bp, LIST, _list, wiring)
+    add(bp, READ, _read, wiring)
+    add(bp, RESOLVE, _act(incidents.resolve_incident), wiring)
+    add(bp, RETRY, _retry, wiring)
+    add(bp, DISMISS, _act(incidents.dismiss_incident), wiring)
+    add(bp, DISMISS_LETTER, _dismiss_letter, wiring)
+    return bp
+
+
+async def _list(request: Request) -> func.HttpResponse:
+    req, caller = request.http, request.caller
+    limit, position = page(req)
+    if position and _CURSOR.fullmatch(position) is None:
+        raise bad_cursor()
+    asked = parse_incident_filter({word: req.params[word] for word in INCIDENT_WORDS if word in req.params})
+    incident_filter = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
+    found = await incidents.list_incidents(request.context(), incident_filter, after=position or None, limit=limit)
+    lines = [incident(each) for each in found.lines]
+    return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))
+
+
+async def _read(request: Request) -> func.HttpResponse:
+    context = request.context()
+    return await _shown(request, context, await incidents.read_incident(context, _incident_id(request)))
+
+
+def _act(act: _Act) -> Handler:
+    async def handle(request: Request) -> func.HttpResponse:
+        incident_id, origin, context = _incident_id(request), _origin(request), request.context()
+        return await _shown(request, context, await act(context, incident_id, origin))
+
+    return handle
+
+
+async def _retry(request: Request) -> func.HttpResponse:
+    incident_id, origin = _incident_id(request), _origin(request)
+    context = await request.fresh_context()
+    after, created = await incidents.retry_incident(context, request.orchestrations(), incident_id, origin)
+    headers = {"Location": f"/v1/jobs/{created.stored.record.job.job_id}"}
+    if created.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return await _shown(request, context, after, headers)
+
+
+async def _dismiss_letter(request: Request) -> func.HttpResponse:
+    job_id, origin, context = job_id_of(request.http), _origin(request), request.context()
+    await dismiss_dead_letter(context, job_id, origin)
+    stored = await context.ledger.read(job_id)
+    assert stored is not None
+    return respond(request.http, job_response(stored.record, context.settings.retention))
+
+
+async def _shown(
+    request: Request, context: Context, found: Incident, headers: dict[str, str] | None = None
+) -> func.HttpResponse:
+    log = await context.incidents.log(found, after=0, limit=_WHOLE_LOG)
+    return respond(request.http, incident_detail(found, log), headers=headers)
+
+
+def _incident_id(request: Request) -> str:
+    """What has another form names no incident, and no key of a table. Raises IncidentNotFound."""
+    given: str = request.http.route_params["incidentId"]
+    if _ID.fullmatch(given) is None:
+        raise IncidentNotFound(given)
+    return given
+
+
+def _origin(request: Request) -> Origin:
+    """Who acts, and why. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    body = optional_body(request.http, IncidentRequest, ProblemCode.REASON_INVALID)
+    return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

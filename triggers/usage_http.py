@@ -1,0 +1,123 @@
+"""`GET /v1/usage`: what a tenant's jobs used of its gates; `GET /v1/sources`: which sources they named."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.core.filters import parse_filter
+from shared.core.routing import normalise
+from shared.core.usage import Axis
+from shared.errors import FilterInvalid
+from shared.operations import desks
+from shared.operations.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
+from shared.responses.usage import SourcePage, UsageReport
+from shared.views.usage import seen_source, usage_sum
+from shared.wiring import Wiring
+from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+
+TENANT = Parameter(
+    name="tenant",
+    where="query",
+    schema={"type": "string"},
+    description="Whose; without it that of the token's tenant.",
+)
+SINCE = Parameter(
+    name="since",
+    where="query",
+    schema={"type": "string", "format": "date-time"},
+    description=f"From this hour on, at most {FARTHEST.days} days ago; without it the last {DEFAULT_SINCE.days * 24} "
+    "hours.",
+)
+BY = Parameter(
+    name="by",
+    where="query",
+    schema={"enum": [each.value for each in Axis]},
+    description="Also sums for each type, source or hour.",
+)
+_TENANT_PROBLEMS = ((400, ProblemCode.TENANT_REQUIRED), (403, ProblemCode.TENANT_FORBIDDEN))
+
+USAGE = Route(
+    function="usage_read",
+    method="GET",
+    path="v1/usage",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="Sum up what a tenant's jobs used of its gates",
+    description=f"Past hours are read from their sums, the last ones from the list, at most {MAX_ROWS:,} jobs: more "
+    "make the answer `partial`.",
+    parameters=(TENANT, SINCE, BY),
+    responses={200: UsageReport},
+    problems=(*_TENANT_PROBLEMS, (400, ProblemCode.SINCE_INVALID), (400, ProblemCode.BY_INVALID)),
+)
+SOURCES = Route(
+    function="sources_list",
+    method="GET",
+    path="v1/sources",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="List the sources that a tenant's jobs named",
+    description="At most 1,000 of a tenant, with the first and the last job of each.",
+    parameters=(TENANT, *PAGE),
+    responses={200: SourcePage},
+    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
+)
+ROUTES = (USAGE, SOURCES)
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """Both reads."""
+    bp = df.Blueprint()
+    add(bp, USAGE, _usage, wiring)
+    add(bp, SOURCES, _sources, wiring)
+    return bp
+
+
+async def _usage(request: Request) -> func.HttpResponse:
+    context, tenant = request.context(), _tenant(request)
+    now, params = context.clock.now(), request.http.params
+    since = parse_filter({"since": params["since"]}).since if "since" in params else now - DEFAULT_SINCE
+    assert since is not None
+    if since < now - FARTHEST:
+        raise FilterInvalid("since", f"since must be within the last {FARTHEST.days} days")
+    by = params.get("by")
+    if by is not None and by not in list(Axis):
+        raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Axis)}")
+    used = await read_usage(context, tenant, since, Axis(by) if by is not None else None)
+    report = UsageReport(
+        tenant=tenant,
+        since=used.since,
+        until=used.until,
+        total=usage_sum(used.total),
+        groups={key: usage_sum(each) for key, each in used.groups.items()} if by is not None else None,
+        partial=used.partial,
+    )
+    return respond(request.http, report)
+
+
+async def _sources(request: Request) -> func.HttpResponse:
+    context, tenant = request.context(), _tenant(request)
+    limit, position = page(request.http)
+    if position and not position.startswith("SOURCE:"):
+        raise bad_cursor()
+    rows = await context.usage.sources(tenant, after=position, limit=limit) if context.usage is not None else []
+    counted = (await desks.directory(context)).concerns(tenant)
+    stored = await context.desks.read(tenant) if counted else None
+    desk, now = stored.desk if stored is not None else None, context.clock.now()
+    following = cursor(rows[-1].cursor) if len(rows) == limit else None
+    found = [seen_source(row, tenant, desk, now) for row in rows]
+    return respond(request.http, SourcePage(sources=found, next=following))
+
+
+def _tenant(request: Request) -> str:
+    """Normalised. Raises TenantForbidden, RequestError (400)."""
+    tenant = request.caller.tenant_for(request.http.params.get("tenant")) or request.caller.tenant
+    if not tenant or not normalise(tenant):
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+    return normalise(tenant)
