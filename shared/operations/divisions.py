@@ -21,7 +21,7 @@ from shared.core.gates.divided import MAX_TENANTS, Account, Book, Claim, claim_o
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.places import Decision
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
-from shared.core.gates.type_breaker import aligned, closed, told
+from shared.core.gates.type_breaker import aligned, aligned_to, closed
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
 from shared.operations import desks, type_breakers
@@ -247,7 +247,7 @@ async def _take(
             return claim
 
         async def act(stored: StoredDesk, known: Directory) -> Claim | None:
-            desk = told(stored.desk, gate, breaker) if breaker is not None else stored.desk
+            desk = aligned_to(stored.desk, gate, breaker) if breaker is not None else stored.desk
             share = divided.taken(desk.share(gate), goals[claim.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from shared.core.gates import changes
 from shared.core.gates.breaker import Breaker, further
 from shared.core.gates.divided import Book, Claim
-from shared.core.gates.ends import moved
+from shared.core.gates.ends import transitioned
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import after_ends
@@ -61,7 +61,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
             raise Conflict
         entries: tuple[LogEntry, ...] = ()
         for step in steps:
-            state, log = moved(state, step, context.clock.now())
+            state, log = transitioned(state, step, context.clock.now())
             entries += log
         await context.index.write_desk(DeskWrite(before=stored, after=stored.desk.with_state(state), log=entries))
         return state

@@ -69,13 +69,13 @@ def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: dateti
             return Judged(desk, seen_by=seen_by)
         kept_state = numbered(state, replace(state, breaker=kept), epoch_of(desk, gate.name))
         return Judged(desk.with_state(kept_state), seen_by=seen_by)
-    state, log = moved(state, at(state.breaker or Breaker(), now), now)
+    state, log = transitioned(state, at(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # of a job of an older epoch it is one of before
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
     after = numbered(state, replace(state, breaker=after), epoch_of(desk, gate.name)).breaker or after
-    state, more = moved(state, after, now)
+    state, more = transitioned(state, after, now)
     is_opened = after.epoch != found.epoch
     return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
 
@@ -89,12 +89,12 @@ def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tupl
             continue
         after = at(state.breaker, now)
         if after.state is not state.breaker.state:
-            changed, log = moved(state, after, now)
+            changed, log = transitioned(state, after, now)
             desk, entries = desk.with_state(changed), [*entries, *log]
     return desk, tuple(entries)
 
 
-def moved(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
+def transitioned(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
     """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)

@@ -29,11 +29,11 @@ def aligned(desk: Desk, directory: Directory) -> Desk:
     """The desk as what is published makes it; its next write, for whatever else, has it."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
-            desk = told(desk, state.gate, state.breaker)
+            desk = aligned_to(desk, state.gate, state.breaker)
     return desk
 
 
-def told(desk: Desk, gate: Gate, breaker: Breaker) -> Desk:
+def aligned_to(desk: Desk, gate: Gate, breaker: Breaker) -> Desk:
     """The desk that knows where the breaker stands; the very same where it knew already, or knows a later epoch."""
     share = desk.share(gate)
     if breaker.epoch > share.breaker.epoch:
@@ -61,7 +61,8 @@ def ended(desk: Desk, directory: Directory, place: Place, now: datetime, *, good
     """The desk with the end of a job that was inside; the gate, where a division has to see it.
 
     That is at a bad end, at each end while few may go in, and at the tenant's first in six hours: from then on every
-    division reads this desk.
+    division reads this desk. A bad end while few may go in opens the breaker again: nobody else goes in here before
+    the division that says so.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)
@@ -72,7 +73,8 @@ def ended(desk: Desk, directory: Directory, place: Place, now: datetime, *, good
     ring = tuple(end for end in known.ring if is_recent(end, now))
     after = replace(known, ring=(*ring, End(now, known.epoch, good))[-RING:])
     is_seen = not good or known.limited or not ring
-    return desk.with_share(replace(share, breaker=after)), gate if is_seen else None
+    keep = share.keep if good or not known.limited else 0
+    return desk.with_share(replace(share, keep=keep, breaker=after)), gate if is_seen else None
 
 
 def is_recent(end: End, now: datetime) -> bool:
