@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,13 +16,17 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable, QuotaInvalid
 from shared.operations import desks, quotas
 from shared.operations.desks import Entered
+from shared.operations.divisions import divide
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.over_all import state_over_all
 from shared.operations.quotas import By
 from shared.operations.sweeper.sweep import sweep
+from shared.operations.transition import notify
 from shared.operations.waiting import standing_of
 from shared.views.explain import explain
 from shared.views.quota import quota_over_all
 from tests.operations.conftest import World
+from tests.operations.interleave import Meeting, Work, every_order, process_of
 from tests.operations.support import cancelled, limited
 from tests.operations.test_breakers import ends
 from tests.operations.test_divisions import book, count, inside, posted, ruled, served, statuses
@@ -324,3 +329,84 @@ async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pyt
     stored = await world.context.desks.read("t0")
     assert stored is not None
     assert (stored.desk.share(OCR).breaker.ring, stored.desk.share(OCR).breaker.epoch) == ((), 0)
+
+
+# --- every order
+
+LIMIT = 4
+
+
+def over_the_limit(world: World) -> str | None:
+    """More than the number is lent, or inside."""
+    found = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    lent = sum(
+        max(desk.share(OCR).keep, desk.counted_of(OCR)) + desk.inside_of(OCR) - desk.counted_of(OCR) for desk in found
+    )
+    return f"{lent} are lent of {LIMIT}" if lent > LIMIT else None
+
+
+def divides() -> Work:
+    async def work(world: World) -> None:
+        for tenant, entered in (await divide(world.context, OCR)).items():
+            await notify(world.context, world.orchestrations, tenant, entered)
+
+    return work
+
+
+def resets() -> Work:
+    async def work(world: World) -> None:
+        await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+
+    return work
+
+
+def posts(number: int, tenant: str) -> Work:
+    async def work(world: World) -> None:
+        await posted(world, number, tenant)
+
+    return work
+
+
+CASES = {
+    "two divisions that open it, and one that comes": (divides(), divides(), posts(50, "t2")),
+    "a division that opens it, and a reset": (divides(), resets()),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "interruptions"),
+    [
+        ("a division that opens it, and a reset", 1),
+        pytest.param("two divisions that open it, and one that comes", 1, marks=pytest.mark.long),
+        *(pytest.param(name, 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]) for name in CASES),
+    ],
+)
+def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
+    """Race division: never more inside than the number; it opens once, or was reset; book and log say the same."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = limited(meeting.world, staging="on")
+        await with_breaker(world, max_active=LIMIT)
+        jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
+        await fail(world, jobs[0])
+        await ends(world, jobs[3])
+        world.clock.advance(1)
+        meeting.watch = lambda: over_the_limit(world)
+
+        def apart() -> World:
+            other = process_of(world)
+            return replace(other, context=replace(other.context, gates=GateDirectory()))
+
+        await meeting.at_once(**{str(place): work(apart()) for place, work in enumerate(CASES[name])})
+        world.clock.advance(61)
+        await sweep(world.context, world.orchestrations)
+        found, entries = await breaker_of(world), await log(world)
+        assert entries.count("BREAKER_OPENED") <= 1
+        assert found.epoch == len([each for each in entries if each in ("BREAKER_OPENED", "BREAKER_RESET")])
+        is_open = found.state is BreakerState.OPEN
+        assert is_open is (entries[-1] == "BREAKER_OPENED")
+        late = await posted(world, 90, "t3")
+        assert not is_open or await statuses(world, [late]) == [JobStatus.THROTTLED]
+        assert over_the_limit(world) is None
+
+    assert every_order(scenario, interruptions=interruptions) > 3
