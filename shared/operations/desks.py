@@ -283,7 +283,7 @@ async def end_at_desk(
 
 
 def on_breakers_opened(entered: Entered) -> None:
-    """After the transaction: whoever has to know of an opened breaker is told here.
+    """After the transaction, also of a division: whoever has to know of an opened breaker is told here.
 
     Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
     """

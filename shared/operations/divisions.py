@@ -253,6 +253,8 @@ async def _take(
                 return None
             desk = desk.with_share(share)
             write = desks.desk_write(context, stored, known, LetIn(desk))
+            # nobody is called for what a take shuts: the next division comes when it may open
+            write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
             await context.index.write_desk(write)
             counted = desk.counted_of(gate)
             return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)

@@ -40,7 +40,8 @@ async def judged(context: Context, known: Directory, book: Book, state: GateStat
     steps = after_ends(before, rule, rings, context.clock.now(), has_line=has_line)
     if _stage(steps[-1]) != _stage(written.breaker or Breaker()):
         written = await _write(context, written, steps)
-    if _stage(known.over_all[gate.id].breaker or Breaker()) != _stage(written.breaker or Breaker()):
+    if known.over_all[gate.id] != _published(written):
+        # or whoever wrote it died, or was late and published what was before
         await publish(context, written)
     return replace(book, breaker=steps[-1])
 

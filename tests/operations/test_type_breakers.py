@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.core.gates.breaker import Breaker, BreakerState
-from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable, QuotaInvalid
 from shared.operations import desks, quotas
@@ -279,6 +279,21 @@ async def test_a_limit_holds_while_a_breaker_comes_and_goes(world: World) -> Non
             await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
         assert sum(count(world).values()) <= 4
     assert (await log(world)).count("BREAKER_OPENED") >= 1
+
+
+async def test_what_was_published_too_late_is_made_good(world: World) -> None:
+    """A directory that says less than the desk of `*`: the next division publishes that one, with its rule."""
+    await opened(world)
+    rows = await world.context.desks.directory()
+    state, since = rows.over_all[OCR.id]
+    await ruled(world, OCR, max_active=7)
+    await world.context.desks.put_over_all(OCR, replace(state, breaker=None), since)
+    world.clock.advance(12)
+    await divide(world.context, OCR)
+    stored = await world.context.desks.read(EVERY)
+    assert stored is not None
+    assert (await world.context.desks.directory()).over_all[OCR.id][0] == stored.desk.state(OCR)
+    assert stored.desk.state(OCR).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
 
 
 async def test_the_gate_shows_its_breaker(world: World) -> None:
