@@ -40,7 +40,7 @@ def shut(one: Desk, known: Directory, *, after: timedelta = timedelta(), emergen
     return next((word.shut for word in found if word.shut is not None), None)
 
 
-def test_a_desk_that_was_told_of_an_opening_is_shut_for_everybody() -> None:
+def test_a_desk_that_knows_of_an_opening_is_shut_for_everybody() -> None:
     """Until its end; then by what it keeps, which stops no emergency. A second time it is the same desk."""
     known = published(OPEN)
     one = aligned(desk(inside=3, keep=5), known)
@@ -72,7 +72,7 @@ def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
     assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
 
 
-def test_one_number_says_for_both_breakers_of_a_type() -> None:
+def test_one_number_is_of_both_breakers_of_a_type() -> None:
     """The tenant's own opens, then that over all, then its own again: each job counts in the epochs since its own."""
     own = GateState(gate=OWN, rule=Rule(breaker=BreakerRule()), breaker=Breaker(epoch=1))
     one = desk().with_state(own)
@@ -88,8 +88,8 @@ def test_one_number_says_for_both_breakers_of_a_type() -> None:
     assert numbers == [1, 2, 3]
     assert (found and found.inside, one.counted_of(OCR), one.inside_of(OCR)) == (1, 2, 3)
     rows = [Place(candidate=ONE, breaker_epoch=number) for number in numbers]
-    anew = recounted(one, rows, START)
-    assert (anew.gates, anew.shares, anew.inside) == (one.gates, one.shares, one.inside)
+    again = recounted(one, rows, START)
+    assert (again.gates, again.shares, again.inside) == (one.gates, one.shares, one.inside)
     for number, counted in zip(numbers, (2, 1, 0), strict=True):
         one = leave(one, ONE, number)
         assert one.counted_of(OCR) == counted
