@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.quotas import BreakerReset, RuleChange, Why
+from shared.contracts.quotas import RuleChange, Why
 from shared.core.gates.changes import Patch
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState
@@ -152,30 +152,6 @@ DELETE = Route(
     headers={200: ("ETag",)},
     problems=_RULE_PROBLEMS,
 )
-RESET = Route(
-    function="quotas_reset",
-    method="POST",
-    path="v1/quotas/{gate}:reset",
-    scope=Scope.QUOTA,
-    durable_client=True,
-    tag="quotas",
-    summary="Close the breaker of a gate, and forget what it counted",
-    description="For operators over all tenants. Those who wait go in, in their order.",
-    parameters=(GATE, *NAMES),
-    body=BreakerReset,
-    body_required=True,
-    responses={200: QuotaChange},
-    headers={200: ("ETag",)},
-    problems=(
-        *NAME_PROBLEMS,
-        (400, ProblemCode.NOT_JSON),
-        (403, ProblemCode.QUOTA_FORBIDDEN),
-        (409, ProblemCode.NO_BREAKER),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
-    ),
-)
 WAITING = Route(
     function="quotas_waiting",
     method="GET",
@@ -198,7 +174,7 @@ LOG = Route(
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
-ROUTES = (LIST, READ, SET, DELETE, RESET, WAITING, LOG)
+ROUTES = (LIST, READ, SET, DELETE, WAITING, LOG)
 
 _MAX_DIGITS = 10
 _MAX_TENANTS = 100
@@ -211,7 +187,6 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     add(bp, READ, _read, wiring)
     add(bp, SET, _set, wiring)
     add(bp, DELETE, _delete, wiring)
-    add(bp, RESET, _reset, wiring)
     add(bp, WAITING, _waiting, wiring)
     add(bp, LOG, _log, wiring)
     return bp
@@ -264,16 +239,6 @@ async def _delete(request: Request) -> func.HttpResponse:
         return respond(req, await _preview(request, context, gate, None, rule_seq))
     changed = await quotas.delete_rule(context, request.orchestrations(), gate, by, rule_seq=rule_seq)
     return await change_response(request, context, changed)
-
-
-async def _reset(request: Request) -> func.HttpResponse:
-    body = optional_body(request.http, BreakerReset, ProblemCode.QUOTA_INVALID)
-    context = await request.fresh_context()
-    gate = await _operated(request, context)
-    by = By(actor=request.caller.actor, reason=body.reason)
-    return await change_response(
-        request, context, await quotas.reset_breaker(context, request.orchestrations(), gate, by)
-    )
 
 
 async def _waiting(request: Request) -> func.HttpResponse:
@@ -332,7 +297,7 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     )
 
 
-async def _operated(request: Request, context: Context) -> Gate:
+async def operated_gate(request: Request, context: Context) -> Gate:
     """Raises QuotaForbidden, and what `_gate` raises."""
     gate = await _gate(request, context)
     if not request.caller.moves_all:
@@ -342,7 +307,7 @@ async def _operated(request: Request, context: Context) -> Gate:
 
 async def _changed_by(request: Request, context: Context, reason: str) -> tuple[Gate, By, int | None]:
     """Raises QuotaForbidden, RequestError (428), and what `_gate` raises."""
-    gate = await _operated(request, context)
+    gate = await operated_gate(request, context)
     return gate, By(actor=request.caller.actor, reason=reason), _rule_seq(request.http)
 
 

@@ -12,6 +12,7 @@ from shared.apidocs.route import Route
 from shared.time_limits import REQUEST_S, limited
 from shared.wiring import Wiring
 from triggers import (
+    breakers_http,
     bulk_http,
     callbacks_http,
     controls_http,
@@ -41,6 +42,7 @@ _MODULES = (
     events_http,
     incidents_http,
     quotas_http,
+    breakers_http,
     limits_http,
     usage_http,
     protocols_http,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.core.gates import divided
+from shared.core.gates import divided, type_breaker
 from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, step_away, words_to
 from shared.core.gates.ends import MAX_SETTLED, Judged, judged, settled
 from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
@@ -100,7 +100,7 @@ async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
     """
     stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
     if stored is not None and _is_counted(stored.desk, known, now):
-        return stored.desk, known
+        return type_breaker.aligned(stored.desk, known), known
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
@@ -115,8 +115,8 @@ async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk
     if counting is not None and counting > now:
         raise Conflict("the tenant's jobs are being counted")
     if stored is None or not _is_counted(stored.desk, known, now):
-        return await desk_counts.recount(context, tenant, stored)
-    return stored
+        stored = await desk_counts.recount(context, tenant, stored)
+    return replace(stored, desk=type_breaker.aligned(stored.desk, known))
 
 
 def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
@@ -269,7 +269,7 @@ async def end_at_desk(
         let = await letting(context, after.desk, known, room, leaving=job.job_id)
         write = desk_write(context, stored, known, let, after.log)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
-        await desk_calls(context, write, known)
+        await desk_calls(context, write, known, seen_by=after.seen_by)
         return replace(entered_by(let), breakers_opened=after.opened)
 
     entered = await at_desk(context, job.tenant, act)
@@ -278,12 +278,12 @@ async def end_at_desk(
         for each in purged:
             await context.index.reschedule_clearing(each.row, each.clear_at, purged=True)
         return Entered()
-    _on_breakers_opened(entered)
+    on_breakers_opened(entered)
     return entered
 
 
-def _on_breakers_opened(entered: Entered) -> None:
-    """After the transaction: whoever has to know of an opened breaker is told here.
+def on_breakers_opened(entered: Entered) -> None:
+    """After the transaction, also of a division: whoever has to know of an opened breaker is told here.
 
     Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
     """
@@ -354,11 +354,11 @@ async def move_job(
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
         write = desk_write(context, stored, known, let, after.log)
         await context.index.move_place(active, place, check_at, write)
-        await desk_calls(context, write, known)
+        await desk_calls(context, write, known, seen_by=after.seen_by)
         return replace(entered_by(let), breakers_opened=after.opened)
 
     entered = await at_desk(context, tenant, act)
-    _on_breakers_opened(entered)
+    on_breakers_opened(entered)
     return entered
 
 
@@ -404,8 +404,11 @@ def desk_write(
     )
 
 
-async def desk_calls(context: Context, write: DeskWrite, known: Directory) -> None:
-    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep."""
+async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Gate | None = None) -> None:
+    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep.
+
+    `seen_by`: a gate whose next division has to read this desk.
+    """
     tenant, after = write.after.tenant, write.after
     before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
     try:
@@ -413,6 +416,8 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory) -> No
             await context.desk_calls.call(tenant, at=after.wake_at)
         for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
             await ask_division(context, gate, tenant if wants_more else None)
+        if seen_by is not None:
+            await ask_division(context, seen_by, tenant)
     except (BusUnavailable, LedgerUnavailable) as fault:
         telemetry.record_fault(fault)
 

@@ -15,14 +15,16 @@ from typing import TypeVar
 
 from shared import telemetry
 from shared.core.gates import divided
+from shared.core.gates.breaker import Breaker, BreakerState, next_change
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import MAX_TENANTS, Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.places import Decision
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
+from shared.core.gates.type_breaker import aligned, aligned_to, closed
 from shared.core.job import Job
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
-from shared.operations import desks
+from shared.operations import desks, type_breakers
 from shared.operations.context import Context
 from shared.operations.desks import Entered
 from shared.ports.books import StoredBook
@@ -39,6 +41,8 @@ _PIECE = 100
 _OPENING = timedelta(seconds=15)
 #: they are counted anew so long after the limit was set, as at each desk: another process may not have known of it
 _SECOND_COUNT = timedelta(minutes=1)
+#: a book with a breaker is looked over so often at least
+_LOOKED_OVER = timedelta(hours=1)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -73,8 +77,12 @@ async def divide_owed(context: Context) -> list[Admissions]:
 
 
 async def _is_owed(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
-    is_opened = _is_opened(known, book, gate, context.clock.now())
-    return book.unmet or not is_opened or bool(await context.books.asks(gate.id))
+    now = context.clock.now()
+    # ends that are too old to count leave the book with their tenants
+    is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
+    if book.unmet or book.is_limited or is_old or not _is_opened(known, book, gate, now):
+        return True
+    return bool(await context.books.asks(gate.id))
 
 
 def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
@@ -122,7 +130,7 @@ async def ask(context: Context, job: Job) -> Decision | None:
     for gate in known.divided(job.request_type, job.mode):
         if await _has_room(context.of_all_tenants, known, gate):
             share = desk.share(gate)
-            keep, tokens = max(share.keep, desk.inside_of(gate) + 1), max(1, share.tokens)
+            keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
             desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
     return desks.decided(context, desk, known, job)
 
@@ -130,14 +138,17 @@ async def ask(context: Context, job: Job) -> Decision | None:
 async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
     """Whether a division could lend another place."""
     rule, stored = known.over_all[gate.id].rule, await context.books.read(gate.id)
-    if rule is None or rule.max_active is None or stored is None:
+    if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
         return True
 
-    async def inside(tenant: str) -> int:
+    async def claim(tenant: str) -> Claim | None:
         desk = await context.desks.read(tenant)
-        return desk.desk.inside_of(gate) if desk is not None else 0
+        return claim_of(aligned(desk.desk, known), known, gate, context.clock.now()) if desk is not None else None
 
-    return sum(await _each(inside, stored.book.accounts)) < rule.max_active
+    claims = [each for each in await _each(claim, stored.book.accounts) if each is not None]
+    breaker = stored.book.breaker if rule.breaker is not None else None
+    limit = divided.places(rule.max_active, breaker, claims, context.clock.now())
+    return limit is None or sum(each.inside for each in claims) < limit
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,7 @@ class _Read:
     gate: Gate
     state: GateState
     #: None: the gate has no number
-    limit: int | None
+    max_active: int | None
     stored: StoredBook | None
     book: Book
     now: datetime
@@ -165,8 +176,8 @@ async def divide(
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
-    limit = state.rule.max_active if state.rule is not None else None
-    read = _Read(gate, state, limit, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    max_active = state.rule.max_active if state.rule is not None else None
+    read = _Read(gate, state, max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
     try:
         if not _is_opened(known, read.book, gate, now):
             if (opened := await _open(context, read)) is None:
@@ -199,32 +210,42 @@ async def _divide(
 
     claims = [each for each in await _each(claim, [*book.accounts, *joining[:room]]) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
+    lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
+    book = await type_breakers.judged(context, known, book, read.state, claims)
+    breaker = book.breaker
+    if breaker is not None:
+        claims = [divided.in_epoch(each, breaker) for each in claims]
     accounts = divided.accounts_of(book, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
-    goals = lent
-    if read.limit is not None:
-        limit = read.limit - sum(book.accounts[tenant].lent for tenant in unread)
-        goals = divided.targets(limit, claims, accounts)
-        above = {tenant: count for tenant, count in lent.items() if goals[tenant] < count}
-        taken = await _take(context, gate, goals, above, epoch)
-        if taken is None:
-            return {}
-        lent = divided.lent_after(limit, goals, lent | taken, claims, accounts)
+    limit, goals = divided.places(read.max_active, breaker, claims, read.now), lent
+    if limit is not None:
+        goals = divided.targets(limit - lent_unread, claims, accounts)
+    found = await _take(context, gate, claims, goals, lent, epoch, breaker)
+    if found is None:
+        return {}
+    taken = {after.tenant: after for before, after in zip(claims, found, strict=True) if after is not before}
+    lent = lent | {tenant: max(claim.share.keep, claim.inside) for tenant, claim in taken.items()}
+    claims = found
+    if limit is not None:
+        # jobs may have gone in at a desk before it was told of the breaker
+        limit = (divided.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
+        lent = divided.lent_after(limit, goals, lent, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
-    book, accounts, lacks_tokens = divided.with_tokens(book, read.state, claims, accounts, read.now)
-    lacks_places = read.limit is not None and any(
-        claim.wanted and lent[claim.tenant] < claim.needed for claim in claims
+    book, accounts, lacks_tokens = divided.with_tokens(
+        book, read.state, claims, accounts, read.now, limited=limit is not None
     )
+    lacks_places = limit is not None and any(claim.wanted and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
+    kept = divided.in_book(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
         book,
         epoch=epoch,
         accounts={tenant: book.accounts[tenant] for tenant in unread}
         | {
-            claim.tenant: replace(account, wanted=account.wanted and unmet)
-            for claim in claims
-            if (account := accounts[claim.tenant]).lent or claim.needed
+            tenant: replace(account, wanted=account.wanted and unmet)
+            for tenant, account in accounts.items()
+            if tenant in kept
         },
         divided_at=read.now,
         unmet=unmet,
@@ -236,34 +257,53 @@ async def _divide(
         at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
         later = read.now + _AGAIN
         soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
+        if breaker is not None and (change := next_change(breaker, read.now)) is not None:
+            # an open one lends nothing before
+            soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
         await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
 
 
 async def _take(
-    context: Context, gate: Gate, goals: Mapping[str, int], above: Mapping[str, int], epoch: int
-) -> dict[str, int] | None:
-    """What is lent then to each of those `above` their goals; None: a later division has taken from one of them."""
+    context: Context,
+    gate: Gate,
+    claims: Iterable[Claim],
+    goals: Mapping[str, int],
+    lent: Mapping[str, int],
+    epoch: int,
+    breaker: Breaker | None,
+) -> list[Claim] | None:
+    """The claims after what is above the goals was taken, and each desk was told where the breaker stands.
 
-    async def one(tenant: str) -> int | None:
-        async def act(stored: StoredDesk, known: Directory) -> int | None:
-            share = divided.taken(stored.desk.share(gate), goals[tenant], epoch)
-            if share is None:
+    None: a later division has taken from one of them, or knows more of the breaker.
+    """
+
+    async def one(claim: Claim) -> Claim | None:
+        if goals[claim.tenant] >= lent[claim.tenant] and not claim.is_behind:
+            return claim
+
+        async def act(stored: StoredDesk, known: Directory) -> Claim | None:
+            desk = aligned_to(stored.desk, gate, breaker) if breaker is not None else stored.desk
+            share = divided.taken(desk.share(gate), goals[claim.tenant], epoch)
+            if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
-            write = desks.desk_write(context, stored, known, LetIn(stored.desk.with_share(share)))
+            desk = desk.with_share(share)
+            write = desks.desk_write(context, stored, known, LetIn(desk))
+            # nobody is called for what a take shuts: the next division comes when it may open
+            write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
             await context.index.write_desk(write)
-            return max(share.keep, stored.desk.inside_of(gate))
+            counted = desk.counted_of(gate)
+            return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
 
         try:
-            return await desks.at_desk(context, tenant, act)
+            return await desks.at_desk(context, claim.tenant, act)
         except LuciusError as fault:
             # whether it was taken or not, no more than that is lent
             telemetry.record_fault(fault)
-            return above[tenant]
+            return claim
 
-    found = dict(zip(above, await _each(one, above), strict=True))
-    taken = {tenant: lent for tenant, lent in found.items() if lent is not None}
-    return taken if len(taken) == len(found) else None
+    found = [claim for claim in await _each(one, claims) if claim is not None]
+    return found if len(found) == len(goals) else None
 
 
 async def _give(
@@ -278,7 +318,7 @@ async def _give(
         if account is None:
             return
         keep = min(account.lent, goals[claim.tenant])
-        if divided.given(claim.share, account, keep, book.epoch) == claim.share:
+        if _given(claim.share, book, account, keep) == claim.share:
             return
         try:
             found[claim.tenant] = await desks.at_desk(
@@ -296,10 +336,12 @@ def _giving(
 ) -> Callable[[StoredDesk, Directory], Awaitable[Entered]]:
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         before = stored.desk.share(gate)
-        share = divided.given(before, account, keep, book.epoch)
-        if share == before:
+        share = _given(before, book, account, keep)
+        # where it is the same the desk may have learned by the directory that the breaker is closed
+        desk = stored.desk.with_share(share) if share != before else stored.desk
+        let = await desks.letting(context, desk, known, MAX_LET_IN)
+        if let.desk is stored.desk:
             return Entered()
-        let = await desks.letting(context, stored.desk.with_share(share), known, MAX_LET_IN)
         write = desks.desk_write(context, stored, known, let)
         await context.index.write_desk(write)
         await desks.desk_calls(context, write, known)
@@ -309,6 +351,15 @@ def _giving(
         return desks.entered_by(let)
 
     return act
+
+
+def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
+    """What the book lends, where the share is of no later epoch of the breaker."""
+    if book.breaker is None:
+        return divided.given(share, account, keep, book.epoch)
+    if share.breaker.epoch != book.breaker.epoch:
+        return share
+    return closed(divided.given(share, account, keep, book.epoch), book.breaker)
 
 
 async def _open(context: Context, read: _Read) -> _Read | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from shared.core.gates.rules import DIVIDED, EVERY, Gate, GateState
 from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
-from shared.operations import desks
+from shared.core.gates.type_breaker import aligned
+from shared.operations import desks, type_breakers
 from shared.operations.context import Context
 from shared.operations.waiting import first_waiting, oldest
 
@@ -18,7 +19,7 @@ async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> 
     """What is set for the gate: of its desk, or for others as it is published. Raises LedgerUnavailable."""
     published = (await desks.directory(context)).over_all.get(gate.id, GateState(gate=gate))
     stored = await context.desks.read(EVERY) if by_operator else None
-    return stored.desk.state(gate) if stored is not None else published
+    return await type_breakers.reading(context, stored.desk.state(gate) if stored is not None else published)
 
 
 async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
@@ -48,7 +49,8 @@ async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str])
     found: list[Standing] = []
     for tenant in tenants:
         if (stored := await context.desks.read(tenant)) is not None:
-            found += await first_waiting(context, stored.desk, gate, await desks.directory(context))
+            known = await desks.directory(context)
+            found += await first_waiting(context, aligned(stored.desk, known), gate, known)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
 

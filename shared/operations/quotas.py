@@ -15,7 +15,7 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.gates import changes
 from shared.core.gates.changes import ChangeType, Patch
-from shared.core.gates.desk import Desk
+from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import (
     DIVIDED,
@@ -34,7 +34,7 @@ from shared.core.gates.rules import (
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
-from shared.operations import desk_counts, desks, guards
+from shared.operations import desk_counts, desks, guards, type_breakers
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
@@ -212,13 +212,17 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 
     Raises NoBreaker, Transient.
     """
-    known = await desks.directory(context)
+    known, over_all = await desks.directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    book = await context.of_all_tenants.books.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
         rule = known.rule_of(state)
-        if rule is None or rule.breaker is None or gate.tenant == EVERY:
+        if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
             raise NoBreaker(gate.words)
-        return changes.reset(state)
+        if book is None:
+            return changes.reset(state)
+        found = replace(state, breaker=type_breakers.latest(book.book, state))
+        return state if (after := changes.reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
     await settle_incident(context, IncidentKind.BREAKER, gate.id, f"reset by {by.actor}: {by.reason}")
@@ -277,7 +281,10 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
             stored = await desk_counts.recount(
                 context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag)
             )
-        after, entry = changes.changed(before, after, known, type_, actor=by.actor, reason=by.reason, at=now)
+        last_epoch = epoch_of(stored.desk, gate.name)
+        after, entry = changes.changed(
+            before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
+        )
         changed = Changed(before, after, changes.with_change(stored.desk, after, known, now), known)
         tried.append((changed, entry.hash))
         await context.index.write_desk(DeskWrite(before=stored, after=changed.desk, log=(entry,)))
@@ -316,27 +323,12 @@ async def _publish_default(context: Context, state: GateState) -> None:
     if gate.tenant != EVERY:
         return
     if gate.kind in OVER_ALL:
-        await _publish_over_all(context, state)
+        await type_breakers.publish(context, state)
         return
     known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
     if (known[0] if known is not None else None) != state.rule:
         await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
         context.gates.forget()
-
-
-async def _publish_over_all(context: Context, state: GateState) -> None:
-    known = (await context.desks.directory()).over_all.get(state.gate.id)
-    in_force = state if changes.is_set(state, context.clock.now()) else None
-    if (known[0] if known is not None else None) != in_force:
-        # while it had no number nobody counted who is in it
-        is_older = known is not None and (_is_limited(known[0]) or not _is_limited(state))
-        since = known[1] if known is not None and is_older else context.clock.now()
-        await context.desks.put_over_all(state.gate, in_force, since)
-        context.gates.forget()
-
-
-def _is_limited(state: GateState) -> bool:
-    return state.rule is not None and state.rule.max_active is not None
 
 
 async def _call_desks(context: Context) -> None:

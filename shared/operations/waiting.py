@@ -7,6 +7,7 @@ from shared.core.gates.letting import Letting, Waiting
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
+from shared.core.gates.type_breaker import aligned
 from shared.core.job import Job
 from shared.operations import desk_counts, desks
 from shared.operations.context import Context
@@ -22,10 +23,10 @@ async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) 
     opened = known.opened(tenant)
     counted = stored is not None and opened is not None and desk.counted_at >= opened
     if counted and (also is None or also.id in desk.gates):
-        return desk, known
+        return aligned(desk, known), known
     if also is not None:
         desk = desk.with_state(desk.state(also))
-    return recounted(desk, await desk_counts.places_of(context, tenant), now), known
+    return aligned(recounted(desk, await desk_counts.places_of(context, tenant), now), known), known
 
 
 async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[Standing]:

@@ -93,7 +93,9 @@ LINES: tuple[Line, ...] = (
     Line("DESK_UNSEEN", _W, "A tenant's lines could not be looked at; the next pass looks again"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),
-    Line("BREAKER_OPENED", _W, "Too many jobs of a tenant's type ended badly: no more of them start for now"),
+    Line(
+        "BREAKER_OPENED", _W, "Too many jobs of a type, of a tenant or of all (`*`), ended badly: no more start for now"
+    ),
     Line("BULK_STARTED", _I, "Somebody asked for a control or redrive of many jobs; `action` has which"),
     Line("BULK_ENDED", _I, "Every job of a bulk has its outcome, or it was cancelled"),
     Line("BULK_ITEM_BROKEN", _W, "An unexpected error in one job of a bulk; its outcome is INTERNAL"),

@@ -15,6 +15,7 @@ from shared.contracts.messages import Reply
 from shared.core.backlog import MAX_SHOWN
 from shared.core.decide import apply
 from shared.core.gates.desk import Shut, Word
+from shared.core.gates.rules import GateKind
 from shared.core.gates.standing import MAX_POSITION, Standing
 from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Job, Record, Step
@@ -114,7 +115,11 @@ def _gates(standing: Standing | None) -> str:
 
 
 def _breaker(word: Word) -> str:
-    whose = f"the breaker of type {word.gate.name} of tenant {word.gate.tenant}"
+    whose = f"the breaker of {word.gate.words}"
+    if word.gate.kind is GateKind.TYPE:
+        whose = f"the breaker of type {word.gate.name} of tenant {word.gate.tenant}"
+    elif word.opens_at is None:
+        return f"{whose}, which is half-open and lets few in at once, of all tenants"
     if word.allowed or word.opens_at is None:
         return f"{whose}, which is half-open and lets {word.allowed} in at once"
     return f"{whose}, which is open until {_iso(word.opens_at)}"

@@ -51,7 +51,7 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         ruled_by=_ruled_by(state, rule),
         hold=QuotaHold.of(hold) if hold is not None else None,
         throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
-        breaker=_breaker(state.breaker, rule, now) if not of_all else None,
+        breaker=_breaker(state.breaker, rule, now) if not of_all or gate.kind is GateKind.PLATFORM_TYPE else None,
         active=None if of_all else desk.inside_of(gate),
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.core.gates.breaker import Breaker, BreakerState, End
 from shared.core.gates.divided import Account, Book
 from shared.errors import AlreadyExists, Conflict
 from tests.adapters.conftest import Storage
@@ -15,6 +16,10 @@ GATE = "0f3a5b7c9d1e2f40"
 
 def book(tenants: int = 1) -> Book:
     """Numbers that 32 bits do not hold."""
+    end = End(START + timedelta(microseconds=7), 3, False, "tenant/ü")
+    breaker = Breaker(
+        state=BreakerState.HALF_OPEN, epoch=3, ring=(end, replace(end, good=True)), cooldown_s=60, allow=2
+    )
     account = Account(lent=3, time=10**13, seen_ms=10**12, wanted=True, tokens_lent=7)
     return Book(
         gate_id=GATE,
@@ -24,6 +29,7 @@ def book(tenants: int = 1) -> Book:
         unmet=True,
         opened_at=START + timedelta(microseconds=1),
         opening="tenant_b",
+        breaker=replace(breaker, opened_at=START, opened_by=(2, 3), waits_since=START),
         credit=36_000_000_000_000,
         credit_at=START,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from shared.contracts.quotas import RING
 from shared.core.chained_log import entry_hash
-from shared.core.gates.breaker import Breaker, BreakerRule, End, at, counted
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, at, counted
 from shared.core.gates.desk import (
     MAX_LINES,
     Candidate,
@@ -23,7 +23,7 @@ from shared.core.gates.desk import (
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
-from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import DeskBreaker, Directory, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
@@ -130,8 +130,12 @@ async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
         GateState(gate=type_gate("D"), breaker=at(counted_once(opened), START + HOUR * 9)),
     ]
     line = Line(job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001)
+    known = DeskBreaker(epoch=2, since=5, inside=1, limited=True, until=START, ring=(End(START, 2, False),))
+    share = Share(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), keep=1, epoch=4, at=START, breaker=known)
+    plain_share = Share(gate=Gate.over_all(GateKind.PLATFORM), keep=3)
     desk = Desk(
         tenant="tenant_a",
+        shares={each.gate.id: each for each in (share, plain_share)},
         gates={state.gate.id: state for state in states},
         inside={("OCR", "DEFAULT"): 2, ("OCR", "BURST"): 1},
         inside_by_source={"büro 7/№": 1},
@@ -411,8 +415,11 @@ async def test_the_directory(storage: Storage) -> None:
         hold=Hold(reason="r", actor="a", at=START, until=LATER),
     )
     await storage.desks.put_over_all(platform.gate, platform, START)
+    opened = Breaker(state=BreakerState.OPEN, epoch=1, cooldown_s=60, opened_at=START, opened_by=(5, 9), until=LATER)
+    of_type = GateState(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), rule=rule, breaker=opened)
+    await storage.desks.put_over_all(of_type.gate, of_type, START)
     rows = await storage.desks.directory()
-    assert rows.over_all == {platform.gate.id: (platform, START)}
+    assert rows.over_all == {state.gate.id: (state, START) for state in (platform, of_type)}
     assert rows.tenants == {"tenant_a": START, "b/ü": LATER}
     assert rows.defaults == {(GateKind.TYPE, "*"): (rule, START)}
     assert rows.settings_since == LATER
@@ -420,6 +427,7 @@ async def test_the_directory(storage: Storage) -> None:
         await storage.desks.remove_tenant("b/ü")
         await storage.desks.put_default(every, None, START)
         await storage.desks.put_over_all(platform.gate, None, START)
+        await storage.desks.put_over_all(of_type.gate, None, START)
         await storage.desks.note_settings(None)
     rows = await storage.desks.directory()
     assert rows.over_all == {}

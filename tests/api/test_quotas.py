@@ -180,6 +180,25 @@ def test_a_breaker_is_set_read_and_reset(own: httpx.Client, operator: httpx.Clie
     assert answers == [(status, code) for _, status, code in refused]
 
 
+def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -> None:
+    """Of a job type, with its tenants; every caller sees it, only an operator changes and resets it."""
+    known = operator.get("/v1/quotas", params={"name": "type:EMBEDDING"}).json()["quotas"][0]
+    path, names = f"/v1/quotas/{known['id']}", {"name": "type:EMBEDDING"}
+    match = {"If-Match": "*"}
+    try:
+        made = operator.patch(path, params=names, json={**REASON, "breaker": {"min_tenants": 3}}, headers=match).json()
+        assert misfits(QuotaChange, made) == []
+        assert made["quota"]["breaker"]["state"] == "CLOSED"
+        assert made["after"]["rule"]["breaker"]["min_tenants"] == 3
+        assert own.get(path, params=names).json()["breaker"]["state"] == "CLOSED"
+        reset = operator.post(f"{path}:reset", params=names, json=REASON)
+        assert (reset.status_code, misfits(QuotaChange, reset.json()), reset.json()["changed"]) == (200, [], False)
+        refused = own.post(f"{path}:reset", params=names, json=REASON)
+        assert (refused.status_code, refused.json()["code"]) == (403, "QUOTA_FORBIDDEN")
+    finally:
+        operator.delete(path, params={**names, "reason": "the test is over"}, headers=match).raise_for_status()
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a number of 0": ({"max_active": 0}, "QUOTA_INVALID"),
     "a negative number": ({"max_active": -1}, "QUOTA_INVALID"),

@@ -239,7 +239,7 @@ async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
 async def test_an_opening_is_known_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The place at which an incident is raised: with the gate as it was written."""
     seen: list[Entered] = []
-    monkeypatch.setattr(desks, "_on_breakers_opened", seen.append)
+    monkeypatch.setattr(desks, "on_breakers_opened", seen.append)
     await opened(world)
     [state] = [state for entered in seen for state in entered.breakers_opened]
     assert (state.gate, state.breaker and state.breaker.opened_by) == (OCR, (2, 2))

@@ -10,6 +10,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.breakers import breaker_json, breaker_of
 from shared.adapters.tables.columns import parts, whole
 from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
@@ -85,6 +86,7 @@ def _columns(book: Book) -> dict[str, Any]:
         "epoch": book.epoch,
         "unmet": book.unmet,
         **parts("accounts", accounts),
+        **(parts("breaker", breaker_json(book.breaker)) if book.breaker is not None else {}),
     }
     optional = {
         "divided_at": book.divided_at,
@@ -105,6 +107,7 @@ def _book_of(entity: Entity) -> Book:
         divided_at=entity.get("divided_at"),
         unmet=entity["unmet"],
         opened_at=entity.get("opened_at"),
+        breaker=breaker_of(whole("breaker", entity)) if "breaker" in entity else None,
         opening=entity.get("opening"),
         credit=int(credit) if credit is not None else None,
         credit_at=entity.get("credit_at"),

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row
+from shared.adapters.tables.breakers import breaker_json, breaker_of, desk_breaker_json, desk_breaker_of
 from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
@@ -28,17 +29,16 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.log_rows import entries_of, entry_entity
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
+from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.desk import Candidate, Desk, Line, epoch_of
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place, PlaceState
-from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.core.states import JobStatus
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
-_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
@@ -304,37 +304,13 @@ def _desk_of(entity: Entity) -> Desk:
 
 
 def _gate_json(state: GateState) -> dict[str, Any]:
-    values = asdict(replace(state, breaker=None)) | {"breaker": _breaker_json(state.breaker)}
+    values = asdict(replace(state, breaker=None)) | {"breaker": breaker_json(state.breaker)}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _rule_of(values: dict[str, Any]) -> Rule:
     breaker = values.get("breaker")
     return Rule(**{**values, "breaker": BreakerRule(**breaker) if breaker is not None else None})
-
-
-def _breaker_json(breaker: Breaker | None) -> dict[str, Any] | None:
-    """Of each end `[microseconds since 1970, epoch, 1 for a good one]`; what is as in a new one is left out."""
-    if breaker is None:
-        return None
-    new = Breaker()
-    values = {each.name: getattr(breaker, each.name) for each in fields(Breaker)}
-    changed = {name: value for name, value in values.items() if value != getattr(new, name)}
-    if breaker.ring:
-        changed["ring"] = [[(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good)] for end in breaker.ring]
-    return changed
-
-
-def _breaker_of(values: dict[str, Any]) -> Breaker:
-    numbers = ("epoch", "inside", "cooldown_s", "allow", "good")
-    known: dict[str, Any] = {name: values[name] for name in numbers if name in values}
-    known |= {name: _instant(values.get(name)) for name in ("opened_at", "until", "waits_since", "closed_at")}
-    return Breaker(
-        state=BreakerState(values.get("state", BreakerState.CLOSED)),
-        ring=tuple(End(_EPOCH + at * _MICROSECOND, epoch, bool(good)) for at, epoch, good in values.get("ring", ())),
-        opened_by=tuple(values.get("opened_by", (0, 0))),
-        **known,
-    )
 
 
 def _gate_of(values: dict[str, Any]) -> GateState:
@@ -346,13 +322,14 @@ def _gate_of(values: dict[str, Any]) -> GateState:
         hold=Hold(**_instants(values["hold"])) if "hold" in values else None,
         throttle=Throttle(**_instants(values["throttle"])) if "throttle" in values else None,
         credit_at=_instant(values.get("credit_at")),
-        breaker=_breaker_of(values["breaker"]) if "breaker" in values else None,
+        breaker=breaker_of(values["breaker"]) if "breaker" in values else None,
         **known,
     )
 
 
 def _share_json(share: Share) -> dict[str, Any]:
-    return {**asdict(share), "gate": [share.gate.kind, share.gate.name]}
+    values = {**asdict(replace(share, breaker=DeskBreaker())), "gate": [share.gate.kind, share.gate.name]}
+    return {**values, "breaker": desk_breaker_json(share.breaker)}
 
 
 def _shares_of(entity: Entity) -> Iterator[Share]:
@@ -363,7 +340,8 @@ def _share_of(values: dict[str, Any]) -> Share:
     kind, name = values["gate"]
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
-    return Share(gate=gate, at=_instant(values["at"]), **numbers)
+    breaker = desk_breaker_of(values.get("breaker", {}))
+    return Share(gate=gate, at=_instant(values["at"]), breaker=breaker, **numbers)
 
 
 def _instants(values: dict[str, Any]) -> dict[str, Any]:

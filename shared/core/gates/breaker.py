@@ -22,7 +22,7 @@ from typing import Any
 from shared.contracts.quotas import MAX_COOLDOWN_S, RING
 
 #: how old an end may be that counts
-_OLDEST = timedelta(hours=6)
+OLDEST = timedelta(hours=6)
 #: each re-opening doubles the cool-down; after so long closed it is the rule's again
 _CALM = timedelta(hours=1)
 #: past so many jobs at once nothing is limited any more
@@ -146,7 +146,7 @@ def counted(
     breaker = at(breaker, now)
     if end.epoch != breaker.epoch:
         return breaker
-    known = (each for each in (*breaker.ring, end) if each.at > now - _OLDEST)
+    known = (each for each in (*breaker.ring, end) if each.at > now - OLDEST)
     breaker = replace(breaker, ring=tuple(sorted(known, key=lambda each: each.at))[-RING:])
     match breaker.state:
         case BreakerState.CLOSED:
@@ -166,7 +166,7 @@ def counted(
 
 def merged(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
     """The newest ends of all tenants, oldest first, each with its tenant."""
-    ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - _OLDEST]
+    ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - OLDEST]
     return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-RING:])
 
 
@@ -183,6 +183,16 @@ def folded(
     for end in (Counter(new) - Counter(breaker.ring)).elements():
         breaker = counted(breaker, rule, end, now, has_line=has_line, over_all=True)
     return breaker
+
+
+def further(one: Breaker, other: Breaker) -> Breaker:
+    """Of two readings of the same breaker the later one; the first where both say the same."""
+    return other if _stage(other) > _stage(one) else one
+
+
+def _stage(breaker: Breaker) -> tuple[int, int]:
+    order = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
+    return breaker.epoch, order.index(breaker.state)
 
 
 def reset(breaker: Breaker) -> Breaker:

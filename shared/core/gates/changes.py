@@ -16,7 +16,7 @@ from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
-from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.errors import QuotaForbidden, QuotaInvalid
 
 #: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
@@ -56,9 +56,9 @@ def patched(state: GateState, patch: Patch) -> GateState:
         numbers["breaker"] = _breaker_patched(before.breaker, patch["breaker"])
     rule = replace(before, **numbers)
     wrong = []
-    if rule.breaker is not None and state.gate.kind is not GateKind.TYPE:
+    if rule.breaker is not None and state.gate.kind not in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
         wrong.append(("breaker", "is of the gate of a job type only"))
-    elif rule.breaker is not None and rule.breaker.min_tenants is not None:
+    elif rule.breaker is not None and rule.breaker.min_tenants is not None and state.gate.kind is GateKind.TYPE:
         wrong.append(("breaker.min_tenants", "is of a gate over all tenants only"))
     if state.gate.kind is not GateKind.TENANT:
         wrong += [(name, "is of a tenant's gate only") for name in _OF_A_TENANT if getattr(rule, name) is not None]
@@ -137,22 +137,37 @@ def changed(
     actor: str,
     reason: str,
     at: datetime,
+    last_epoch: int = 0,
 ) -> tuple[GateState, LogEntry]:
-    """The state as it shall be written, and the entry of its log.
+    """The state as it shall be written, and the entry of its log; `last_epoch` of the type's breakers at the desk.
 
     The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
     asks for any more begins anew when one does.
     """
     credit = rate.settled(before, directory.rule_of(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
-    in_force = directory.rule_of(after)
-    if after.breaker is not None and (in_force is None or in_force.breaker is None):
-        after = replace(after, breaker=breakers.reset(after.breaker))
+    if before.gate.kind in OVER_ALL:
+        # what is published for one of these is its own rule; the ends that no division has seen are at the desks
+        if before.rule is not None and before.rule.breaker and (after.rule is None or after.rule.breaker is None):
+            after = replace(after, breaker=Breaker(epoch=(before.breaker or Breaker()).epoch + 1))
+    else:
+        in_force = directory.rule_of(after)
+        if after.breaker is not None and (in_force is None or in_force.breaker is None):
+            after = replace(after, breaker=breakers.reset(after.breaker))
+        after = numbered(before, after, last_epoch)
     data = {"before": plain(before), "after": plain(after)}
     if after.breaker is not before.breaker:
         for name, state in (("before", before), ("after", after)):
             data[name]["breaker"] = breakers.plain(state.breaker or Breaker())
     return logged(after, type_, actor=actor, reason=reason, at=at, data=data)
+
+
+def numbered(before: GateState, after: GateState, last_epoch: int) -> GateState:
+    """The state whose breaker, if a new epoch of it began, has the number after the last one of its type."""
+    epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
+    if after.breaker is None or epochs[0] == epochs[1]:
+        return after
+    return replace(after, breaker=replace(after.breaker, epoch=max(epochs[1], last_epoch + 1)))
 
 
 def plain(state: GateState) -> dict[str, Any]:

@@ -79,13 +79,14 @@ class Word:
     #: when it opens by time alone; None: only an end or a person opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
-    #: of a breaker: so many jobs may be inside at once; 0: it is open
+    #: of a breaker: so many jobs may be inside at once; 0: it is open; None: as many as a division lends
     allowed: int | None = None
 
     @property
     def needs_division(self) -> bool:
-        """Whether a division among the tenants may open it."""
-        return self.gate.kind in DIVIDED and self.shut in (Shut.FULL, Shut.RATE)
+        """Whether a division among the tenants may open it; an open breaker only time does."""
+        by_time = self.shut is Shut.BREAKER and self.opens_at is not None
+        return self.gate.kind in DIVIDED and self.shut in (Shut.FULL, Shut.RATE, Shut.BREAKER) and not by_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +163,14 @@ class Desk:
                 # the bus counts them
                 return 0
 
+    def counted_of(self, gate: Gate) -> int:
+        """Jobs that count against what it keeps of a gate over all tenants: of the breaker's epoch, if it ever opened.
+
+        What was inside before the breaker opened is never stopped, and takes none of the places of those that probe.
+        """
+        breaker = self.share(gate).breaker
+        return breaker.inside if breaker.since else self.inside_of(gate)
+
     def has_source(self, source: str | None) -> bool:
         """Whether the source has a gate, so that its jobs wait in a line of their own."""
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
@@ -215,7 +224,13 @@ def _word_over_all(desk: Desk, state: GateState, now: datetime, *, emergency: bo
     if state.hold is not None and state.hold.is_on(now):
         return Word(gate, Shut.HELD, state.hold.until, rule)
     share = desk.share(gate)
-    if not emergency and rule is not None and rule.max_active is not None and desk.inside_of(gate) >= share.keep:
+    is_used_up = not emergency and desk.counted_of(gate) >= share.keep
+    if rule is not None and rule.breaker is not None and share.breaker.limited:
+        if (until := share.breaker.until) is not None and until > now:
+            return Word(gate, Shut.BREAKER, until, rule, 0)
+        if is_used_up:
+            return Word(gate, Shut.BREAKER, None, rule)
+    if is_used_up and rule is not None and rule.max_active is not None:
         return Word(gate, Shut.FULL, None, rule)
     if not emergency and share.tokens < 1 and rate.rate_of(state, rule, now) is not None:
         return Word(gate, Shut.RATE, None, rule)
@@ -236,22 +251,29 @@ def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: dateti
 
 
 def epoch_of(desk: Desk, job_type: str) -> int:
-    """The epoch in which the breaker of the type is: that of a job that goes in now (R61)."""
+    """The last epoch of the type's breakers here, its own and that over all tenants: that of a job that goes in now.
+
+    They take their numbers in turn, so that one number of a job says for both whether it is of their epoch (R61).
+    """
     breaker = desk.state(Gate(GateKind.TYPE, desk.tenant, job_type)).breaker
-    return breaker.epoch if breaker is not None else 0
+    over_all = desk.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
+    return max(breaker.epoch if breaker is not None else 0, over_all.since)
 
 
 def _with_probe(desk: Desk, candidate: Candidate, epoch: int, step: int) -> Desk:
-    """The desk whose breaker counts one more or one less inside, where the job went in in its epoch."""
+    """The desk whose breakers count one more or one less inside, where the job went in in their epochs."""
     state = desk.state(Gate(GateKind.TYPE, desk.tenant, candidate.job_type))
-    breaker = state.breaker
-    if breaker is None or not epoch or breaker.epoch != epoch:
-        return desk
-    return desk.with_state(replace(state, breaker=replace(breaker, inside=max(0, breaker.inside + step))))
+    if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
+        desk = desk.with_state(replace(state, breaker=replace(own, inside=max(0, own.inside + step))))
+    share = desk.share(Gate.over_all(GateKind.PLATFORM_TYPE, candidate.job_type))
+    if 0 < share.breaker.since <= epoch:
+        probes = max(0, share.breaker.inside + step)
+        desk = desk.with_share(replace(share, breaker=replace(share.breaker, inside=probes)))
+    return desk
 
 
 def count(desk: Desk, candidate: Candidate, epoch: int) -> Desk:
-    """The desk with one more inside, that was let in in that epoch of its type's breaker."""
+    """The desk with one more inside, that was let in in that epoch of its type's breakers."""
     desk = _with_probe(desk, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(desk.inside_by_source)
     if candidate.source is not None and desk.has_source(candidate.source):

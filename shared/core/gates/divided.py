@@ -8,11 +8,13 @@ gives what is free. The sum of what is lent never exceeds the limit but by what 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from shared.core.gates import rate
+from shared.core.gates import breaker as breakers
+from shared.core.gates import rate, type_breaker
+from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.desk import Candidate, Desk, Line, Word, enter, is_emergency
 from shared.core.gates.letting import words_of
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
@@ -59,6 +61,8 @@ class Book:
     unmet: bool = False
     #: since when the jobs of every tenant are in it
     opened_at: datetime | None = None
+    #: of a job type: None: no division counted an end
+    breaker: Breaker | None = None
     #: while they are being counted: the last tenant that was
     opening: str | None = None
     #: of the gate's rate, in units of `shared.core.gates.rate`
@@ -69,12 +73,18 @@ class Book:
     def lent(self) -> int:
         return sum(account.lent for account in self.accounts.values())
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether its breaker is not closed."""
+        return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
+
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A tenant as a division reads it."""
 
     tenant: str
+    #: those that count against what it keeps; of a breaker that ever opened those of its epoch
     inside: int
     #: how many more of its jobs would go in, up to `MAX_WANTED`
     wanted: int
@@ -82,6 +92,12 @@ class Claim:
     #: as of the division
     place_ms: int
     weight: int
+    #: jobs inside of an older epoch, which nothing stops
+    before: int = 0
+    #: whether any job is in line
+    has_line: bool = False
+    #: its desk knows an older epoch
+    is_behind: bool = False
 
     @property
     def needed(self) -> int:
@@ -91,15 +107,46 @@ class Claim:
 def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Claim:
     """`coming`: a new job that asks."""
     rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
-    share, inside = desk.share(gate), desk.inside_of(gate)
+    share, inside, counted = desk.share(gate), desk.inside_of(gate), desk.counted_of(gate)
     return Claim(
         tenant=desk.tenant,
-        inside=inside,
+        inside=counted,
         wanted=wanted(desk, directory, gate, now, coming),
         share=share,
         place_ms=_place_ms(share, inside, now),
         weight=(rule.weight if rule is not None else None) or 1,
+        before=inside - counted,
+        has_line=_is_in_line(desk, gate),
     )
+
+
+def in_epoch(claim: Claim, breaker: Breaker) -> Claim:
+    """The claim as it is once its desk was told where the breaker stands."""
+    if claim.share.breaker.epoch >= breaker.epoch:
+        return claim
+    share = type_breaker.begun(claim.share, breaker, claim.inside)
+    return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
+
+
+def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Claim], now: datetime) -> int | None:
+    """How many there are to lend; None: the gate has neither a number nor a breaker that is not closed.
+
+    What is inside of an older epoch takes none of the breaker's, and all the same one of the number's.
+    """
+    free = max(0, max_active - sum(claim.before for claim in claims)) if max_active is not None else None
+    allowed = breakers.limit(breaker, now) if breaker is not None else None
+    return min((each for each in (free, allowed) if each is not None), default=None)
+
+
+def in_book(claims: Sequence[Claim], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
+    """Tenants that stay in the book: that have or want something, and, as room allows, whose ends still count."""
+    found = {claim.tenant for claim in claims if claim.needed or claim.before or lent[claim.tenant]}
+    if has_breaker:
+        ended = [
+            each.tenant for each in claims if any(type_breaker.is_recent(end, now) for end in each.share.breaker.ring)
+        ]
+        found.update([tenant for tenant in ended if tenant not in found][: max(0, MAX_TENANTS // 2 - len(found))])
+    return found
 
 
 def wanted(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> int:
@@ -110,8 +157,9 @@ def wanted(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: 
     broader = DIVIDED[DIVIDED.index(gate.kind) :]
     for state in directory.over_all.values():
         if state.gate.kind in broader:
-            share = replace(desk.share(state.gate), keep=_ENDLESS, tokens=_ENDLESS)
-            desk = desk.with_share(share)
+            share = desk.share(state.gate)
+            known = replace(share.breaker, limited=False)
+            desk = desk.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
     lines = sorted(lines_of(desk, gate).values(), key=lambda line: line.head)
     if coming is not None and not is_emergency(desk, directory, coming.priority):
         line = Line(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
@@ -213,12 +261,20 @@ def lent_after(
 
 
 def with_tokens(
-    book: Book, state: GateState, claims: Sequence[Claim], accounts: Mapping[str, Account], now: datetime
+    book: Book,
+    state: GateState,
+    claims: Sequence[Claim],
+    accounts: Mapping[str, Account],
+    now: datetime,
+    *,
+    limited: bool,
 ) -> tuple[Book, dict[str, Account], bool]:
-    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are wanted."""
+    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are wanted.
+
+    `limited`: places are lent too.
+    """
     if rate.rate_of(state, state.rule, now) is None:
         return replace(book, credit=None, credit_at=None), dict(accounts), False
-    limited = state.rule is not None and state.rule.max_active is not None
     at = rate.settled(replace(state, credit=book.credit, credit_at=book.credit_at), state.rule, now)
     credit = at.credit or 0
     wishes = {}
@@ -275,18 +331,27 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
         gate = state.gate
         if gate.kind not in DIVIDED:
             continue
-        keep, inside = after.share(gate).keep, after.inside_of(gate)
-        limited = state.rule is not None and state.rule.max_active is not None
+        share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
+        is_open = share.breaker.until is not None and share.breaker.until > now
+        is_lent = share.breaker.limited or (state.rule is not None and state.rule.max_active is not None)
         if is_stopped(after, directory, gate, now) and not is_stopped(before, directory, gate, now):
             found.append((gate, True))
-        elif limited and max(keep, before.inside_of(gate)) < inside:
+        elif not is_lent or is_open:
+            continue
+        elif max(share.keep, held) < inside:
             # an emergency, or one that somebody admitted: others get less
             found.append((gate, True))
-        elif (limited and (keep <= inside < before.inside_of(gate))) or (
-            keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate)
+        elif (
+            share.keep <= inside < held
+            or _before(after, gate) < _before(before, gate)
+            or (share.keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate))
         ):
             found.append((gate, False))
     return found
+
+
+def _before(desk: Desk, gate: Gate) -> int:
+    return desk.inside_of(gate) - desk.counted_of(gate)
 
 
 def is_stopped(desk: Desk, directory: Directory, gate: Gate, now: datetime) -> bool:

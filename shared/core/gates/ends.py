@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from shared.core.gates import type_breaker
 from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, plain, reset
-from shared.core.gates.changes import ChangeType
-from shared.core.gates.desk import Desk
+from shared.core.gates.changes import ChangeType, numbered
+from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState
@@ -42,6 +43,8 @@ class Judged:
     log: tuple[LogEntry, ...] = ()
     #: gates whose breaker it opened
     opened: tuple[GateState, ...] = ()
+    #: a gate over all tenants: the next division has to see the end
+    seen_by: Gate | None = None
 
 
 def is_good(job: Job) -> bool | None:
@@ -58,17 +61,23 @@ def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: dateti
     rule = directory.rule_of(state)
     if place.state is not PlaceState.ADMITTED or good is None:
         return Judged(desk)
+    desk, seen_by = type_breaker.ended(desk, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
         # a breaker that comes later begins anew
         kept = reset(state.breaker) if state.breaker is not None else None
-        return Judged(desk if kept is state.breaker else desk.with_state(replace(state, breaker=kept)))
-    state, log = _changed(state, at(state.breaker or Breaker(), now), now)
+        if kept is state.breaker:
+            return Judged(desk, seen_by=seen_by)
+        kept_state = numbered(state, replace(state, breaker=kept), epoch_of(desk, gate.name))
+        return Judged(desk.with_state(kept_state), seen_by=seen_by)
+    state, log = transitioned(state, at(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
-    end = End(now, place.breaker_epoch, good)
+    # of a job of an older epoch it is one of before
+    end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
-    state, more = _changed(state, after, now)
+    after = numbered(state, replace(state, breaker=after), epoch_of(desk, gate.name)).breaker or after
+    state, more = transitioned(state, after, now)
     is_opened = after.epoch != found.epoch
-    return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else ())
+    return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
 
 
 def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tuple[LogEntry, ...]]:
@@ -80,12 +89,12 @@ def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tupl
             continue
         after = at(state.breaker, now)
         if after.state is not state.breaker.state:
-            changed, log = _changed(state, after, now)
+            changed, log = transitioned(state, after, now)
             desk, entries = desk.with_state(changed), [*entries, *log]
     return desk, tuple(entries)
 
 
-def _changed(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
+def transitioned(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
     """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)

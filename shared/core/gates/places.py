@@ -55,7 +55,7 @@ class Place:
     #: of one that waits
     line: int | None = None
     candidate: Candidate
-    #: of one that was let in: the epoch of its type's breaker then; 0: the breaker has never opened
+    #: of one that was let in: the last epoch of its type's breakers then; 0: none has ever opened
     breaker_epoch: int = 0
     #: jobs that it depends on and that have not been counted as ended
     dependencies_left: int = 0
@@ -246,7 +246,8 @@ def set_aside(desk: Desk, place: Place) -> tuple[Desk, Place]:
 def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
     """The desk with the counts that the rows give: places inside, staged, and the lines as they stand."""
     gates = {id_: _uncounted(state) for id_, state in desk.gates.items()}
-    fresh = replace(desk, gates=gates, inside={}, inside_by_source={}, emergencies=0, staged=0)
+    shares = {id_: replace(share, breaker=replace(share.breaker, inside=0)) for id_, share in desk.shares.items()}
+    fresh = replace(desk, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
     lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
     for place in places:
         if place.state is PlaceState.ENDED:

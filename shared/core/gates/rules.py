@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from shared.core.canonical import canonical_json, digest
-from shared.core.gates.breaker import Breaker, BreakerRule
+from shared.core.gates.breaker import Breaker, BreakerRule, End
 
 #: in the place of a tenant, or of a job type: each of them
 EVERY = "*"
@@ -165,11 +165,29 @@ class GateState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeskBreaker:
+    """What a desk knows of the breaker of a gate over all tenants (R61); as new: the breaker never opened."""
+
+    #: of the breaker, as this desk learned it
+    epoch: int = 0
+    #: jobs whose ACTIVE.`breaker_epoch` is at least this were let in in that epoch; by `epoch_of`
+    since: int = 0
+    #: those that are inside
+    inside: int = 0
+    #: it is not closed
+    limited: bool = False
+    #: of a limited one: it is open until then
+    until: datetime | None = None
+    #: ends of jobs of that epoch here, oldest first
+    ring: tuple[End, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Share:
     """What a tenant has of a gate over all tenants (R54)."""
 
     gate: Gate
-    #: it lets in while fewer of its jobs are inside
+    #: it lets in while fewer of its jobs are inside, of those that its breaker's epoch counts
     keep: int = 0
     #: of the division that took from it last
     epoch: int = 0
@@ -179,6 +197,7 @@ class Share:
     #: milliseconds that its jobs were inside, up to `at`
     place_ms: int = 0
     at: datetime | None = None
+    breaker: DeskBreaker = field(default_factory=DeskBreaker)
 
 
 @dataclass(frozen=True)

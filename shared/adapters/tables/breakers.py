@@ -1,0 +1,64 @@
+"""Breakers as JSON, in the columns of desks and of books; what is as in a new one is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shared.core.gates.breaker import Breaker, BreakerState, End
+from shared.core.gates.rules import DeskBreaker
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def breaker_json(breaker: Breaker | None) -> dict[str, Any] | None:
+    return _changed(breaker, Breaker()) if breaker is not None else None
+
+
+def breaker_of(values: dict[str, Any]) -> Breaker:
+    numbers = ("epoch", "inside", "cooldown_s", "allow", "good")
+    known: dict[str, Any] = {name: values[name] for name in numbers if name in values}
+    known |= {name: _instant(values.get(name)) for name in ("opened_at", "until", "waits_since", "closed_at")}
+    return Breaker(
+        state=BreakerState(values.get("state", BreakerState.CLOSED)),
+        ring=_ring_of(values),
+        opened_by=tuple(values.get("opened_by", (0, 0))),
+        **known,
+    )
+
+
+def desk_breaker_json(breaker: DeskBreaker) -> dict[str, Any]:
+    return _changed(breaker, DeskBreaker())
+
+
+def desk_breaker_of(values: dict[str, Any]) -> DeskBreaker:
+    """A later release may have more."""
+    known = {name: values[name] for name in ("epoch", "since", "inside", "limited") if name in values}
+    return DeskBreaker(until=_instant(values.get("until")), ring=_ring_of(values), **known)
+
+
+def _changed(breaker: Breaker | DeskBreaker, new: Breaker | DeskBreaker) -> dict[str, Any]:
+    values = {each.name: getattr(breaker, each.name) for each in fields(breaker)}
+    changed = {name: value for name, value in values.items() if value != getattr(new, name)}
+    return {**changed, "ring": _ring_json(breaker.ring)} if breaker.ring else changed
+
+
+def _ring_json(ring: Iterable[End]) -> list[list[Any]]:
+    """Of each end `[microseconds since 1970, epoch, 1 for a good one]`, and its tenant where it has one."""
+    return [
+        [(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good), *([end.tenant] if end.tenant else [])]
+        for end in ring
+    ]
+
+
+def _ring_of(values: dict[str, Any]) -> tuple[End, ...]:
+    return tuple(
+        End(_EPOCH + at * _MICROSECOND, epoch, bool(good), *tenant)
+        for at, epoch, good, *tenant in values.get("ring", ())
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text is not None else None

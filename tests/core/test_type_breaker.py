@@ -1,0 +1,157 @@
+"""What a desk knows of a breaker over all tenants, and what a division lends by it (R61)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, further, reset
+from shared.core.gates.desk import Candidate, Desk, Line, Shut, count, enter, epoch_of, leave, words
+from shared.core.gates.divided import Claim, claim_of, in_epoch, owed, places
+from shared.core.gates.places import Place, recounted
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
+from shared.core.gates.type_breaker import after_ends, aligned, aligned_to, ended
+from tests.jobs import START
+
+OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
+OWN = Gate(GateKind.TYPE, "t0", "OCR")
+MINUTE = timedelta(minutes=1)
+OPEN = Breaker(state=BreakerState.OPEN, epoch=1, cooldown_s=60, opened_by=(2, 2), until=START + MINUTE)
+HALF_OPEN = replace(OPEN, state=BreakerState.HALF_OPEN, until=None, allow=2, waits_since=START)
+CLOSED = replace(OPEN, state=BreakerState.CLOSED, until=None, closed_at=START)
+ONE = Candidate(job_id="j", job_type="OCR", mode="DEFAULT", source=None, priority="normal", rank=0)
+LINE = Line(job_type="OCR", mode="DEFAULT", source=None, emergency=False)
+
+
+def published(breaker: Breaker | None = None, **numbers: int) -> Directory:
+    state = GateState(gate=OCR, rule=Rule(breaker=BreakerRule(min_calls=2), **numbers), breaker=breaker)
+    return Directory(over_all={OCR.id: state}, since=START)
+
+
+def desk(inside: int = 0, keep: int = 0) -> Desk:
+    found = Desk(tenant="t0", counted_at=START, inside={("OCR", "DEFAULT"): inside} if inside else {})
+    return found.with_share(Share(gate=OCR, keep=keep))
+
+
+def shut(one: Desk, known: Directory, *, after: timedelta = timedelta(), emergency: bool = False) -> Shut | None:
+    found = words(one, known, LINE, START + after, emergency=emergency)
+    return next((word.shut for word in found if word.shut is not None), None)
+
+
+def test_a_desk_that_knows_of_an_opening_is_shut_for_everybody() -> None:
+    """Until its end; then by what it keeps, which stops no emergency. A second time it is the same desk."""
+    known = published(OPEN)
+    one = aligned(desk(inside=3, keep=5), known)
+    assert aligned(one, known) is one
+    assert [shut(one, known), shut(one, known, emergency=True)] == [Shut.BREAKER, Shut.BREAKER]
+    assert [shut(one, known, after=MINUTE), shut(one, known, after=MINUTE, emergency=True)] == [Shut.BREAKER, None]
+    lent = one.with_share(replace(one.share(OCR), keep=1))
+    assert (shut(lent, known), shut(lent, known, after=MINUTE)) == (Shut.BREAKER, None)
+    full = enter(lent, known, ONE, START + MINUTE)
+    assert (full.counted_of(OCR), full.inside_of(OCR), shut(full, known, after=MINUTE)) == (1, 4, Shut.BREAKER)
+
+
+def test_it_is_open_again_where_that_is_published_or_lent() -> None:
+    """An older epoch, or an older state of this one, that comes late limits nothing any more."""
+    one = aligned(desk(), published(OPEN))
+    free = aligned(one, published(CLOSED))
+    assert (shut(one, published(CLOSED)), shut(free, published(CLOSED))) == (Shut.BREAKER, None)
+    assert aligned(free, published(OPEN)) is free
+    assert aligned(aligned(one, published(reset(OPEN))), published(OPEN)).share(OCR).breaker.limited is False
+
+
+@pytest.mark.parametrize("breaker", [OPEN, reset(OPEN)])
+def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
+    """Of five with three inside two are left, or none while it is not closed."""
+    known = published(breaker, max_active=9)
+    one = aligned(desk(inside=3, keep=5), known)
+    while shut(one, known) is None:
+        one = enter(one, known, ONE, START)
+    assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
+
+
+def test_one_number_is_of_both_breakers_of_a_type() -> None:
+    """The tenant's own opens, then that over all, then its own again: each job counts in the epochs since its own."""
+    own = GateState(gate=OWN, rule=Rule(breaker=BreakerRule()), breaker=Breaker(epoch=1))
+    one = desk().with_state(own)
+    numbers = [epoch_of(one, "OCR")]
+    one = count(one, ONE, numbers[-1])
+    one = aligned_to(one, OCR, OPEN)
+    numbers.append(epoch_of(one, "OCR"))
+    one = count(one, ONE, numbers[-1])
+    one = one.with_state(replace(one.state(OWN), breaker=Breaker(epoch=3)))
+    numbers.append(epoch_of(one, "OCR"))
+    one = count(one, ONE, numbers[-1])
+    found = one.state(OWN).breaker
+    assert numbers == [1, 2, 3]
+    assert (found and found.inside, one.counted_of(OCR), one.inside_of(OCR)) == (1, 2, 3)
+    rows = [Place(candidate=ONE, breaker_epoch=number) for number in numbers]
+    again = recounted(one, rows, START)
+    assert (again.gates, again.shares, again.inside) == (one.gates, one.shares, one.inside)
+    for number, counted in zip(numbers, (2, 1, 0), strict=True):
+        one = leave(one, ONE, number)
+        assert one.counted_of(OCR) == counted
+
+
+def test_which_ends_a_desk_keeps_and_a_division_has_to_see() -> None:
+    """The first, each bad one, each while few may go in; none of before, and none without a breaker."""
+    known, one, at = published(), desk(), START
+    seen = []
+    for good in (True, True, False):
+        one, gate = ended(one, known, Place(candidate=ONE), at, good=good)
+        seen.append(gate)
+    assert seen == [OCR, None, OCR]
+    assert [end.good for end in one.share(OCR).breaker.ring] == [True, True, False]
+    one = aligned(one, published(HALF_OPEN))
+    assert ended(one, known, Place(candidate=ONE), at, good=False) == (one, None)
+    probing = one.with_share(replace(one.share(OCR), keep=2))
+    for good, keep in ((True, 2), (False, 0)):
+        after, gate = ended(probing, known, Place(candidate=ONE, breaker_epoch=1), at, good=good)
+        assert (gate, after.share(OCR).keep) == (OCR, keep)
+    without = Directory(over_all={OCR.id: GateState(gate=OCR, rule=Rule(max_active=1))})
+    assert ended(desk(), without, Place(candidate=ONE), at, good=False) == (desk(), None)
+
+
+def test_how_many_places_there_are() -> None:
+    """What is inside of before takes one of the number's, and none of the breaker's."""
+    claims = [claim_of(desk(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
+    behind: list[Claim] = [in_epoch(claim, HALF_OPEN) for claim in claims]
+    assert [(each.inside, each.before, each.share.keep, each.is_behind) for each in behind] == [
+        (0, 2, 0, True),
+        (0, 4, 0, True),
+    ]
+    assert places(9, None, claims, START) == 9
+    assert places(None, CLOSED, behind, START) is None
+    assert [places(number, HALF_OPEN, behind, START) for number in (None, 20, 7, 5)] == [2, 2, 1, 0]
+    assert places(20, OPEN, behind, START) == 0
+
+
+def test_an_end_of_a_job_of_before_calls_for_a_division() -> None:
+    """Its place is another's, if the gate has a number; not while the breaker is open, or nothing is lent."""
+    for known, after, is_owed in (
+        (published(OPEN, max_active=5), MINUTE, True),
+        (published(OPEN, max_active=5), timedelta(), False),
+        (published(CLOSED), timedelta(), False),
+    ):
+        one = aligned(desk(inside=3), known)
+        assert bool(owed(one, leave(one, ONE, 0), known, START + after)) is is_owed
+
+
+def test_two_readings_of_a_breaker() -> None:
+    """The later epoch, and within one the later state."""
+    order = [Breaker(), OPEN, HALF_OPEN, CLOSED, reset(OPEN), replace(OPEN, epoch=3)]
+    for number, one in enumerate(order):
+        for other in order[number + 1 :]:
+            assert further(one, other) == further(other, one) == other
+
+
+def test_ends_of_other_epochs_say_nothing() -> None:
+    """Also fifty of them after those that count; without a rule none does."""
+    old = [End(START + MINUTE, 0, False) for _ in range(60)]
+    rings = {tenant: [End(START, 1, False), *old] for tenant in ("a", "b")}
+    now, rule = START + MINUTE, BreakerRule(min_calls=2)
+    assert after_ends(CLOSED, rule, rings, now, has_line=True)[-1].state is BreakerState.OPEN
+    assert after_ends(Breaker(epoch=5), rule, rings, now, has_line=True)[-1].calls == 0
+    assert after_ends(CLOSED, None, rings, now, has_line=True) == (CLOSED,)

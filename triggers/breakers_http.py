@@ -1,0 +1,58 @@
+"""`POST /v1/quotas/{gate}:reset`: an operator closes the breaker of a gate (R62)."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Route
+from shared.contracts.quotas import BreakerReset
+from shared.operations.quotas import By, reset_breaker
+from shared.responses.quota import QuotaChange
+from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.routes import Request, add
+from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, operated_gate
+
+RESET = Route(
+    function="quotas_reset",
+    method="POST",
+    path="v1/quotas/{gate}:reset",
+    scope=Scope.QUOTA,
+    durable_client=True,
+    tag="quotas",
+    summary="Close the breaker of a gate, and forget what it counted",
+    description="For operators over all tenants. Those who wait go in, in their order.",
+    parameters=(GATE, *NAMES),
+    body=BreakerReset,
+    body_required=True,
+    responses={200: QuotaChange},
+    headers={200: ("ETag",)},
+    problems=(
+        *NAME_PROBLEMS,
+        (400, ProblemCode.NOT_JSON),
+        (403, ProblemCode.QUOTA_FORBIDDEN),
+        (409, ProblemCode.NO_BREAKER),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+ROUTES = (RESET,)
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """One route."""
+    bp = df.Blueprint()
+    add(bp, RESET, _reset, wiring)
+    return bp
+
+
+async def _reset(request: Request) -> func.HttpResponse:
+    body = optional_body(request.http, BreakerReset, ProblemCode.QUOTA_INVALID)
+    context = await request.fresh_context()
+    gate = await operated_gate(request, context)
+    by = By(actor=request.caller.actor, reason=body.reason)
+    return await change_response(request, context, await reset_breaker(context, request.orchestrations(), gate, by))
