@@ -226,3 +226,17 @@ async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
     world.clock.advance(11)
     await served(world, world.clock.now())
     assert sum(count(world).values()) == 4
+
+
+async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world: World) -> None:
+    """A hold ends by time: one type starts at once, the other needs a place of its gate over all tenants."""
+    await ruled(world, Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=1)
+    until = world.clock.now() + timedelta(seconds=20)
+    await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), BY, until=until)
+    free = await posted(world, 0, "a", request_type="OCR_EMBEDDING")
+    limited_too = await posted(world, 1, "a")
+    world.clock.advance(21)
+    await served(world, world.clock.now())
+    world.clock.advance(2)
+    await served(world)
+    assert await statuses(world, [free, limited_too]) == [JobStatus.QUEUED] * 2
