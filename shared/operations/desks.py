@@ -371,8 +371,8 @@ async def let_in(context: Context, tenant: str) -> Entered:
         if let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
             await context.index.write_desk(write)
             await desk_calls(context, write, known)
-        if not let.admitted:
-            # a hold that ended, or an ask that was lost: no division knows of them
+        if not let.more:
+            # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
             await _ask_divisions(context, write.after, known)
         return entered_by(let)
 
