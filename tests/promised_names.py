@@ -384,7 +384,7 @@ async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
 
 
 async def _books(books: TablesBooks) -> None:
-    account = Account(lent=1, time=1, seen_ms=1, wanted=True, tokens_lent=1)
+    account = Account(lent=1, time=1, seen_ms=1, requested=True, tokens_lent=1)
     book = Book(
         gate_id="0" * 16,
         accounts={"tenant_a": account},

@@ -234,7 +234,7 @@ async def _divide(
     book, accounts, lacks_tokens = divided.with_tokens(
         book, read.state, claims, accounts, read.now, limited=limit is not None
     )
-    lacks_places = limit is not None and any(claim.wanted and lent[claim.tenant] < claim.needed for claim in claims)
+    lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
     kept = divided.in_book(claims, lent, read.now, has_breaker=breaker is not None)
@@ -243,7 +243,7 @@ async def _divide(
         epoch=epoch,
         accounts={tenant: book.accounts[tenant] for tenant in unread}
         | {
-            tenant: replace(account, wanted=account.wanted and unmet)
+            tenant: replace(account, requested=account.requested and unmet)
             for tenant, account in accounts.items()
             if tenant in kept
         },

@@ -20,7 +20,7 @@ def book(tenants: int = 1) -> Book:
     breaker = Breaker(
         state=BreakerState.HALF_OPEN, epoch=3, ring=(end, replace(end, good=True)), cooldown_s=60, allow=2
     )
-    account = Account(lent=3, time=10**13, seen_ms=10**12, wanted=True, tokens_lent=7)
+    account = Account(lent=3, time=10**13, seen_ms=10**12, requested=True, tokens_lent=7)
     return Book(
         gate_id=GATE,
         epoch=4,

@@ -23,7 +23,7 @@ from shared.core.gates.standing import lines_of
 #: tenants that stand in one book
 MAX_TENANTS = 1_000
 #: jobs of one tenant that a division counts as wanting a place; the next one counts anew
-MAX_WANTED = 100
+MAX_REQUESTED = 100
 #: the place time that a place counts for while places are given out one by one
 _STEP_MS = 10_000
 _MILLISECOND = timedelta(milliseconds=1)
@@ -42,7 +42,7 @@ class Account:
     #: of the tenant's own count, what is in `time`
     seen_ms: int = 0
     #: whether it waited for more at the last division
-    wanted: bool = False
+    requested: bool = False
     #: starts that were ever lent to it
     tokens_lent: int = 0
 
@@ -57,7 +57,7 @@ class Book:
     accounts: Mapping[str, Account] = field(default_factory=dict)
     #: when the last division began
     divided_at: datetime | None = None
-    #: whether anybody wanted more than it got
+    #: whether anybody requested more than it got
     unmet: bool = False
     #: since when the jobs of every tenant are in it
     opened_at: datetime | None = None
@@ -86,8 +86,8 @@ class Claim:
     tenant: str
     #: those that count against what it keeps; of a breaker that ever opened those of its epoch
     inside: int
-    #: how many more of its jobs would go in, up to `MAX_WANTED`
-    wanted: int
+    #: how many more of its jobs would go in, up to `MAX_REQUESTED`
+    requested: int
     share: Share
     #: as of the division
     place_ms: int
@@ -101,7 +101,7 @@ class Claim:
 
     @property
     def needed(self) -> int:
-        return self.inside + self.wanted
+        return self.inside + self.requested
 
 
 def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Claim:
@@ -111,7 +111,7 @@ def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming
     return Claim(
         tenant=desk.tenant,
         inside=counted,
-        wanted=wanted(desk, directory, gate, now, coming),
+        requested=requested(desk, directory, gate, now, coming),
         share=share,
         place_ms=_place_ms(share, inside, now),
         weight=(rule.weight if rule is not None else None) or 1,
@@ -149,7 +149,7 @@ def in_book(claims: Sequence[Claim], lent: Mapping[str, int], now: datetime, *, 
     return found
 
 
-def wanted(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> int:
+def requested(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> int:
     """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
 
     So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
@@ -167,7 +167,7 @@ def wanted(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: 
     found = 0
     for line in lines:
         for _ in range(line.count):
-            if found == MAX_WANTED or any(word.shut is not None for word in words_of(desk, directory, line, now)):
+            if found == MAX_REQUESTED or any(word.shut is not None for word in words_of(desk, directory, line, now)):
                 break
             desk = enter(desk, directory, _one_of(line), now)
             found += 1
@@ -192,14 +192,14 @@ def accounts_of(book: Book, claims: Sequence[Claim]) -> dict[str, Account]:
         spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
         seen_ms = account.seen_ms + spent * claim.weight
         after[claim.tenant] = replace(account, time=account.time + spent, seen_ms=seen_ms)
-    waited = [after[claim.tenant].time for claim in claims if claim.wanted and before[claim.tenant].wanted]
-    # while there was room for all nobody had less than it wanted: all begin level
+    waited = [after[claim.tenant].time for claim in claims if claim.requested and before[claim.tenant].requested]
+    # while there was room for all nobody had less than it requested: all begin level
     level = min(waited, default=max((account.time for account in after.values()), default=0))
     for claim in claims:
         account = after[claim.tenant]
-        if not (claim.wanted and before[claim.tenant].wanted):
+        if not (claim.requested and before[claim.tenant].requested):
             account = replace(account, time=max(account.time, level))
-        after[claim.tenant] = replace(account, wanted=claim.wanted > 0)
+        after[claim.tenant] = replace(account, requested=claim.requested > 0)
     return after
 
 
@@ -212,9 +212,9 @@ def targets(limit: int, claims: Sequence[Claim], accounts: Mapping[str, Account]
         return targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
     if sum(claim.needed for claim in claims) > limit:
         # who does not wait for more keeps none: what of it is inside comes back as it ends
-        held = sum(claim.inside for claim in claims if not claim.wanted)
+        held = sum(claim.inside for claim in claims if not claim.requested)
         return _in_turns(
-            max(0, limit - held), {claim.tenant: claim.needed for claim in claims if claim.wanted}, claims, accounts
+            max(0, limit - held), {claim.tenant: claim.needed for claim in claims if claim.requested}, claims, accounts
         )
     lent = {claim.tenant: accounts[claim.tenant].lent for claim in claims}
     short = [claim for claim in claims if claim.needed > lent[claim.tenant]]
@@ -269,7 +269,7 @@ def with_tokens(
     *,
     limited: bool,
 ) -> tuple[Book, dict[str, Account], bool]:
-    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are wanted.
+    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are requested.
 
     `limited`: places are lent too.
     """
@@ -281,7 +281,7 @@ def with_tokens(
     for claim in claims:
         account = accounts[claim.tenant]
         unused = claim.share.tokens + account.tokens_lent - claim.share.tokens_lent
-        may_start = min(claim.wanted, max(0, account.lent - claim.inside)) if limited else claim.wanted
+        may_start = min(claim.requested, max(0, account.lent - claim.inside)) if limited else claim.requested
         wishes[claim.tenant] = max(0, may_start - unused)
     given = _in_turns(max(0, credit // rate.START), wishes, claims, accounts)
     after = {
