@@ -20,7 +20,7 @@ from shared.core.routing import normalise
 from shared.errors import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.operations import quotas
 from shared.operations.context import Context
-from shared.operations.desks import directory
+from shared.operations.desk_turns import directory
 from shared.operations.find_gate import find_gate, over_all, over_all_of_id
 from shared.operations.over_all import parts, state_over_all, waiting_over_all
 from shared.operations.quotas import By, Changed

@@ -12,7 +12,7 @@ from shared.core.filters import parse_filter
 from shared.core.routing import normalise
 from shared.core.usage import Axis
 from shared.errors import FilterInvalid
-from shared.operations import desks
+from shared.operations import desk_turns
 from shared.operations.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
 from shared.responses.usage import SourcePage, UsageReport
 from shared.views.usage import seen_source, usage_sum
@@ -107,7 +107,7 @@ async def _sources(request: Request) -> func.HttpResponse:
     if position and not position.startswith("SOURCE:"):
         raise bad_cursor()
     rows = await context.usage.sources(tenant, after=position, limit=limit) if context.usage is not None else []
-    counted = (await desks.directory(context)).concerns(tenant)
+    counted = (await desk_turns.directory(context)).concerns(tenant)
     stored = await context.desks.read(tenant) if counted else None
     desk, now = stored.desk if stored is not None else None, context.clock.now()
     following = cursor(rows[-1].cursor) if len(rows) == limit else None

@@ -12,7 +12,7 @@ from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
-from shared.operations import desk_counts, desks
+from shared.operations import desk_counts, desk_turns
 from shared.operations.context import Context
 from shared.operations.places import follow
 from shared.operations.quotas import By
@@ -65,6 +65,6 @@ async def _enter(context: Context, job: Job, by: By) -> None:
         inside = let_in(stored.desk, place)
         write = DeskWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
-        await desks.desk_calls(context, write, known)
+        await desk_turns.desk_calls(context, write, known)
 
-    await desks.at_desk(context, job.tenant, act)
+    await desk_turns.at_desk(context, job.tenant, act)

@@ -19,7 +19,8 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.desks import Entered, NeedsDivision
+from shared.operations.desk_turns import Entered
+from shared.operations.desks import NeedsDivision
 from shared.operations.divisions import place_for
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim

@@ -6,18 +6,16 @@ take turns; between processes the one that lost looks again (Race desk).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates import divided, type_breaker
+from shared.core.gates import divided
 from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, step_away, words_to
-from shared.core.gates.ends import MAX_SETTLED, Judged, judged, settled
-from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
-from shared.core.gates.log import LogEntry
+from shared.core.gates.ends import MAX_SETTLED, Judged, judged
+from shared.core.gates.letting import MAX_LET_IN
 from shared.core.gates.places import (
     Decision,
     LineFull,
@@ -31,12 +29,22 @@ from shared.core.gates.places import (
     set_apart,
     set_aside,
 )
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState
+from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable, LimitReached
+from shared.errors import AlreadyExists, Conflict, Contended, LimitReached
 from shared.operations import desk_counts
 from shared.operations.context import Context
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.operations.desk_turns import (
+    Entered,
+    ask_divisions,
+    at_desk,
+    desk_calls,
+    desk_write,
+    directory,
+    entered_by,
+    letting,
+)
+from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
@@ -53,78 +61,9 @@ _ROOM, _EACH, _OF_AN_END, _OF_A_CREATION = 100 - MAX_SETTLED - 2, 4, 11, 5
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Entered:
-    """Jobs that a transaction let in; each has to learn it."""
-
-    job_ids: tuple[str, ...] = ()
-    #: of each the gates that it passed; see `shared.core.occurrences.Admitted`
-    passed: tuple[tuple[dict[str, Any], ...], ...] = ()
-    #: more could go in, if there had been room
-    more: bool = False
-    #: gates whose breaker the end opened that let them in
-    breakers_opened: tuple[GateState, ...] = ()
-
-
-async def directory(context: Context) -> Directory:
-    """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
-    return await context.gates.read(context.desks, context.settings, context.clock.now())
-
-
 async def is_counted(context: Context, job: Job) -> bool:
     """Whether the job's end is a matter of its tenant's desk. Raises LedgerUnavailable."""
     return job.staged_at is not None or job.dependencies is not None or (await directory(context)).concerns(job.tenant)
-
-
-async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
-    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists).
-
-    Raises Contended after too many tries or twenty seconds, the turn of this process included, LedgerUnavailable.
-    """
-    known = await directory(context)
-    until = context.clock.now() + _PATIENCE
-    async with context.gates.turn(tenant):
-        for race in itertools.count():
-            try:
-                return await act(await _opened(context, tenant, known), known)
-            except (Conflict, AlreadyExists):
-                if race >= _MAX_RACES or context.clock.now() >= until:
-                    raise Contended("the tenant's desk was changed by others at every try") from None
-                await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
-    raise AssertionError("not reached")
-
-
-async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
-    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
-    LedgerUnavailable.
-    """
-    stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
-    if stored is not None and _is_counted(stored.desk, known, now):
-        return type_breaker.aligned(stored.desk, known), known
-
-    async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
-        return stored.desk, known
-
-    return await at_desk(context, tenant, act)
-
-
-async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
-    """The desk with counts that hold. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    stored, now = await context.desks.read(tenant), context.clock.now()
-    counting = stored.desk.counting_until if stored is not None else None
-    if counting is not None and counting > now:
-        raise Conflict("the tenant's jobs are being counted")
-    if stored is None or not _is_counted(stored.desk, known, now):
-        stored = await desk_counts.recount(context, tenant, stored)
-    return replace(stored, desk=type_breaker.aligned(stored.desk, known))
-
-
-def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
-    """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
-    opened = known.opened(desk.tenant)
-    if opened is not None and now >= opened + _SECOND_COUNT:
-        opened += _SECOND_COUNT
-    return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
 
 
 def _room(operations: int) -> int:
@@ -373,72 +312,7 @@ async def let_in(context: Context, tenant: str) -> Entered:
             await desk_calls(context, write, known)
         if not let.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
-            await _ask_divisions(context, write.after, known)
+            await ask_divisions(context, write.after, known)
         return entered_by(let)
 
     return await at_desk(context, tenant, act)
-
-
-async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
-    """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
-    desk, log = settled(desk, known, now := context.clock.now())
-    letting = Letting(desk, known, now, room=room)
-    while (line := letting.wants()) is not None:
-        rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
-        letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
-    return replace(letting.result, log=log)
-
-
-def desk_write(
-    context: Context, stored: StoredDesk, known: Directory, let: LetIn, log: tuple[LogEntry, ...] = ()
-) -> DeskWrite:
-    now = context.clock.now()
-    after = called(let.desk, known, now) if not let.more else let.desk
-    return DeskWrite(
-        before=stored,
-        after=divided.timed(stored.desk, after, now),
-        let_in=let.admitted,
-        relined=let.relined,
-        check_at=now + FIRST_CHECK,
-        log=(*log, *let.log),
-    )
-
-
-async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Gate | None = None) -> None:
-    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep.
-
-    `seen_by`: a gate whose next division has to read this desk.
-    """
-    tenant, after = write.after.tenant, write.after
-    before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
-    try:
-        if after.wake_at is not None and after.wake_at != before.wake_at:
-            await context.desk_calls.call(tenant, at=after.wake_at)
-        for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
-            await ask_division(context, gate, tenant if wants_more else None)
-        if seen_by is not None:
-            await ask_division(context, seen_by, tenant)
-    except (BusUnavailable, LedgerUnavailable) as fault:
-        telemetry.record_fault(fault)
-
-
-async def _ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
-    try:
-        for state in known.over_all.values():
-            if state.gate.kind in DIVIDED and divided.is_stopped(desk, known, state.gate, context.clock.now()):
-                await ask_division(context, state.gate, desk.tenant)
-    except (BusUnavailable, LedgerUnavailable) as fault:
-        telemetry.record_fault(fault)
-
-
-async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
-    """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
-    if tenant is not None:
-        await context.books.ask(gate.id, tenant)
-    now = context.clock.now()
-    if (at := context.gates.division_at(gate.id, now)) is not None:
-        await context.desk_calls.divide(gate.id, at=at)
-
-
-def entered_by(let: LetIn) -> Entered:
-    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

@@ -19,14 +19,12 @@ from shared.core.gates.breaker import Breaker, BreakerState, next_change
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import MAX_TENANTS, Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
-from shared.core.gates.places import Decision
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
-from shared.core.gates.type_breaker import aligned, aligned_to, closed
-from shared.core.job import Job
+from shared.core.gates.type_breaker import aligned_to, closed
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
-from shared.operations import desks, type_breakers
+from shared.operations import desk_turns, type_breakers
 from shared.operations.context import Context
-from shared.operations.desks import Entered
+from shared.operations.desk_turns import Entered
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
@@ -56,7 +54,7 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     """A division for what happened at `since`, unless one has seen it. Raises LuciusError."""
     stored, now = await context.books.read(gate.id), context.clock.now()
     if stored is not None and stored.book.divided_at is not None:
-        known = await desks.directory(context)
+        known = await desk_turns.directory(context)
         if stored.book.divided_at > since or not await _is_owed(context, known, stored.book, gate):
             return {}
         if now < stored.book.divided_at + INTERVAL:
@@ -67,7 +65,7 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
 
 async def divide_owed(context: Context) -> list[Admissions]:
     """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
-    found, known = [], await desks.directory(context)
+    found, known = [], await desk_turns.directory(context)
     for state in known.over_all.values():
         if state.gate.kind in DIVIDED:
             stored = await context.books.read(state.gate.id)
@@ -119,38 +117,6 @@ async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str
         return await divide(context, gate, asking=tenant, coming=coming)
 
 
-async def ask(context: Context, job: Job) -> Decision | None:
-    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
-
-    Raises LimitReached, Contended, LedgerUnavailable.
-    """
-    if not (await desks.directory(context)).concerns(job.tenant):
-        return None
-    desk, known = await desks.read_opened(context, job.tenant)
-    for gate in known.divided(job.request_type, job.mode):
-        if await _has_room(context.of_all_tenants, known, gate):
-            share = desk.share(gate)
-            keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
-            desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
-    return desks.decided(context, desk, known, job)
-
-
-async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
-    """Whether a division could lend another place."""
-    rule, stored = known.over_all[gate.id].rule, await context.books.read(gate.id)
-    if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
-        return True
-
-    async def claim(tenant: str) -> Claim | None:
-        desk = await context.desks.read(tenant)
-        return claim_of(aligned(desk.desk, known), known, gate, context.clock.now()) if desk is not None else None
-
-    claims = [each for each in await _each(claim, stored.book.accounts) if each is not None]
-    breaker = stored.book.breaker if rule.breaker is not None else None
-    limit = divided.places(rule.max_active, breaker, claims, context.clock.now())
-    return limit is None or sum(each.inside for each in claims) < limit
-
-
 @dataclass(frozen=True)
 class _Read:
     """What a division goes by."""
@@ -172,7 +138,7 @@ async def divide(
     `asking`: a tenant that wants more, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
-    known = await desks.directory(context)
+    known = await desk_turns.directory(context)
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
@@ -201,7 +167,7 @@ async def _divide(
 
     async def claim(tenant: str) -> Claim | None:
         try:
-            desk, directory = await desks.read_opened(context, tenant)
+            desk, directory = await desk_turns.read_opened(context, tenant)
         except LuciusError as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
@@ -288,7 +254,7 @@ async def _take(
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             desk = desk.with_share(share)
-            write = desks.desk_write(context, stored, known, LetIn(desk))
+            write = desk_turns.desk_write(context, stored, known, LetIn(desk))
             # nobody is called for what a take shuts: the next division comes when it may open
             write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
             await context.index.write_desk(write)
@@ -296,7 +262,7 @@ async def _take(
             return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
 
         try:
-            return await desks.at_desk(context, claim.tenant, act)
+            return await desk_turns.at_desk(context, claim.tenant, act)
         except LuciusError as fault:
             # whether it was taken or not, no more than that is lent
             telemetry.record_fault(fault)
@@ -321,7 +287,7 @@ async def _give(
         if _given(claim.share, book, account, keep) == claim.share:
             return
         try:
-            found[claim.tenant] = await desks.at_desk(
+            found[claim.tenant] = await desk_turns.at_desk(
                 context, claim.tenant, _giving(context, gate, book, account, keep)
             )
         except LuciusError as fault:
@@ -339,16 +305,16 @@ def _giving(
         share = _given(before, book, account, keep)
         # where it is the same the desk may have learned by the directory that the breaker is closed
         desk = stored.desk.with_share(share) if share != before else stored.desk
-        let = await desks.letting(context, desk, known, MAX_LET_IN)
+        let = await desk_turns.letting(context, desk, known, MAX_LET_IN)
         if let.desk is stored.desk:
             return Entered()
-        write = desks.desk_write(context, stored, known, let)
+        write = desk_turns.desk_write(context, stored, known, let)
         await context.index.write_desk(write)
-        await desks.desk_calls(context, write, known)
+        await desk_turns.desk_calls(context, write, known)
         if not book.unmet and divided.is_stopped(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
-            await desks.ask_division(context, gate, stored.desk.tenant)
-        return desks.entered_by(let)
+            await desk_turns.ask_division(context, gate, stored.desk.tenant)
+        return desk_turns.entered_by(let)
 
     return act
 
@@ -372,7 +338,7 @@ async def _open(context: Context, read: _Read) -> _Read | None:
     until = read.now + _OPENING
 
     async def inside(tenant: str) -> int:
-        desk: Desk = (await desks.read_opened(context, tenant))[0]
+        desk: Desk = (await desk_turns.read_opened(context, tenant))[0]
         return desk.inside_of(read.gate)
 
     stored, book = read.stored, read.book

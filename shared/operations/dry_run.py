@@ -14,7 +14,7 @@ from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.create_job import plan_rows, validate_request
 from shared.operations.creation import is_expired
-from shared.operations.divisions import ask
+from shared.operations.over_all import ask
 from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 

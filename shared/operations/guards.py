@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shared.core.gates.rules import GUARDS, Gate, GateKind
 from shared.core.job import Step
 from shared.errors import CountsForbidden, QuotaInvalid
-from shared.operations import desks
+from shared.operations import desk_turns
 from shared.operations.context import Context
 from shared.operations.in_flight import Count
 
@@ -35,7 +35,7 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     if context.settings.staging == "off":
         # release 0.2.0 serves beside this one, and cannot show such a wait
         return None
-    known, now = (await desks.directory(context)).over_all, context.clock.now()
+    known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
     limits: list[tuple[Gate, int]] = []
     for gate in guards_of(step):
         state = known.get(gate.id)

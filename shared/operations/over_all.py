@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from shared.core.gates.rules import DIVIDED, EVERY, Gate, GateState
+from shared.core.gates import divided
+from shared.core.gates.divided import Claim, claim_of
+from shared.core.gates.places import Decision
+from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
 from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
 from shared.core.gates.type_breaker import aligned
-from shared.operations import desks, type_breakers
+from shared.core.job import Job
+from shared.operations import desk_turns, desks, type_breakers
 from shared.operations.context import Context
 from shared.operations.waiting import first_waiting, oldest
 
@@ -17,7 +22,7 @@ _AT_ONCE = 16
 
 async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
     """What is set for the gate: of its desk, or for others as it is published. Raises LedgerUnavailable."""
-    published = (await desks.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    published = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
     stored = await context.desks.read(EVERY) if by_operator else None
     return await type_breakers.reading(context, stored.desk.state(gate) if stored is not None else published)
 
@@ -49,7 +54,7 @@ async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str])
     found: list[Standing] = []
     for tenant in tenants:
         if (stored := await context.desks.read(tenant)) is not None:
-            known = await desks.directory(context)
+            known = await desk_turns.directory(context)
             found += await first_waiting(context, aligned(stored.desk, known), gate, known)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
@@ -58,3 +63,38 @@ async def _tenants(context: Context, gate: Gate) -> set[str]:
     books = context.of_all_tenants.books
     stored = await books.read(gate.id)
     return {*(stored.book.accounts if stored is not None else ()), *(ask.tenant for ask in await books.asks(gate.id))}
+
+
+async def ask(context: Context, job: Job) -> Decision | None:
+    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
+
+    Raises LimitReached, Contended, LedgerUnavailable.
+    """
+    if not (await desk_turns.directory(context)).concerns(job.tenant):
+        return None
+    desk, known = await desk_turns.read_opened(context, job.tenant)
+    for gate in known.divided(job.request_type, job.mode):
+        if await _has_room(context.of_all_tenants, known, gate):
+            share = desk.share(gate)
+            keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
+            desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
+    return desks.decided(context, desk, known, job)
+
+
+async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
+    """Whether a division could lend another place."""
+    rule, stored = known.over_all[gate.id].rule, await context.books.read(gate.id)
+    if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
+        return True
+
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def claim(tenant: str) -> Claim | None:
+        async with turns:
+            desk = await context.desks.read(tenant)
+        return claim_of(aligned(desk.desk, known), known, gate, context.clock.now()) if desk is not None else None
+
+    claims = [each for each in await asyncio.gather(*map(claim, stored.book.accounts)) if each is not None]
+    breaker = stored.book.breaker if rule.breaker is not None else None
+    limit = divided.places(rule.max_active, breaker, claims, context.clock.now())
+    return limit is None or sum(each.inside for each in claims) < limit

@@ -34,7 +34,7 @@ from shared.core.gates.rules import (
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
-from shared.operations import desk_counts, desks, guards, type_breakers
+from shared.operations import desk_counts, desk_turns, desks, guards, type_breakers
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
@@ -212,7 +212,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 
     Raises NoBreaker, Transient.
     """
-    known, over_all = await desks.directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    known, over_all = await desk_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
     book = await context.of_all_tenants.books.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
@@ -290,7 +290,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         await context.index.write_desk(DeskWrite(before=stored, after=changed.desk, log=(entry,)))
         return changed
 
-    return await desks.at_desk(context, gate.tenant, act)
+    return await desk_turns.at_desk(context, gate.tenant, act)
 
 
 async def _enter(context: Context, tenant: str) -> None:

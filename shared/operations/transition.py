@@ -35,7 +35,7 @@ from shared.operations.context import Context
 from shared.operations.creation import start_once
 from shared.operations.dead_letters import enter_open, leave_open
 from shared.operations.dependants import call, notify_dependants
-from shared.operations.desks import Entered
+from shared.operations.desk_turns import Entered
 from shared.operations.feed_comparison import clear_soon
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations

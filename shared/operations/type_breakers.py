@@ -17,9 +17,9 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import after_ends
 from shared.errors import Conflict
-from shared.operations import desks
+from shared.operations import desk_turns, desks
 from shared.operations.context import Context
-from shared.operations.desks import Entered
+from shared.operations.desk_turns import Entered
 from shared.ports.desks import DeskWrite, StoredDesk
 
 
@@ -67,7 +67,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         await context.index.write_desk(DeskWrite(before=stored, after=stored.desk.with_state(state), log=entries))
         return state
 
-    written = await desks.at_desk(context, EVERY, act)
+    written = await desk_turns.at_desk(context, EVERY, act)
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:
         desks.on_breakers_opened(Entered(breakers_opened=(written,)))
     return written

@@ -9,7 +9,7 @@ from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
 from shared.core.gates.type_breaker import aligned
 from shared.core.job import Job
-from shared.operations import desk_counts, desks
+from shared.operations import desk_counts, desk_turns
 from shared.operations.context import Context
 
 
@@ -18,7 +18,7 @@ async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) 
 
     Raises LedgerUnavailable.
     """
-    known, stored, now = await desks.directory(context), await context.desks.read(tenant), context.clock.now()
+    known, stored, now = await desk_turns.directory(context), await context.desks.read(tenant), context.clock.now()
     desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
     opened = known.opened(tenant)
     counted = stored is not None and opened is not None and desk.counted_at >= opened

@@ -18,7 +18,7 @@ from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable, LimitReached, NoBreaker, QuotaInvalid, RuleChanged
 from shared.operations import desks, quotas
-from shared.operations.desks import Entered
+from shared.operations.desk_turns import Entered
 from shared.operations.quotas import Changed
 from shared.operations.waiting import read_desk, standing_of
 from shared.views.explain import explain

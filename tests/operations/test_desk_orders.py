@@ -19,7 +19,7 @@ from shared.core.history import Origin
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.operations import create_job, desk_counts, desks
+from shared.operations import create_job, desk_counts, desk_turns, desks
 from shared.operations.control_job import change_priority
 from shared.operations.creation import initial_status_of
 from shared.operations.gate_directory import GateDirectory
@@ -270,8 +270,8 @@ def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one goes in by a transaction after the end's."""
     end = desks.end_at_desk
 
-    async def ended(context: Any, job: Job, **fields: Any) -> desks.Entered:
-        letting = desks.letting
+    async def ended(context: Any, job: Job, **fields: Any) -> desk_turns.Entered:
+        letting = desk_turns.letting
 
         async def nobody(context: Any, desk: Any, known: Any, room: int, **fields: Any) -> Any:
             return await letting(context, desk, known, 0)

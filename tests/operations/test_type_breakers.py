@@ -14,8 +14,8 @@ from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable, QuotaInvalid
-from shared.operations import desks, quotas
-from shared.operations.desks import Entered
+from shared.operations import desk_turns, desks, quotas
+from shared.operations.desk_turns import Entered
 from shared.operations.divisions import divide
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.over_all import state_over_all
@@ -301,14 +301,14 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     await opened(world)
     for by_operator in (True, False):
         state = await state_over_all(world.context, OCR, by_operator=by_operator)
-        shown = quota_over_all(await desks.directory(world.context), state, world.clock.now(), []).breaker
+        shown = quota_over_all(await desk_turns.directory(world.context), state, world.clock.now(), []).breaker
         assert shown is not None
         assert (shown.state, shown.bad, shown.calls) == ("OPEN", 2, 2)
     await cooled_down(world)
     world.clock.advance(COOLDOWN)
     await served(world)
     state = await state_over_all(world.context, OCR, by_operator=True)
-    shown = quota_over_all(await desks.directory(world.context), state, world.clock.now(), []).breaker
+    shown = quota_over_all(await desk_turns.directory(world.context), state, world.clock.now(), []).breaker
     assert shown is not None
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
 

@@ -28,7 +28,7 @@ from shared.errors import (
     OrchestrationUnavailable,
     UnknownStatus,
 )
-from shared.operations import desks
+from shared.operations import desk_turns, desks
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
 from shared.operations.places import follow
@@ -173,7 +173,7 @@ async def _withdraw(
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
     row = await context.index.read_active(active.tenant, active.job_id)
-    if (row is not None and row.place is not None) or (await desks.directory(context)).concerns(active.tenant):
+    if (row is not None and row.place is not None) or (await desk_turns.directory(context)).concerns(active.tenant):
         entered = await desks.withdraw_at_desk(context, active.tenant, active.job_id)
         await notify(context, orchestrations, active.tenant, entered)
     else:

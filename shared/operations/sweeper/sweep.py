@@ -21,7 +21,8 @@ from shared.core.incidents import IncidentKind
 from shared.errors import LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
-from shared.operations.desks import at_desk, directory, let_in
+from shared.operations.desk_turns import at_desk, directory
+from shared.operations.desks import let_in
 from shared.operations.divisions import divide_owed
 from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old

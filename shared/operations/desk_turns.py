@@ -1,0 +1,168 @@
+"""A change of a tenant's desk: read with counts that hold, written under its ETag, followed by the calls it owes (R48).
+
+Within a process the writers of a desk take turns; between processes the one that lost looks again (Race desk).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from shared import telemetry
+from shared.core.gates import divided, type_breaker
+from shared.core.gates.desk import Desk
+from shared.core.gates.ends import settled
+from shared.core.gates.letting import LetIn, Letting, called
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable
+from shared.operations import desk_counts
+from shared.operations.context import Context
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.index import FIRST_CHECK
+
+#: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
+_SECOND_COUNT = timedelta(minutes=1)
+_MAX_RACES = 40
+#: callers wait so long for an answer
+_PATIENCE = timedelta(seconds=20)
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Jobs that a transaction let in; each has to learn it."""
+
+    job_ids: tuple[str, ...] = ()
+    #: of each the gates that it passed; see `shared.core.occurrences.Admitted`
+    passed: tuple[tuple[dict[str, Any], ...], ...] = ()
+    #: more could go in, if there had been room
+    more: bool = False
+    #: gates whose breaker the end opened that let them in
+    breakers_opened: tuple[GateState, ...] = ()
+
+
+async def directory(context: Context) -> Directory:
+    """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
+    return await context.gates.read(context.desks, context.settings, context.clock.now())
+
+
+async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
+    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists).
+
+    Raises Contended after too many tries or twenty seconds, the turn of this process included, LedgerUnavailable.
+    """
+    known = await directory(context)
+    until = context.clock.now() + _PATIENCE
+    async with context.gates.turn(tenant):
+        for race in itertools.count():
+            try:
+                return await act(await _opened(context, tenant, known), known)
+            except (Conflict, AlreadyExists):
+                if race >= _MAX_RACES or context.clock.now() >= until:
+                    raise Contended("the tenant's desk was changed by others at every try") from None
+                await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+    raise AssertionError("not reached")
+
+
+async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
+    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
+    LedgerUnavailable.
+    """
+    stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
+    if stored is not None and _is_counted(stored.desk, known, now):
+        return type_breaker.aligned(stored.desk, known), known
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
+        return stored.desk, known
+
+    return await at_desk(context, tenant, act)
+
+
+async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
+    """The desk with counts that hold. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    stored, now = await context.desks.read(tenant), context.clock.now()
+    counting = stored.desk.counting_until if stored is not None else None
+    if counting is not None and counting > now:
+        raise Conflict("the tenant's jobs are being counted")
+    if stored is None or not _is_counted(stored.desk, known, now):
+        stored = await desk_counts.recount(context, tenant, stored)
+    return replace(stored, desk=type_breaker.aligned(stored.desk, known))
+
+
+def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
+    """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
+    opened = known.opened(desk.tenant)
+    if opened is not None and now >= opened + _SECOND_COUNT:
+        opened += _SECOND_COUNT
+    return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
+
+
+async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
+    """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
+    desk, log = settled(desk, known, now := context.clock.now())
+    letting = Letting(desk, known, now, room=room)
+    while (line := letting.wants()) is not None:
+        rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
+        letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
+    return replace(letting.result, log=log)
+
+
+def desk_write(
+    context: Context, stored: StoredDesk, known: Directory, let: LetIn, log: tuple[LogEntry, ...] = ()
+) -> DeskWrite:
+    now = context.clock.now()
+    after = called(let.desk, known, now) if not let.more else let.desk
+    return DeskWrite(
+        before=stored,
+        after=divided.timed(stored.desk, after, now),
+        let_in=let.admitted,
+        relined=let.relined,
+        check_at=now + FIRST_CHECK,
+        log=(*log, *let.log),
+    )
+
+
+async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Gate | None = None) -> None:
+    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep.
+
+    `seen_by`: a gate whose next division has to read this desk.
+    """
+    tenant, after = write.after.tenant, write.after
+    before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
+    try:
+        if after.wake_at is not None and after.wake_at != before.wake_at:
+            await context.desk_calls.call(tenant, at=after.wake_at)
+        for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
+            await ask_division(context, gate, tenant if wants_more else None)
+        if seen_by is not None:
+            await ask_division(context, seen_by, tenant)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+
+
+async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
+    try:
+        for state in known.over_all.values():
+            if state.gate.kind in DIVIDED and divided.is_stopped(desk, known, state.gate, context.clock.now()):
+                await ask_division(context, state.gate, desk.tenant)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+
+
+async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
+    """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
+    if tenant is not None:
+        await context.books.ask(gate.id, tenant)
+    now = context.clock.now()
+    if (at := context.gates.division_at(gate.id, now)) is not None:
+        await context.desk_calls.divide(gate.id, at=at)
+
+
+def entered_by(let: LetIn) -> Entered:
+    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)
