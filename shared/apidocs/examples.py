@@ -58,6 +58,7 @@ REQUESTS: JsonObject = {
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
+    "TicketRequest": {"path": "/v1/events"},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "BulkRequest": {
         "action": "redrive",

@@ -31,6 +31,15 @@ class PublicEvent(Response):
     data: dict[str, Any]
 
 
+class Ticket(Response):
+    """What opens one stream without a token."""
+
+    ticket: str
+    """For `?ticket=` of the path."""
+    expires_at: Instant
+    """After it the stream answers 401; get another one."""
+
+
 class FeedPage(Response):
     """Events of a tenant, in the order of their feed."""
 
