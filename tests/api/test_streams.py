@@ -15,7 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from lucius_client import Client, events
 from tests.api.live import Live, envelope
+from tests.lucius_client.cli.command import run_main
 from tests.waiting import wait_until
 
 STREAM = {"Accept": "text/event-stream"}
@@ -107,16 +109,16 @@ def feed_of(client: httpx.Client) -> list[str]:
 
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/dashboard/events"])
 def test_a_stream_has_the_events_of_the_page(own: httpx.Client, ended: str, path: str) -> None:
-    reader = Reader(own, path, after="earliest", limit="2")
+    reader = Reader(own, path, after="earliest", limit="1")
     answer = reader.once()
     assert {name: answer.headers[name] for name in ("Vary", "Cache-Control")} == {
         "Vary": "Accept",
         "Cache-Control": "no-store",
     }
-    assert (len(reader.events), reader.retry_ms) == (2, 250)
+    assert (len(reader.events), reader.retry_ms) == (1, 250)
     # what a browser sends by itself wins over the address
     reader.once()
-    page = own.get(path, params={"limit": "4"})
+    page = own.get(path, params={"limit": "2"})
     assert page.headers["Vary"] == "Accept"
     assert [event for _, _, event in reader.events] == page.json()["events"]
     assert reader.last_id == page.json()["next"]
@@ -290,3 +292,18 @@ def test_readers_that_drop_at_random_miss_nothing(api: Live) -> None:
 def test_the_text_is_what_a_reader_of_the_standard_takes(own: httpx.Client, ended: str) -> None:
     text = own.get("/v1/events", params={"after": "earliest"}, headers=STREAM).text
     assert re.fullmatch(r"retry: \d+\n\n(?:id: [\w=-]+\ndata: \{.*\}\n\n|: [^\n]*\n(?:id: [\w=-]+\n)?\n)+", text)
+
+
+def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, tenant: str, ended: str) -> None:
+    token = api.token(tenant=tenant)
+    with Client(api.stack.api, token=token) as client:
+        found = [each.id for each in events(client, follow=False)]
+        assert found == feed_of(own)
+        # while nobody follows it happens, and while somebody does
+        after = own.get("/v1/events?after=latest").json()["next"]
+        first, second = submitted(own, tenant), submitted(own, tenant)
+        follower = events(client, after=after, types="job.queued")
+        assert [next(follower).subject, next(follower).subject] == [first, second]
+    completed = run_main("events", "--terminal", "-o", "json", api=api.stack.api, LUCIUS_TOKEN=token)
+    assert completed.returncode == 0, completed.stderr
+    assert ended in [each["subject"] for each in json.loads(completed.stdout)]
