@@ -34,7 +34,7 @@ class PublicEvent(Response):
 class Ticket(Response):
     """What opens one stream without a token."""
 
-    ticket: str
+    ticket: Annotated[str, Field(examples=["lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl"])]
     """For `?ticket=` of the path."""
     expires_at: Instant
     """After it the stream answers 401; get another one."""

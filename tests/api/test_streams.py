@@ -6,18 +6,23 @@ import base64
 import json
 import random
 import re
+import shlex
 import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import sync_playwright
 
 from lucius_client import Client, events
+from tests import machine
 from tests.api.live import Live, envelope
 from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.cli.test_docs import block
 from tests.waiting import wait_until
 
 STREAM = {"Accept": "text/event-stream"}
@@ -80,9 +85,9 @@ class Reader:
         return answer
 
     def take(self, text: str) -> None:
-        for block in text.split("\n\n")[:-1]:
+        for message in text.split("\n\n")[:-1]:
             kind, data = "message", []
-            for line in block.split("\n"):
+            for line in message.split("\n"):
                 name, _, value = line.partition(": ")
                 if name == "id":
                     self.last_id = value
@@ -236,6 +241,8 @@ def test_a_ticket_opens_its_own_stream_and_nothing_else(api: Live, own: httpx.Cl
     path = f"/v1/jobs/{ended}/events"
     job_ticket = own.post("/v1/events:ticket", json={"path": path}).raise_for_status().json()["ticket"]
     assert (status(path, job_ticket), status("/v1/events", job_ticket)) == (200, 401)
+    logs = (api.stack.data / "logs").glob("*.log")
+    assert not any(each in log.read_text(errors="replace") for log in logs for each in (ticket, job_ticket))
 
 
 def test_an_operators_ticket_is_for_one_tenant(api: Live, own: httpx.Client, tenant: str, ended: str) -> None:
@@ -304,6 +311,45 @@ def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, 
         first, second = submitted(own, tenant), submitted(own, tenant)
         follower = events(client, after=after, types="job.queued")
         assert [next(follower).subject, next(follower).subject] == [first, second]
-    completed = run_main("events", "--terminal", "-o", "json", api=api.stack.api, LUCIUS_TOKEN=token)
-    assert completed.returncode == 0, completed.stderr
-    assert ended in [each["subject"] for each in json.loads(completed.stdout)]
+
+
+def test_the_commands_of_the_docs(api: Live, tenant: str, ended: str, tmp_path: Path) -> None:
+    """The block of docs/cli.md: what ended is listed, and the position is kept."""
+    token, outputs = api.token(tenant=tenant), []
+    for line in block("cli.md", "events", "sh", api.stack).splitlines():
+        completed = run_main(*shlex.split(line)[1:], api=api.stack.api, cwd=tmp_path, LUCIUS_TOKEN=token)
+        assert completed.returncode == 0, line + completed.stderr
+        outputs.append(completed.stdout)
+    listed, ends, ids = outputs
+    assert "job.queued" in listed
+    assert ended in [each["subject"] for each in json.loads(ends)]
+    assert f"{ended}:" in ids
+    assert (tmp_path / "position").read_text().strip()
+
+
+@pytest.mark.needs("browser")
+def test_a_browsers_own_reader_follows_a_job_to_its_end(api: Live, own: httpx.Client, tenant: str) -> None:
+    """EventSource with a ticket: it comes back by itself after each answer, and is CLOSED after 204."""
+    job_id = waiting(own, tenant)
+    path = f"/v1/jobs/{job_id}/events"
+    ticket = own.post("/v1/events:ticket", json={"path": path}).raise_for_status().json()["ticket"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=DEADLINE_S * 1000)
+        page = browser.new_page()
+        page.set_default_timeout(DEADLINE_S * 1000)
+        page.goto(f"{api.stack.api}/v1/health/live")
+        page.evaluate(
+            """(url) => {
+                window.seen = []
+                const source = new EventSource(url)
+                source.onmessage = (message) => window.seen.push(JSON.parse(message.data).seq)
+                source.onerror = () => { window.closed = source.readyState === EventSource.CLOSED }
+            }""",
+            f"{path}?after=earliest&limit=1&ticket={ticket}",
+        )
+        page.wait_for_function("window.seen.length > 0")
+        own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
+        page.wait_for_function("window.closed")
+        seen = page.evaluate("window.seen")
+        browser.close()
+    assert seen == [each["seq"] for each in own.get(path).json()["events"]]
