@@ -211,6 +211,7 @@ def by_model() -> JsonObject:
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],
             "next": None,
         },
+        "Ticket": {"ticket": "lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl", "expires_at": "2026-01-27T10:15:00Z"},
         "FeedPage": {
             "events": [event_schemas.example(PublicType.COMPLETED)],
             "next": "MGI3ZjJjNmQxZTRhNGYwYzoxMDQy",
