@@ -62,7 +62,7 @@ class FeedTail:
         #: of who holds it
         self.users = 0
 
-    def told(self, number: int) -> None:
+    def grew(self, number: int) -> None:
         """This process wrote up to `number`."""
         self._number, self._looked_at = number, time.monotonic()
         for woken in self._waiting:
@@ -77,7 +77,7 @@ class FeedTail:
         self._waiting.add(woken)
         try:
             while True:
-                # before the look, or what is told during it would be missed
+                # before the look, or what is written during it would be missed
                 woken.clear()
                 if await self._last() > number:
                     return True
@@ -95,7 +95,7 @@ class FeedTail:
             if time.monotonic() - self._looked_at >= _LOOK_S:
                 began_at = self._looked_at
                 number = (await self._feed.head(self._tenant)).number
-                # what was told meanwhile is newer
+                # what this process wrote meanwhile is newer
                 if self._looked_at == began_at:
                     self._number, self._looked_at = number, time.monotonic()
             return self._number
@@ -107,10 +107,10 @@ class FeedTails:
     def __init__(self) -> None:
         self._tails: dict[str, FeedTail] = {}
 
-    def told(self, tenant: str, number: int) -> None:
+    def grew(self, tenant: str, number: int) -> None:
         """This process wrote the tenant's feed up to `number`: who waits for it is woken."""
         if (tail := self._tails.get(tenant)) is not None:
-            tail.told(number)
+            tail.grew(number)
 
     @contextlib.contextmanager
     def of(self, feed: Feed, tenant: str) -> Iterator[FeedTail]:

@@ -68,7 +68,7 @@ async def test_what_is_there_is_answered_at_once(fed: Fed) -> None:
     assert len((await follow(fed, "earliest")).events) == 1
 
 
-async def test_a_tell_of_this_process_wakes_who_waits(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_this_process_writes_wakes_who_waits(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a look at the table."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     at_end = (await follow(fed, "latest", 0)).next
@@ -142,7 +142,7 @@ async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed, monkeypatch: pytes
     assert fed.world.context.feed_tails._tails == {}
 
 
-async def test_what_is_told_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look comes back with what was before."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     feed, tails, looking, go_on = MemoryFeed(), FeedTails(), asyncio.Event(), asyncio.Event()
@@ -157,8 +157,8 @@ async def test_what_is_told_during_a_look_is_not_lost(monkeypatch: pytest.Monkey
         async with asyncio.timeout(30):
             task = asyncio.create_task(tail.goes_past(0, LONG_S))
             await looking.wait()
-            tails.told(TENANT, 1)
-            tails.told("tenant_b", 5)
+            tails.grew(TENANT, 1)
+            tails.grew("tenant_b", 5)
             go_on.set()
             assert await task
 

@@ -66,8 +66,8 @@ def stream(
 
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
     """What followed on the reader's position is gone: it is told, and goes on from the earliest that is kept."""
-    told = json.dumps({"earliest": earliest})
-    return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {told}\n\n")
+    data = json.dumps({"earliest": earliest})
+    return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
 
 
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:

@@ -69,11 +69,6 @@ async def get(
     headers: dict[str, str] | None = None,
     body: Any = None,
     **query: str,
-    path: str = "/v1/events",
-    *,
-    headers: dict[str, str] | None = None,
-    body: Any = None,
-    **query: str,
 ) -> func.HttpResponse:
     job_id = path.split("/")[3] if path.startswith("/v1/jobs/") else None
     module, name = (jobs_http, "job_events") if job_id else (events_http, "events_read")
@@ -125,7 +120,7 @@ async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: 
         assert found == f"retry: 250\n\n: nothing more yet\nid: {position}\n\n" == first
 
 
-async def test_past_the_room_a_reader_is_told_to_come_later(context: Context, world: World) -> None:
+async def test_past_the_room_a_reader_comes_later(context: Context, world: World) -> None:
     """What is there it gets all the same; the time depends on who asks, so that not all come back together."""
     job_id = await submitted(world)
     times = set()
