@@ -115,6 +115,7 @@ TICKETS = Route(
     description="EventSource sends no `Authorization`: it opens `path` with `?ticket=` instead. The ticket reads that "
     "path for its maker's tenant until `expires_at`, and allows nothing else. Keep it out of logs.",
     body=TicketRequest,
+    body_required=True,
     responses={200: Ticket},
     caching=NO_STORE,
     problems=(

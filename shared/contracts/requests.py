@@ -56,7 +56,7 @@ class TicketRequest(BaseModel):
     path: Annotated[
         str,
         Field(pattern=r"^/v1/(events|dashboard/events|jobs/[A-Za-z0-9_-]{1,128}/events)$", examples=["/v1/events"]),
-    ] = "/v1/events"
+    ]
     """Of the stream, from the root of the API, without a query."""
     tenant_id: str | None = None
     """Whose feed; without it that of the token's tenant. A job's stream is its tenant's."""

@@ -220,7 +220,7 @@ def test_a_stranger_ends(api: Live, ended: str) -> None:
 
 @pytest.fixture
 def ticket(own: httpx.Client) -> str:
-    given = own.post("/v1/events:ticket", json={}).raise_for_status()
+    given = own.post("/v1/events:ticket", json={"path": "/v1/events"}).raise_for_status()
     assert given.headers["Cache-Control"] == "no-store"
     return str(given.json()["ticket"])
 
@@ -247,9 +247,13 @@ def test_a_ticket_opens_its_own_stream_and_nothing_else(api: Live, own: httpx.Cl
 
 def test_an_operators_ticket_is_for_one_tenant(api: Live, own: httpx.Client, tenant: str, ended: str) -> None:
     operator = api.operator()
-    refused = operator.post("/v1/events:ticket", json={})
+    refused = operator.post("/v1/events:ticket", json={"path": "/v1/events"})
     assert (refused.status_code, refused.json()["code"]) == (400, "TENANT_REQUIRED")
-    given = operator.post("/v1/events:ticket", json={"tenant_id": tenant}).raise_for_status().json()["ticket"]
+    given = (
+        operator.post("/v1/events:ticket", json={"path": "/v1/events", "tenant_id": tenant})
+        .raise_for_status()
+        .json()["ticket"]
+    )
     query = {"ticket": given, "after": "earliest"}
     assert api.stack.http.get("/v1/events", params=query, headers=STREAM).status_code == 200
     other = api.stack.http.get("/v1/events", params=query | {"tenant_id": "other"}, headers=STREAM)
@@ -261,8 +265,9 @@ def test_an_operators_ticket_is_for_one_tenant(api: Live, own: httpx.Client, ten
     [
         ({"path": "/v1/jobs"}, 400, "TICKET_INVALID"),
         ({"path": "/v1/events?x=1"}, 400, "TICKET_INVALID"),
-        ({"paths": "/v1/events"}, 400, "TICKET_INVALID"),
-        ({"tenant_id": "other"}, 403, "TENANT_FORBIDDEN"),
+        ({"path": "/v1/events", "paths": "/v1/events"}, 400, "TICKET_INVALID"),
+        ({}, 400, "TICKET_INVALID"),
+        ({"path": "/v1/events", "tenant_id": "other"}, 403, "TENANT_FORBIDDEN"),
         ({"path": "/v1/jobs/job_0/events"}, 404, "JOB_NOT_FOUND"),
     ],
 )

@@ -209,7 +209,9 @@ async def test_a_ticket_ends_with_its_token(context: Context) -> None:
 
 async def test_without_keys_there_are_no_tickets(context: Context) -> None:
     wiring = OneWiring(replace(context, settings=replace(context.settings, callback_keys=())))
-    answer = await get(wiring, "/v1/events:ticket", body={}, headers={"Content-Type": "application/json"})
+    answer = await get(
+        wiring, "/v1/events:ticket", body={"path": "/v1/events"}, headers={"Content-Type": "application/json"}
+    )
     assert (answer.status_code, json.loads(answer.get_body())["code"]) == (404, "TICKETS_OFF")
 
 
