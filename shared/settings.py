@@ -316,12 +316,12 @@ class Settings:
         help="The app's own address as callers and services reach it: in the API's documents and, with callback keys, "
         "in directives",
     )
-    #: (key id, secret); empty: no callbacks
+    #: (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
         help="Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify; unset: no "
-        "callbacks",
+        "callbacks, and no tickets for streams",
         secret=True,
     )
     auth_mode: str = setting(

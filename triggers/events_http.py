@@ -1,23 +1,33 @@
-"""`GET /v1/events`: a tenant's feed, in pages from a cursor on (R74)."""
+"""`GET /v1/events`: a tenant's feed, in pages or as a stream, from a cursor on; and tickets for streams (R74-R77)."""
 
 from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.access.stream_ticket import sign_ticket, ticket_for
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.contracts.requests import TicketRequest
 from shared.core.filters import parse_filter
 from shared.core.public_events import PublicType
 from shared.core.routing import normalise
-from shared.operations.read_feed import EARLIEST, LATEST, EventFilter, read_feed
-from shared.responses.feed import FeedPage
+from shared.errors import CursorExpired, JobNotFound
+from shared.operations.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
+from shared.operations.read_feed import FeedPage as Page
+from shared.responses.feed import FeedPage, Ticket
 from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.long_poll import MAX_WAIT_S, wait_of
 from triggers.http.parameters import LIMIT, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
+from triggers.http.sse import EVENT_STREAM, HOLD_S, LAST_EVENT_ID, TICKET, gap, position, stream, wants_stream
 
 EVENTS = Route(
     function="events_read",
@@ -28,7 +38,9 @@ EVENTS = Route(
     summary="Read what happened to a tenant's jobs, in order",
     description="CloudEvents of the tenant's feed: each once, each job's in its order, numbered without gaps. `next` "
     "is the cursor to go on from, also at the end: ask again with it, and nothing is missed. A page may be short, "
-    "or empty, because few events match.",
+    f"or empty, because few events match. With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, "
+    "where neither `after` nor `Last-Event-ID` says otherwise.",
+    streams=True,
     parameters=(
         Parameter(
             name="after",
@@ -62,13 +74,22 @@ EVENTS = Route(
             schema={"type": "string"},
             description="Whose feed; without it that of the token's tenant.",
         ),
+        Parameter(
+            name="wait",
+            where="query",
+            schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
+            description="Seconds for which an empty page is held back, in case that an event comes meanwhile.",
+        ),
         LIMIT,
+        LAST_EVENT_ID,
+        TICKET,
     ),
     responses={200: FeedPage},
     problems=(
         (400, ProblemCode.TENANT_REQUIRED),
         (400, ProblemCode.CURSOR_INVALID),
         (400, ProblemCode.LIMIT_INVALID),
+        (400, ProblemCode.WAIT_INVALID),
         (400, ProblemCode.TYPES_INVALID),
         (400, ProblemCode.TERMINAL_INVALID),
         (400, ProblemCode.LABEL_INVALID),
@@ -77,31 +98,117 @@ EVENTS = Route(
         (410, ProblemCode.CURSOR_EXPIRED),
     ),
 )
-ROUTES = (EVENTS,)
+DASHBOARD_EVENTS = replace(
+    EVENTS,
+    function="dashboard_events",
+    path="v1/dashboard/events",
+    summary="The same, at the address that a dashboard uses",
+)
+TICKETS = Route(
+    function="events_ticket",
+    method="POST",
+    path="v1/events:ticket",
+    scope=Scope.READ,
+    only_reads=True,
+    tag="events",
+    summary="Get a ticket, with which a browser's EventSource reads one stream",
+    description="EventSource sends no `Authorization`: it opens `path` with `?ticket=` instead. The ticket reads that "
+    "path for its maker's tenant until `expires_at`, and allows nothing else. Keep it out of logs.",
+    body=TicketRequest,
+    body_required=True,
+    responses={200: Ticket},
+    caching=NO_STORE,
+    problems=(
+        (400, ProblemCode.TICKET_INVALID),
+        (400, ProblemCode.TENANT_REQUIRED),
+        (400, ProblemCode.NOT_JSON),
+        (403, ProblemCode.TENANT_FORBIDDEN),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (404, ProblemCode.TICKETS_OFF),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+ROUTES = (EVENTS, DASHBOARD_EVENTS, TICKETS)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The one route."""
+    """The feed at its two addresses, and tickets."""
     bp = df.Blueprint()
     add(bp, EVENTS, _events_read, wiring)
+    add(bp, DASHBOARD_EVENTS, _events_read, wiring)
+    add(bp, TICKETS, _ticket, wiring)
     return bp
 
 
 async def _events_read(request: Request) -> func.HttpResponse:
+    if wants_stream(request.http):
+        return await _events_stream(request)
     req = request.http
+    found, _ = await _follow(request, req.params.get("after") or EARLIEST, wait_of(req))
+    return respond(req, {"events": found.events, "next": found.next})
+
+
+async def _events_stream(request: Request) -> func.HttpResponse:
+    req = request.http
+    after = position(req)
+    # a reader that has no position yet gets one before anything can happen that it would miss
+    wait_s = 0 if after in (None, LATEST) else HOLD_S
+    try:
+        found, held = await _follow(request, after or LATEST, wait_s)
+    except CursorExpired as expired:
+        return gap(req, expired.earliest)
+    crowded = bool(wait_s) and not held and not found.events
+    return stream(
+        req,
+        zip(found.cursors, found.events, strict=True),
+        following=found.next,
+        crowded_by=request.caller.actor if crowded else None,
+    )
+
+
+async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:
+    """A page, and whether there was room to wait for it."""
+    req, context = request.http, request.context()
     limit, _ = page(req)
-    tenant = request.caller.tenant_for(req.params.get("tenant_id")) or request.caller.tenant
+    tenant = normalise(_tenant_of(request, req.params.get("tenant_id")))
+    room = wait_s > 0 and context.waiters.has_room(tenant, follower=True)
+    with context.waiters.hold(tenant, follower=True) if room else contextlib.nullcontext():
+        found = await follow_feed(
+            context,
+            tenant,
+            after=after,
+            event_filter=_filter_of(req),
+            limit=limit,
+            invalid=lambda: RequestError(ProblemCode.CURSOR_INVALID, "take the cursor from `next` of the page before"),
+            wait_s=wait_s if room else 0,
+        )
+    return found, room
+
+
+async def _ticket(request: Request) -> func.HttpResponse:
+    asked = optional_body(request.http, TicketRequest, ProblemCode.TICKET_INVALID)
+    context = request.context()
+    if not context.settings.callback_keys:
+        raise RequestError(ProblemCode.TICKETS_OFF, "this deployment has no keys that sign tickets", status=404)
+    if (job_id := asked.job_id) is not None:
+        if (stored := await context.ledger.read(job_id)) is None:
+            raise JobNotFound(job_id)
+        tenant = stored.record.job.tenant
+    else:
+        tenant = normalise(_tenant_of(request, asked.tenant_id))
+    ticket = ticket_for(request.caller, tenant, asked.path, context.clock.now())
+    signed = sign_ticket(ticket, context.settings.callback_keys)
+    return respond(request.http, Ticket(ticket=signed, expires_at=ticket.expires_at))
+
+
+def _tenant_of(request: Request, named: str | None) -> str:
+    """Raises RequestError (400), TenantForbidden."""
+    tenant = request.caller.tenant_for(named) or request.caller.tenant
     if tenant is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
-    found = await read_feed(
-        request.context(),
-        normalise(tenant),
-        after=req.params.get("after") or EARLIEST,
-        event_filter=_filter_of(req),
-        limit=limit,
-        invalid=lambda: RequestError(ProblemCode.CURSOR_INVALID, "take the cursor from `next` of the page before"),
-    )
-    return respond(req, {"events": found.events, "next": found.next})
+    return tenant
 
 
 def _filter_of(req: func.HttpRequest) -> EventFilter:

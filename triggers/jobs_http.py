@@ -33,9 +33,8 @@ from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cu
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
-
-#: of an event's number, as its RowKey has it
-MAX_SEQ_DIGITS = 10
+from triggers.http.sse import EVENT_STREAM, LAST_EVENT_ID, TICKET, wants_stream
+from triggers.job_stream import AFTER, MAX_SEQ_DIGITS, job_stream
 
 AS_OF = Parameter(
     name="asOf",
@@ -95,8 +94,12 @@ EVENTS = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read what happened to a job, in order",
-    parameters=(JOB_ID, *PAGE),
-    responses={200: EventPage},
+    description=f"With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, where neither `after` nor "
+    "`Last-Event-ID` says otherwise, and 204 when the job has ended and everything was read.",
+    streams=True,
+    parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
+    responses={200: EventPage, 204: None},
+    descriptions={204: "Of a stream: the job has ended, and nothing follows on the cursor."},
     problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
 )
 EXPLAIN = Route(
@@ -164,10 +167,9 @@ ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, DEPENDENCIES, AUDIT, RECEIPT, DEAD
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Every read about jobs."""
     bp = df.Blueprint()
-    long_poll = LongPoll()
 
     async def job_read(request: Request) -> func.HttpResponse:
-        return await _job_read(request, long_poll)
+        return await _job_read(request, LongPoll(request.context().waiters))
 
     add(bp, LIST, _jobs_list, wiring)
     add(bp, READ, job_read, wiring)
@@ -215,6 +217,8 @@ async def _job_steps(request: Request) -> func.HttpResponse:
 
 
 async def _job_events(request: Request) -> func.HttpResponse:
+    if wants_stream(request.http):
+        return await job_stream(request)
     job = (await _job(request)).record.job
     limit, position = page(request.http)
     if position and not (position.isdecimal() and len(position) <= MAX_SEQ_DIGITS):

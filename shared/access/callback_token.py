@@ -11,9 +11,10 @@ import binascii
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from shared.core.job import Record, Step
 from shared.core.states import StepStatus
@@ -58,7 +59,6 @@ def grant_of(record: Record, step: Step) -> Grant:
 
 def sign_token(grant: Grant, keys: Keys) -> str:
     """The token; the same grant gives the same."""
-    kid, secret = keys[0]
     claims = {
         "job": grant.job_id,
         "step": grant.step_id,
@@ -67,25 +67,12 @@ def sign_token(grant: Grant, keys: Keys) -> str:
         "lease": grant.lease_id,
         "exp": grant.expires_at.timestamp(),
     }
-    text = json.dumps(claims, separators=(",", ":"), sort_keys=True).encode()
-    head = f"{_VERSION}.{kid}.{_encode(text)}"
-    return f"{head}.{_encode(_mac(secret, head))}"
+    return sign_claims(_VERSION, claims, keys)
 
 
 def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
     """What the token grants. Raises ValueError with the reason, which reveals nothing of the keys."""
-    parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
-    if len(parts) != 4 or parts[0] != _VERSION:
-        raise ValueError("the token was not made by this app")
-    head, _, signature = token.rpartition(".")
-    # every key is tried, a known key id or not, so that the time taken reveals nothing
-    good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
-    if not any(good):
-        raise ValueError("the token's signature is wrong")
-    try:
-        claims = json.loads(_decode(parts[2]))
-    except (binascii.Error, ValueError):
-        raise ValueError("the token was not made by this app") from None
+    claims = verified_claims(_VERSION, token, keys)
     grant = Grant(
         job_id=claims["job"],
         step_id=claims["step"],
@@ -97,6 +84,34 @@ def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
     if grant.expires_at <= now:
         raise ValueError("the token has expired")
     return grant
+
+
+def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys) -> str:
+    """The claims under the first key; `version` keeps the kinds of tokens apart, and is signed too."""
+    kid, secret = keys[0]
+    text = json.dumps(claims, separators=(",", ":"), sort_keys=True).encode()
+    head = f"{version}.{kid}.{_encode(text)}"
+    return f"{head}.{_encode(_mac(secret, head))}"
+
+
+def verified_claims(version: str, token: str, keys: Keys) -> dict[str, Any]:
+    """What `sign_claims` of that version signed. Raises ValueError with the reason, which reveals nothing of the keys.
+
+    Whether they still hold is the caller's to say.
+    """
+    parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
+    if len(parts) != 4 or parts[0] != version:
+        raise ValueError("the token was not made by this app")
+    head, _, signature = token.rpartition(".")
+    # every key is tried, a known key id or not, so that the time taken reveals nothing
+    good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
+    if not any(good):
+        raise ValueError("the token's signature is wrong")
+    try:
+        claims: dict[str, Any] = json.loads(_decode(parts[2]))
+    except (binascii.Error, ValueError):
+        raise ValueError("the token was not made by this app") from None
+    return claims
 
 
 def _mac(secret: bytes, text: str) -> bytes:

@@ -6,7 +6,7 @@ Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.http.rout
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -50,6 +50,8 @@ class Caller:
     moves_all: bool = False
     #: of the jobs that it submits, whatever they say; None: what they say
     source: str | None = None
+    #: when its token ends, in seconds since 1970; None: it has none
+    expires: float | None = field(default=None, compare=False)
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeMissing."""
@@ -115,7 +117,13 @@ def caller_from_claims(
         sees_all=_ALL_READ in held,
         moves_all=_ALL_OPERATE in held,
         source=_source(claims, source_claim),
+        expires=_expires(claims),
     )
+
+
+def _expires(claims: Mapping[str, Any]) -> float | None:
+    expires = claims.get("exp")
+    return float(expires) if isinstance(expires, int | float) else None
 
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:

@@ -58,6 +58,7 @@ REQUESTS: JsonObject = {
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
+    "TicketRequest": {"path": "/v1/events"},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "BulkRequest": {
         "action": "redrive",
@@ -210,6 +211,7 @@ def by_model() -> JsonObject:
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],
             "next": None,
         },
+        "Ticket": {"ticket": "lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl", "expires_at": "2026-01-27T10:15:00Z"},
         "FeedPage": {
             "events": [event_schemas.example(PublicType.COMPLETED)],
             "next": "MGI3ZjJjNmQxZTRhNGYwYzoxMDQy",

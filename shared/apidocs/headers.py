@@ -37,12 +37,14 @@ HEADERS: JsonObject = {
     "ETag": _header(
         "Of the body; for `If-None-Match`. Of a gate: of its rule; for `If-Match`.", pattern='^"[0-9a-f]{32}"$'
     ),
+    "PageETag": _header("Of a page; a stream has none.", required=False, pattern='^"[0-9a-f]{32}"$'),
     "Location": _header(
         "Path of the job, or of the bulk.", pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+)$"
     ),
     "Idempotency-Replayed": _header("The job or bulk was there already.", required=False, enum=["true"]),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
     "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
+    "Vary": _header("An answer to one `Accept` is none to another.", enum=["Accept"]),
     "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),
     "Link": _header("The newer name, as `successor-version`."),
     "Cache-Control": _header(
@@ -55,12 +57,14 @@ def of(route: Route, status: int) -> JsonObject:
     """The headers of one answer of a route."""
     names = ["X-Correlation-Id", "Cache-Control"]
     if route.method == "GET" and status in (200, 304):
-        names.append("ETag")
+        names.append("PageETag" if route.streams else "ETag")
     names += route.headers.get(status, ())
     if status in (429, 503):
         names.append("Retry-After")
     if status == 401:
         names.append("WWW-Authenticate")
+    if route.streams:
+        names.append("Vary")
     if route.deprecated:
         names += ["Deprecation", "Link"]
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name.removeprefix("Page"): {"$ref": f"#/components/headers/{name}"} for name in names}

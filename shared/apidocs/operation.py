@@ -162,6 +162,8 @@ def _response(route: Route, status: int, answer: Any, examples: JsonObject) -> J
         if shown:
             content["examples"] = shown
         response["content"] = {"application/json": content}
+        if route.streams and status == 200:
+            response["content"]["text/event-stream"] = {"schema": {"type": "string"}}
     return response
 
 

@@ -123,6 +123,8 @@ class ProblemCode(StrEnum):
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant, or more than one; `detail` has why."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."
     TERMINAL_INVALID = "TERMINAL_INVALID", "`terminal` is neither `true` nor `false`."
+    TICKET_INVALID = "TICKET_INVALID", "The body names no path of a stream; `errors` has every path."
+    TICKETS_OFF = "TICKETS_OFF", "The deployment signs no tickets: `LUCIUS_CALLBACK_KEYS` is empty."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."
     TOO_MANY_RULES = "TOO_MANY_RULES", "The tenant has as many gates with a rule, hold or throttle as it may have."

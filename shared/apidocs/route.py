@@ -63,8 +63,8 @@ class Route:
     body_schema: Mapping[str, Any] | None = None
     body_required: bool = False
     media_types: tuple[str, ...] = ("application/json",)
-    #: status to the model of its body, or to the media type of one that has none
-    responses: Mapping[int, type[BaseModel] | UnionType | str]
+    #: status to the model of its body, or to the media type of one that has none; None: no body
+    responses: Mapping[int, type[BaseModel] | UnionType | str | None]
     #: status to its description, where the model's docstring does not give it
     descriptions: Mapping[int, str] = field(default_factory=dict)
     #: status to headers beyond those that every such response has (`shared.apidocs.headers`)
@@ -73,6 +73,10 @@ class Route:
     problems: tuple[tuple[int, ProblemCode], ...] = ()
     #: what `Cache-Control` says about a response that is no refusal
     caching: str = OWN
+    #: of a method other than GET: it changes no job, so that who may see one may use it
+    only_reads: bool = False
+    #: it answers with server-sent events too, if `Accept` asks for them, and takes a ticket for those
+    streams: bool = False
     #: guarded by the token of a directive
     callback: bool = False
     #: the path to use instead; such a route is an older name
@@ -81,7 +85,7 @@ class Route:
     @property
     def moves(self) -> bool:
         """Whether its caller must be one that may move the jobs which it reads (R24)."""
-        return self.method != "GET"
+        return self.method != "GET" and not self.only_reads
 
     @property
     def takes_body(self) -> bool:

@@ -48,6 +48,26 @@ class IncidentRequest(BaseModel):
     """In words, on one line; it stands in the incident's log."""
 
 
+class TicketRequest(BaseModel):
+    """Which stream a ticket is for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    path: Annotated[
+        str,
+        Field(pattern=r"^/v1/(events|dashboard/events|jobs/[A-Za-z0-9_-]{1,128}/events)$", examples=["/v1/events"]),
+    ]
+    """Of the stream, from the root of the API, without a query."""
+    tenant_id: str | None = None
+    """Whose feed; without it that of the token's tenant. A job's stream is its tenant's."""
+
+    @property
+    def job_id(self) -> str | None:
+        """Of the job whose stream it is; None: it is a feed's."""
+        parts = self.path.split("/")
+        return parts[3] if parts[2] == "jobs" else None
+
+
 class ReconcileRequest(BaseModel):
     """What the sweeper is to do."""
 

@@ -16,6 +16,7 @@ from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
+from shared.operations.waiters import FeedTails, Waiters
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
@@ -72,6 +73,8 @@ class Context:
     hinting: Hinting | None = None
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
+    #: who waits in this process for a tenant's feed
+    feed_tails: FeedTails = field(default_factory=FeedTails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
     unscoped: Context | None = None
     #: what this process knows of the gates
@@ -84,6 +87,8 @@ class Context:
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
     #: what it has seen of its tenants' use
     tally: Tally = field(default_factory=Tally)
+    #: requests that it holds back
+    waiters: Waiters = field(default_factory=Waiters)
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

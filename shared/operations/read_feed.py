@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,10 @@ class FeedPage:
 
     events: list[Mapping[str, Any]]
     next: str
+    #: of the last row that was looked at
+    number: int
+    #: by event, the cursor that goes on behind it
+    cursors: list[str]
 
 
 async def read_feed(
@@ -71,7 +76,8 @@ async def read_feed(
         raise EventsOff
     feed_id = (await feed.identity()).feed_id
     if after == LATEST:
-        return FeedPage([], _cursor(feed_id, (await feed.head(tenant)).number))
+        last = (await feed.head(tenant)).number
+        return FeedPage([], _cursor(feed_id, last), last, [])
     first = await feed.events(tenant, after=0, limit=1)
     earliest = first[0].number - 1 if first else (await feed.head(tenant)).number
     number = earliest if after == EARLIEST else _number(after, feed_id, invalid)
@@ -80,8 +86,34 @@ async def read_feed(
     return await _page(feed, tenant, feed_id, number, event_filter, limit)
 
 
+async def follow_feed(
+    context: Context,
+    tenant: str,
+    *,
+    after: str,
+    event_filter: EventFilter,
+    limit: int,
+    invalid: Callable[[], Exception],
+    wait_s: float,
+) -> FeedPage:
+    """The same; an empty page is held back for so many seconds, in case that an event comes which fits (R75)."""
+    end = time.monotonic() + wait_s
+
+    async def read(after: str) -> FeedPage:
+        return await read_feed(context, tenant, after=after, event_filter=event_filter, limit=limit, invalid=invalid)
+
+    page = await read(after)
+    assert context.feed is not None
+    with context.feed_tails.of(context.feed, tenant) as tail:
+        while not page.events and (left_s := end - time.monotonic()) > 0:
+            if await tail.goes_past(page.number, left_s):
+                page = await read(page.next)
+    return page
+
+
 async def _page(feed: Feed, tenant: str, feed_id: str, number: int, event_filter: EventFilter, limit: int) -> FeedPage:
     found: list[Mapping[str, Any]] = []
+    cursors: list[str] = []
     rows = await feed.events(tenant, after=number, limit=limit if event_filter == EventFilter() else MAX_LOOKED_AT)
     for row in rows:
         if len(found) == limit:
@@ -89,7 +121,8 @@ async def _page(feed: Feed, tenant: str, feed_id: str, number: int, event_filter
         number = row.number
         if (event := event_filter.matches(row)) is not None:
             found.append(event)
-    return FeedPage(found, _cursor(feed_id, number))
+            cursors.append(_cursor(feed_id, number))
+    return FeedPage(found, _cursor(feed_id, number), number, cursors)
 
 
 def _cursor(feed_id: str, number: int) -> str:

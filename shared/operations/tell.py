@@ -127,6 +127,7 @@ class _Teller:
         if transaction.seen:
             known.head = await self._feed.write(self._write_of(transaction, known.head))
             known.remember(transaction.seen)
+            self._context.feed_tails.grew(self._tenant, known.head.number)
         for job_id in finished:
             del self._todo[job_id]
         for _, event in transaction.events:

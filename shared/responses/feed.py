@@ -31,6 +31,15 @@ class PublicEvent(Response):
     data: dict[str, Any]
 
 
+class Ticket(Response):
+    """What opens one stream without a token."""
+
+    ticket: Annotated[str, Field(examples=["lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl"])]
+    """For `?ticket=` of the path."""
+    expires_at: Instant
+    """After it the stream answers 401; get another one."""
+
+
 class FeedPage(Response):
     """Events of a tenant, in the order of their feed."""
 

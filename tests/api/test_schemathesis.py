@@ -30,8 +30,8 @@ include-path = "/v1/receipts"
 parameters = {{ "query.tenant_id" = "{TENANT}" }}
 
 [[operations]]
-include-path = "/v1/events"
-parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest" }}
+include-path-regex = "^/v1/(dashboard/)?events$"
+parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest", "query.wait" = 0 }}
 
 [[operations]]
 include-path = "/v1/usage"

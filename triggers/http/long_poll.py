@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
+from shared.operations.waiters import Waiters
 from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
@@ -20,8 +20,6 @@ MAX_WAIT_S = 20
 _FIRST_LOOK_S = 0.25
 _FIRST_LOOKS = 8
 _LOOK_S = 1.0
-#: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
-MAX_WAITERS = 50
 
 WAIT = Parameter(
     name="wait",
@@ -58,14 +56,10 @@ def wait_of(req: func.HttpRequest) -> int:
 
 
 class LongPoll:
-    """How many responses this process holds back, and for which tenants.
+    """Holds responses back, as far as there is room among the `waiters` of this process."""
 
-    A tenant may hold as many as are free, so that none takes the last ones: alone half of them, and a tenant that holds
-    none finds room.
-    """
-
-    def __init__(self) -> None:
-        self._held: Counter[str | None] = Counter()
+    def __init__(self, waiters: Waiters | None = None) -> None:
+        self._waiters = waiters or Waiters()
 
     async def wait(
         self,
@@ -75,18 +69,18 @@ class LongPoll:
         changed: asyncio.Event,
         *,
         until_final: bool = False,
+        follower: bool = False,
     ) -> func.HttpResponse:
         """What `read` gives once it is no 304, once it is final (nothing that is waited for will change), or when the
-        time is up. `until_final`: in the first case it goes on.
+        time is up. `until_final`: in the first case it goes on. `follower`: it waits for events.
 
         Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
         `changed` ends a pause between two reads.
         """
-        if not wait_s or not self._has_room(tenant):
+        if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read())[0]
         left_s, looks = float(wait_s), 0
-        self._held[tenant] += 1
-        try:
+        with self._waiters.hold(tenant, follower=follower):
             while True:
                 # before the read, or a commit during it would be missed
                 changed.clear()
@@ -96,13 +90,6 @@ class LongPoll:
                 looks += 1
                 pause_s = min(_FIRST_LOOK_S if looks <= _FIRST_LOOKS else _LOOK_S, left_s)
                 left_s -= await _pause(changed, pause_s)
-        finally:
-            self._held[tenant] -= 1
-            self._held += Counter()  # without those that hold none
-
-    def _has_room(self, tenant: str | None) -> bool:
-        free = MAX_WAITERS - self._held.total()
-        return free > 0 and (tenant is None or self._held[tenant] < free)
 
 
 async def _pause(changed: asyncio.Event, seconds: float) -> float:

@@ -16,8 +16,9 @@ import azure.functions as func
 
 from shared import telemetry
 from shared.access.caller import ANYONE, NOBODY, Caller
+from shared.access.stream_ticket import read_ticket
 from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
-from shared.errors import Refused, TokenInvalid
+from shared.errors import Refused, TokenInvalid, Transient
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
@@ -27,6 +28,7 @@ from triggers.http.bodies import refuse_large_body
 from triggers.http.parameters import is_job_id
 from triggers.http.problems import problem_response
 from triggers.http.responses import correlation_id
+from triggers.http.sse import later, wants_stream
 
 
 class Request:
@@ -97,7 +99,13 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
             if isinstance(error, TokenInvalid):
                 telemetry.info("TOKEN_REFUSED", reason=str(error), correlation_id=correlation_id(req))
             response = problem_response(error, correlation_id(req))
-        response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
+            if isinstance(error, Transient) and route.streams and wants_stream(req):
+                response = later(req, access.caller.actor if access.caller else None)
+        # a stream says its own
+        if response.status_code >= 400 or "Cache-Control" not in response.headers:
+            response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
+        if route.streams:
+            response.headers["Vary"] = "Accept"
         if route.successor is not None:
             response.headers["Deprecation"] = DEPRECATED_SINCE
             response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
@@ -108,9 +116,16 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
             refuse_large_body(req)
         caller = ANYONE if route.every_tenant else NOBODY
         if route.scope is not None:
-            caller = access.caller = await wiring.callers().caller(req.headers.get("Authorization"))
+            caller = access.caller = await caller_of(req)
             caller.require(route.scope)
         return await handler(Request(req, route, caller, wiring, client))
+
+    async def caller_of(req: func.HttpRequest) -> Caller:
+        authorization, ticket = req.headers.get("Authorization"), req.params.get("ticket")
+        if authorization or ticket is None or not (route.streams and wants_stream(req)):
+            return await wiring.callers().caller(authorization)
+        context, path = wiring.context(), f"/{route.path}".format(**req.route_params)
+        return read_ticket(ticket, context.settings.callback_keys, path=path, now=context.clock.now()).caller
 
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:

@@ -9,6 +9,7 @@ from lucius_client.errors import (
     BadId,
     BadRequest,
     Conflicting,
+    CursorExpired,
     Forbidden,
     JobNotFound,
     KeyConflict,
@@ -33,6 +34,7 @@ from lucius_client.errors import (
     Unreachable,
     WaitTimeout,
 )
+from lucius_client.feed import async_events, events
 from lucius_client.results import Result
 from lucius_client.retry import Retries
 
@@ -44,6 +46,7 @@ __all__ = [
     "BadRequest",
     "Client",
     "Conflicting",
+    "CursorExpired",
     "Forbidden",
     "JobNotFound",
     "KeyConflict",
@@ -70,4 +73,6 @@ __all__ = [
     "Unavailable",
     "Unreachable",
     "WaitTimeout",
+    "async_events",
+    "events",
 ]

@@ -27,6 +27,7 @@ from lucius_client.models import (
     DryRun,
     Envelope,
     Explanation,
+    FeedPage,
     IncidentDetail,
     Job,
     Live,
@@ -270,6 +271,17 @@ def page(path: str, query: Mapping[str, Any]) -> Request:
 
 def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
+
+
+def feed(after: str, query: Mapping[str, Any], wait_s: int) -> Request:
+    """A page of a feed; the API may delay an empty one by `wait_s` seconds."""
+    words = _query(**query, after=after, wait=wait_s or None)
+    return Request("GET", "/v1/events", query=words, long_poll_s=wait_s)
+
+
+def read_feed(response: Response) -> FeedPage:
+    """One page of a feed. Raises NotLucius where there is none."""
+    return _parse(FeedPage, response)
 
 
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:

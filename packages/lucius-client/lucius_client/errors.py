@@ -119,6 +119,10 @@ class ProtocolUnknown(BadRequest):
     """PROTOCOL_UNKNOWN, after a submit: `problem.known` lists the known protocols."""
 
 
+class CursorExpired(Refused):
+    """CURSOR_EXPIRED: events that follow on the cursor are not kept any more; `problem.earliest` is where to go on."""
+
+
 class Conflicting(Refused):
     """409: the request does not fit the present state."""
 
@@ -152,6 +156,7 @@ class ServerFault(Refused):
 
 
 _BY_CODE: Mapping[str, type[Refused]] = {
+    "CURSOR_EXPIRED": CursorExpired,
     "JOB_NOT_FOUND": JobNotFound,
     "PROTOCOL_NOT_FOUND": ProtocolNotFound,
     "PROTOCOL_UNKNOWN": ProtocolUnknown,

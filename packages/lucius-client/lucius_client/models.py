@@ -833,6 +833,15 @@ class TableRow(Message):
     source: Annotated[str, Field(description="The rule that the row comes from.")]
 
 
+class Ticket(Message):
+    """
+    What opens one stream without a token.
+    """
+
+    ticket: Annotated[str, Field(description="For `?ticket=` of the path.")]
+    expires_at: Annotated[AwareDatetime, Field(description="After it the stream answers 401; get another one.")]
+
+
 class UsageSum(Message):
     """
     Jobs by their hour of creation.

@@ -14,12 +14,13 @@ from shared.access.caller import ANYONE
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import change_priority
+from shared.operations.waiters import MAX_WAITERS
 from shared.views.job import job_response
 from tests.operations.actors import JOB, queued
 from tests.operations.conftest import World, world
 from tests.operations.support import control, create_numbered, limited
 from triggers.http import long_poll
-from triggers.http.long_poll import MAX_WAITERS, LongPoll
+from triggers.http.long_poll import LongPoll
 from triggers.http.problems import RequestError
 from triggers.http.responses import content_of
 from triggers.jobs_http import _job_read

@@ -20,6 +20,7 @@ from typer._completion_shared import get_completion_script
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
 from lucius_client.cli.bulk import bulk_app
+from lucius_client.cli.events import events
 from lucius_client.cli.exits import CliError, Exit
 from lucius_client.cli.failures import deadletters, rejected_app
 from lucius_client.cli.incidents import incident_app
@@ -83,7 +84,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, jobs, receipts, usage, deadletters, protocols, health, login, logout, completion):
+for command in (submit, jobs, events, receipts, usage, deadletters, protocols, health, login, logout, completion):
     app.command()(command)
 app.add_typer(job_app, name="job")
 app.add_typer(bulk_app, name="bulk")

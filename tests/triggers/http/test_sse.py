@@ -1,0 +1,225 @@
+"""Streams without HTTP: what a reader gets while nothing happens, while something is away, and past the room (R76)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import azure.durable_functions as df
+import azure.functions as func
+import pytest
+
+from shared.access.caller import Caller, Scope
+from shared.access.stream_ticket import MAX_LIFE, Ticket, read_ticket, sign_ticket, ticket_for
+from shared.errors import KeysUnavailable, LedgerUnavailable, TokenInvalid
+from shared.operations.context import Context
+from shared.operations.waiters import MAX_FOLLOWERS
+from shared.ports.feed import Head
+from shared.wiring import Wiring
+from tests.operations.conftest import World, world
+from tests.operations.support import submitted
+from tests.operations.test_feed import of
+from triggers import events_http, job_stream, jobs_http
+
+__all__ = ["world"]  # a fixture of the operations' tests
+
+KEYS = (("k1", b"k" * 32),)
+READER = Caller(actor="app:reader", scopes=frozenset({Scope.READ}), tenant="tenant_a")
+
+
+class OneWiring:
+    """Over the memory stores; every token is the caller's, or `fault` comes of it."""
+
+    def __init__(self, context: Context, fault: Exception | None = None, caller: Caller = READER) -> None:
+        self._context, self._fault, self._caller = context, fault, caller
+
+    def callers(self) -> OneWiring:
+        return self
+
+    async def caller(self, authorization: str | None) -> Caller:
+        if self._fault is not None:
+            raise self._fault
+        return self._caller
+
+    def context(self) -> Context:
+        return self._context
+
+
+@pytest.fixture
+def context(world: World) -> Context:
+    found = of(world).world.context
+    return replace(found, settings=replace(found.settings, callback_keys=KEYS))
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_http, "HOLD_S", 0.01)
+    monkeypatch.setattr(job_stream, "HOLD_S", 0.01)
+
+
+async def get(
+    wiring: OneWiring,
+    path: str = "/v1/events",
+    *,
+    headers: dict[str, str] | None = None,
+    body: Any = None,
+    **query: str,
+) -> func.HttpResponse:
+    job_id = path.split("/")[3] if path.startswith("/v1/jobs/") else None
+    module, name = (jobs_http, "job_events") if job_id else (events_http, "events_read")
+    if path.endswith(":ticket"):
+        name = "events_ticket"
+    app = df.DFApp()
+    app.register_functions(module.blueprint(cast(Wiring, wiring)))
+    [function] = [each for each in app.get_functions() if each.get_function_name() == name]
+    sent = {"Accept": "text/event-stream", "Authorization": "Bearer s3cret", **(headers or {})}
+    request = func.HttpRequest(
+        "GET" if body is None else "POST",
+        path,
+        headers={key: value for key, value in sent.items() if value},
+        params=query,
+        route_params={"jobId": job_id} if job_id else {},
+        body=json.dumps(body).encode() if body is not None else b"",
+    )
+    answer = await function.get_user_function()(request)
+    assert isinstance(answer, func.HttpResponse)
+    return answer
+
+
+def text(answer: func.HttpResponse) -> str:
+    assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+    assert (answer.headers["Cache-Control"], answer.headers["Vary"]) == ("no-store", "Accept")
+    return str(answer.get_body().decode())
+
+
+@contextlib.contextmanager
+def full(context: Context, tenant: str = "tenant_a") -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_FOLLOWERS):
+            stack.enter_context(context.waiters.hold(tenant, follower=True))
+        yield
+
+
+def retry_ms(found: str) -> int:
+    first, _, _ = found.partition("\n")
+    return int(first.removeprefix("retry: "))
+
+
+async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: World) -> None:
+    """Of a feed, and of a job; the reader comes back at once."""
+    job_id = await submitted(world)
+    for path in ("/v1/events", f"/v1/jobs/{job_id}/events"):
+        first = text(await get(OneWiring(context), path))
+        position = first.split("id: ")[1].split("\n")[0]
+        found = text(await get(OneWiring(context), path, headers={"Last-Event-ID": position}, after="earliest"))
+        assert found == f"retry: 250\n\n: nothing more yet\nid: {position}\n\n" == first
+
+
+async def test_past_the_room_a_reader_comes_later(context: Context, world: World) -> None:
+    """What is there it gets all the same; the time depends on who asks, so that not all come back together."""
+    job_id = await submitted(world)
+    times = set()
+    with full(context):
+        for actor in ("app:a", "app:b"):
+            for path in ("/v1/events", f"/v1/jobs/{job_id}/events"):
+                wiring = OneWiring(context, caller=replace(READER, actor=actor))
+                position = text(await get(wiring, path)).split("id: ")[1].split("\n")[0]
+                times.add(retry_ms(text(await get(wiring, path, after=position))))
+        assert retry_ms(text(await get(OneWiring(context), f"/v1/jobs/{job_id}/events", after="earliest"))) == 250
+    assert len(times) == 2
+    assert all(5_000 <= each <= 10_000 for each in times)
+
+
+@pytest.mark.parametrize("away", ["keys", "feed", "ledger"])
+async def test_a_fault_that_passes_ends_no_reader(
+    context: Context, world: World, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
+    """An EventSource never comes back after an error status; a page has its 503."""
+    path, fault = "/v1/events", KeysUnavailable("away") if away == "keys" else None
+
+    async def fails(*_given: Any, **_named: Any) -> Head:
+        raise LedgerUnavailable("away")
+
+    if away == "feed":
+        monkeypatch.setattr(context.feed, "head", fails)
+    if away == "ledger":
+        path = f"/v1/jobs/{await submitted(world)}/events"
+        monkeypatch.setattr(world.ledger, "read", fails)
+    assert 5_000 <= retry_ms(text(await get(OneWiring(context, fault), path))) <= 10_000
+    page = await get(OneWiring(context, fault), path, headers={"Accept": "application/json"})
+    assert (page.status_code, page.headers["Vary"]) == (503, "Accept")
+
+
+async def test_a_fault_of_ours_does_end_it(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(tenant: str) -> Head:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(context.feed, "head", fails)
+    assert (await get(OneWiring(context))).status_code == 500
+
+
+async def test_without_a_feed_there_is_no_stream(context: Context) -> None:
+    answer = await get(OneWiring(replace(context, feed=None)))
+    assert (answer.status_code, json.loads(answer.get_body())["code"]) == (404, "EVENTS_OFF")
+
+
+async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+    """Good or bad, in a stream or elsewhere; the line names who the ticket is of."""
+    caplog.set_level(logging.DEBUG)
+    refused = OneWiring(context, TokenInvalid("no"))
+    ticket = Ticket(
+        actor="user:1", tenant="tenant_a", path="/v1/events", expires_at=context.clock.now() + timedelta(minutes=1)
+    )
+    signed = sign_ticket(ticket, KEYS)
+    no_token = {"Authorization": ""}
+    assert (await get(refused, headers=no_token, ticket=signed)).status_code == 200
+    assert (await get(refused, headers=no_token, ticket=f"{signed}x")).status_code == 401
+    assert (await get(refused, headers=no_token | {"Accept": ""}, ticket=signed)).status_code == 401
+    lines = [json.loads(each.message) for each in caplog.records if each.message.startswith("{")]
+    access = [line for line in lines if line["event"] == "ACCESS"]
+    assert [(line["status"], line.get("actor")) for line in access] == [(200, "user:1"), (401, None), (401, None)]
+    assert signed not in caplog.text
+
+
+async def test_a_ticket_ends_with_its_token(context: Context) -> None:
+    """And after a quarter of an hour; what it allows is reading one path for one tenant, whoever made it."""
+    now = context.clock.now()
+    operator = Caller(actor="app:o", scopes=frozenset(Scope), tenant=None, sees_all=True, moves_all=True)
+    assert ticket_for(operator, "t", "/v1/events", now).expires_at == (now + MAX_LIFE).replace(microsecond=0)
+    token_end = now + timedelta(minutes=2)
+    ticket = ticket_for(replace(operator, expires=token_end.timestamp()), "t", "/v1/events", now)
+    assert ticket.expires_at == token_end.replace(microsecond=0)
+    assert ticket.caller == Caller(actor="app:o", scopes=frozenset({Scope.READ}), tenant="t")
+    signed = sign_ticket(ticket, KEYS)
+    assert read_ticket(signed, (("k2", b"x" * 32), *KEYS), path="/v1/events", now=now) == ticket
+    for keys, path, at in (
+        (KEYS, "/v1/events", ticket.expires_at),
+        (KEYS, "/v1/jobs/j/events", now),
+        ((("k1", b"x" * 32),), "/v1/events", now),
+        ((), "/v1/events", now),
+    ):
+        with pytest.raises(TokenInvalid):
+            read_ticket(signed, keys, path=path, now=at)
+
+
+async def test_without_keys_there_are_no_tickets(context: Context) -> None:
+    wiring = OneWiring(replace(context, settings=replace(context.settings, callback_keys=())))
+    answer = await get(
+        wiring, "/v1/events:ticket", body={"path": "/v1/events"}, headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status_code, json.loads(answer.get_body())["code"]) == (404, "TICKETS_OFF")
+
+
+async def test_a_reader_of_all_tenants_gets_a_ticket_for_a_job(context: Context, world: World) -> None:
+    """It may move no job of another tenant, and a ticket moves none."""
+    path = f"/v1/jobs/{await submitted(world, tenant_id='tenant_b')}/events"
+    wiring = OneWiring(context, caller=replace(READER, tenant=None, sees_all=True))
+    answer = await get(wiring, "/v1/events:ticket", body={"path": path}, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200
+    ticket = read_ticket(json.loads(answer.get_body())["ticket"], KEYS, path=path, now=context.clock.now())
+    assert ticket.caller.tenant == "tenant_b"

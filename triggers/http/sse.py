@@ -1,0 +1,97 @@
+"""Server-sent events (WHATWG HTML 9.2): complete answers, after which the reader comes back with its last id (R76).
+
+The worker hands on whole bodies only. So a reader is held while nothing happens, gets what happened with the cursor
+behind it, and is told by `retry:` when to come again.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import azure.functions as func
+
+from shared.apidocs.route import NO_STORE, Parameter
+from triggers.http.responses import correlation_id
+
+EVENT_STREAM = "text/event-stream"
+#: for which an answer without events is held back
+HOLD_S = 20
+#: when a reader comes back: at once; and where it would only be in the way, with as much again by its name
+_AT_ONCE_MS, _LATER_MS = 250, 5_000
+
+LAST_EVENT_ID = Parameter(
+    name="Last-Event-ID",
+    where="header",
+    schema={"type": "string"},
+    description="Of a stream: the last `id` that came; it wins over `after`. EventSource sends it by itself.",
+)
+TICKET = Parameter(
+    name="ticket",
+    where="query",
+    schema={"type": "string"},
+    description="Of a stream, in the place of a token: what `POST /v1/events:ticket` gave for this path.",
+)
+
+
+def wants_stream(req: func.HttpRequest) -> bool:
+    """Whether the request asks for a stream by `Accept`."""
+    accepted = req.headers.get("Accept", "").split(",")
+    return req.method == "GET" and any(each.partition(";")[0].strip().lower() == EVENT_STREAM for each in accepted)
+
+
+def position(req: func.HttpRequest) -> str | None:
+    """From where on; None: nobody says, so it is from now on."""
+    return req.headers.get("Last-Event-ID") or req.params.get("after") or None
+
+
+def stream(
+    req: func.HttpRequest, events: Iterable[tuple[str, Any]], *, following: str, crowded_by: str | None = None
+) -> func.HttpResponse:
+    """Events with the cursors behind them, and the cursor to go on from, also where there is none.
+
+    `crowded_by`: the caller, where nothing was found and there was no room to wait for more.
+    """
+    parts = [_retry(_AT_ONCE_MS if crowded_by is None else _later_ms(crowded_by))]
+    last = None
+    for last, event in events:
+        parts.append(f"id: {last}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n")
+    if last != following:
+        # an id without data moves the reader's position and shows it nothing
+        parts.append(f": nothing more yet\nid: {following}\n\n")
+    return _answer(req, "".join(parts))
+
+
+def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
+    """What followed on the reader's position is gone: it is told, and goes on from the earliest that is kept."""
+    data = json.dumps({"earliest": earliest})
+    return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
+
+
+def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
+    """Something is away for now. An error status would end the reader for good, so it is only told to come later."""
+    return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
+
+
+def ended(req: func.HttpRequest) -> func.HttpResponse:
+    """Nothing will ever follow: after 204 a reader does not come back."""
+    return func.HttpResponse(status_code=204, headers=_headers(req))
+
+
+def _retry(milliseconds: int) -> str:
+    return f"retry: {milliseconds}\n\n"
+
+
+def _later_ms(caller: str) -> int:
+    """Not the same for all, or they would come back together."""
+    return _LATER_MS + zlib.crc32(caller.encode()) % (_LATER_MS + 1)
+
+
+def _answer(req: func.HttpRequest, text: str) -> func.HttpResponse:
+    return func.HttpResponse(text.encode(), headers=_headers(req), mimetype=EVENT_STREAM, charset="utf-8")
+
+
+def _headers(req: func.HttpRequest) -> dict[str, str]:
+    return {"X-Correlation-Id": correlation_id(req), "Cache-Control": NO_STORE}

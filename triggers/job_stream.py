@@ -1,0 +1,84 @@
+"""What happens to one job, as server-sent events: the objects of its JSON page, until it has ended (R76)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import azure.functions as func
+
+from shared.apidocs.route import Parameter
+from shared.core.job import Job
+from shared.errors import JobNotFound
+from shared.operations.read_feed import EARLIEST, LATEST
+from shared.views.job import event_response
+from triggers.http.long_poll import LongPoll
+from triggers.http.parameters import bad_cursor, cursor, job_id_of, page
+from triggers.http.responses import json_of
+from triggers.http.routes import Request
+from triggers.http.sse import HOLD_S, ended, position, stream
+
+#: of an event's number, as its RowKey has it
+MAX_SEQ_DIGITS = 10
+
+AFTER = Parameter(
+    name="after",
+    where="query",
+    schema={"type": "string"},
+    description=f"Of a stream: the `id` of an event; `{EARLIEST}`: from the first, `{LATEST}`: from now on.",
+)
+
+
+async def job_stream(request: Request) -> func.HttpResponse:
+    """Raises JobNotFound, LedgerUnavailable, RequestError (400)."""
+    req, context = request.http, request.context()
+    job_id, given, (limit, _) = job_id_of(req), position(req), page(req)
+
+    async def job() -> Job:
+        stored = await context.ledger.read(job_id)
+        if stored is None:
+            raise JobNotFound(job_id)
+        return stored.record.job
+
+    if given is None or given == LATEST:
+        # a reader that has no position yet gets one before anything can happen that it would miss
+        now = await job()
+        return ended(req) if now.status.terminal else stream(req, [], following=_cursor(now.event_seq))
+    seq = _seq(given)
+
+    async def read() -> tuple[func.HttpResponse, bool]:
+        """304: there is nothing yet."""
+        now = await job()
+        if seq > now.event_seq:
+            raise bad_cursor()
+        if seq == now.event_seq:
+            return (ended(req), True) if now.status.terminal else (func.HttpResponse(status_code=304), False)
+        events = await context.ledger.events(job_id, after_seq=seq, limit=limit)
+        found = [(_cursor(event.seq), json_of(event_response(event))) for event in events]
+        return stream(req, found, following=found[-1][0] if found else _cursor(seq)), True
+
+    whose = None if request.caller.sees_all else request.caller.tenant
+    room = context.waiters.has_room(whose, follower=True)
+    with context.recent_jobs.watch(job_id) as changed:
+        answer = await LongPoll(context.waiters).wait(HOLD_S if room else 0, whose, read, changed, follower=True)
+    if answer.status_code != 304:
+        return answer
+    return stream(req, [], following=_cursor(seq), crowded_by=None if room else request.caller.actor)
+
+
+def _cursor(seq: int) -> str:
+    """That of the job's JSON pages."""
+    return cursor(str(seq)) or ""
+
+
+def _seq(given: str) -> int:
+    """Raises RequestError (400)."""
+    if given == EARLIEST:
+        return 0
+    try:
+        text = base64.b64decode(given, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise bad_cursor() from None
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_SEQ_DIGITS):
+        raise bad_cursor()
+    return int(text)
