@@ -17,7 +17,7 @@ from shared import telemetry
 from shared.core.gates import divided
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
 from shared.core.gates.desk import Candidate, Desk
-from shared.core.gates.divided import MAX_TENANTS, Account, Book, Claim, claim_of
+from shared.core.gates.divided import Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
@@ -162,8 +162,8 @@ async def _divide(
     gate, book, epoch = read.gate, read.book, read.book.epoch + 1
     asks = await context.books.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
-    room = max(0, MAX_TENANTS - len(book.accounts))
     joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
+    room = divided.room_for(book, joining)
 
     async def claim(tenant: str) -> Claim | None:
         try:

@@ -245,3 +245,12 @@ async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world:
     world.clock.advance(2)
     await served(world)
     assert await statuses(world, [free, limited_too]) == [JobStatus.QUEUED] * 2
+
+
+def test_a_book_has_room_for_so_many_names() -> None:
+    """It is one row of 1 MiB: of the longest names there is room for fewer than a thousand."""
+    full = divided.Book(gate_id="g", accounts={f"{number}": divided.Account() for number in range(990)})
+    assert divided.room_for(full, [f"new {number}" for number in range(50)]) == 10
+    long = [f"{number:0480d}" for number in range(1000)]
+    room = divided.room_for(divided.Book(gate_id="g"), long)
+    assert 800 < room < 900

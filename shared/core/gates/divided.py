@@ -22,6 +22,8 @@ from shared.core.gates.standing import lines_of
 
 #: tenants that stand in one book
 MAX_TENANTS = 1_000
+#: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
+_MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 60
 #: jobs of one tenant that a division counts as wanting a place; the next one counts anew
 MAX_REQUESTED = 100
 #: the place time that a place counts for while places are given out one by one
@@ -102,6 +104,18 @@ class Claim:
     @property
     def needed(self) -> int:
         return self.inside + self.requested
+
+
+def room_for(book: Book, joining: Sequence[str]) -> int:
+    """How many of those who come the book has room for, the first of them: it is one row."""
+    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in book.accounts)
+    found = 0
+    for tenant in joining[: max(0, MAX_TENANTS - len(book.accounts))]:
+        characters += len(tenant) + _OF_AN_ACCOUNT
+        if characters > _MAX_CHARACTERS:
+            break
+        found += 1
+    return found
 
 
 def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Claim:
