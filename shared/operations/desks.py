@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates import divided
+from shared.core.gates import divided, places
 from shared.core.gates.desk import Candidate, Desk, Shut, epoch_of, step_away, words_to
 from shared.core.gates.ends import MAX_SETTLED, Judged, judged
 from shared.core.gates.letting import MAX_LET_IN
@@ -270,6 +270,11 @@ async def move_job(
         if active is None:
             return Entered()
         place, after = desk_counts.place_of(active), Judged(stored.desk)
+        if place.state is not PlaceState.ARRIVING and owed in (Owed.STEP_OUT, Owed.LINE_UP):
+            # Race place: whoever moved the job since may have moved its place; who moves it from now on meets this write
+            found = await context.ledger.read(job_id)
+            if found is None or places.owed(found.record.job, place) is not owed:
+                return Entered()
         arrives = owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF)
         if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
             desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk

@@ -125,6 +125,9 @@ def wrong(world: World) -> str | None:
         desk = stored.desk
         if (desk.active, desk.staged, desk.waiting) != (len(inside), len(rows) - len(inside), len(waiting)):
             return f"the desk says {desk.active} inside, {desk.staged} staged, {desk.waiting} in line; not so the rows"
+    if any(desk_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
+        # Race place
+        return "one is at work and not inside"
     if waiting and not inside:
         return "one waits beside a free place"
     if any(row.check_at != ASLEEP for row in waiting):
