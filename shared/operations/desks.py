@@ -271,7 +271,7 @@ async def move_job(
             return Entered()
         place, after = desk_counts.place_of(active), Judged(stored.desk)
         if place.state is not PlaceState.ARRIVING and owed in (Owed.STEP_OUT, Owed.LINE_UP):
-            # Race place: whoever moved the job since may have moved its place; who moves it from now on meets this write
+            # Race place: who moved the job since may have moved its place; who moves it from now on meets this write
             found = await context.ledger.read(job_id)
             if found is None or places.owed(found.record.job, place) is not owed:
                 return Entered()
