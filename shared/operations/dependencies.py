@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from shared.core.occurrences import Awaited
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import Conflict, Contended, DependencyUnknown, NotRedrivable
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.dependants import count_end
 from shared.operations.transition import transition
@@ -30,21 +30,19 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 
     Raises DependencyUnknown for what is no job of the tenant's, LedgerUnavailable.
     """
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> str | None:
-        async with turns:
-            job_id = name
-            if name.startswith(_KEY):
-                claim = await context.index.read_claim(tenant, digest(name))
-                if claim is None:
-                    return None
-                job_id = claim.job_id
-            stored = await context.ledger.read(job_id)
+        job_id = name
+        if name.startswith(_KEY):
+            claim = await context.index.read_claim(tenant, digest(name))
+            if claim is None:
+                return None
+            job_id = claim.job_id
+        stored = await context.ledger.read(job_id)
         return job_id if stored is not None and stored.record.job.tenant == tenant else None
 
     names = list(dict.fromkeys(named))
-    found = await asyncio.gather(*map(one, names))
+    found = await at_once(names, one, limit=_AT_ONCE)
     if unknown := [name for name, job_id in zip(names, found, strict=True) if job_id is None]:
         raise DependencyUnknown(unknown)
     return list(dict.fromkeys(job_id for job_id in found if job_id is not None))
@@ -78,13 +76,8 @@ async def mark(context: Context, stored: Stored) -> None:
 
     So either the mark is before the end, and the end tells, or it is seen here. Raises Contended, LedgerUnavailable.
     """
-    job, turns = stored.record.job, asyncio.Semaphore(_AT_ONCE)
-
-    async def one(job_id: str) -> None:
-        async with turns:
-            await _mark_one(context, job, job_id)
-
-    await asyncio.gather(*map(one, job.dependencies or ()))
+    job = stored.record.job
+    await at_once(job.dependencies or (), lambda job_id: _mark_one(context, job, job_id), limit=_AT_ONCE)
     for _ in range(_MAX_RACES):
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None or active.place is None:

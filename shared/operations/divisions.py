@@ -7,11 +7,9 @@ written under its ETag, and no gift of an earlier one comes after a later one ha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from shared import telemetry
 from shared.core.gates import divided
@@ -23,6 +21,7 @@ from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
 from shared.operations import desk_turns, type_breakers
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
 from shared.ports.books import StoredBook
@@ -32,7 +31,6 @@ from shared.ports.desks import StoredDesk
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
 _AGAIN = timedelta(seconds=10)
-_AT_ONCE = 16
 #: tenants whose jobs are counted between two writes of the book
 _PIECE = 100
 #: a division counts the jobs of other tenants so long; the next one goes on
@@ -41,9 +39,6 @@ _OPENING = timedelta(seconds=15)
 _SECOND_COUNT = timedelta(minutes=1)
 #: a book with a breaker is looked over so often at least
 _LOOKED_OVER = timedelta(hours=1)
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 #: by tenant: whom a division let in; each has to learn it
@@ -174,7 +169,7 @@ async def _divide(
             return None
         return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
 
-    claims = [each for each in await _each(claim, [*book.accounts, *joining[:room]]) if each is not None]
+    claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
     lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
     book = await type_breakers.judged(context, known, book, read.state, claims)
@@ -268,7 +263,7 @@ async def _take(
             telemetry.record_fault(fault)
             return claim
 
-    found = [claim for claim in await _each(one, claims) if claim is not None]
+    found = [claim for claim in await at_once(claims, one) if claim is not None]
     return found if len(found) == len(goals) else None
 
 
@@ -293,7 +288,7 @@ async def _give(
         except LuciusError as fault:
             telemetry.record_fault(fault)
 
-    await _each(one, claims)
+    await at_once(claims, one)
     return found
 
 
@@ -345,7 +340,7 @@ async def _open(context: Context, read: _Read) -> _Read | None:
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
         accounts = dict(book.accounts)
-        for tenant, count in zip(piece, await _each(inside, piece), strict=True):
+        for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
             if count:
                 account = accounts.get(tenant, Account())
                 accounts[tenant] = replace(account, lent=max(account.lent, count))
@@ -373,14 +368,3 @@ async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> 
         await context.desk_calls.divide(gate.id, at=at, since=since)
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
-
-
-async def _each(act: Callable[[_T], Awaitable[_R]], values: Iterable[_T]) -> list[_R]:
-    """Sixteen at once."""
-    turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(value: _T) -> _R:
-        async with turns:
-            return await act(value)
-
-    return await asyncio.gather(*map(one, values))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -14,10 +13,9 @@ from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiti
 from shared.core.gates.type_breaker import aligned
 from shared.core.job import Job
 from shared.operations import desk_turns, desks, type_breakers
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.waiting import first_waiting, oldest
-
-_AT_ONCE = 16
 
 
 async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
@@ -31,18 +29,16 @@ async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> li
     """Of each tenant that has to do with the gate, and that the caller sees. Raises LedgerUnavailable."""
     if gate.kind not in DIVIDED:
         return []
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def part(tenant: str) -> TenantPart | None:
-        async with turns:
-            stored = await context.desks.read(tenant)
-            if stored is None:
-                return None
-            desk = stored.desk
-            first = await oldest(context, desk, gate)
-            return TenantPart(tenant, desk.share(gate).keep, desk.inside_of(gate), waiting_of(desk, gate), first)
+        stored = await context.desks.read(tenant)
+        if stored is None:
+            return None
+        desk = stored.desk
+        first = await oldest(context, desk, gate)
+        return TenantPart(tenant, desk.share(gate).keep, desk.inside_of(gate), waiting_of(desk, gate), first)
 
-    found = await asyncio.gather(*map(part, sorted(filter(sees, await _tenants(context, gate)))))
+    found = await at_once(sorted(filter(sees, await _tenants(context, gate))), part)
     return [each for each in found if each is not None]
 
 
@@ -87,14 +83,11 @@ async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
     if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
         return True
 
-    turns = asyncio.Semaphore(_AT_ONCE)
-
     async def claim(tenant: str) -> Claim | None:
-        async with turns:
-            desk = await context.desks.read(tenant)
+        desk = await context.desks.read(tenant)
         return claim_of(aligned(desk.desk, known), known, gate, context.clock.now()) if desk is not None else None
 
-    claims = [each for each in await asyncio.gather(*map(claim, stored.book.accounts)) if each is not None]
+    claims = [each for each in await at_once(stored.book.accounts, claim) if each is not None]
     breaker = stored.book.breaker if rule.breaker is not None else None
     limit = divided.places(rule.max_active, breaker, claims, context.clock.now())
     return limit is None or sum(each.inside for each in claims) < limit

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 
 #: events that one call removes
@@ -24,21 +24,19 @@ async def prune_feeds(context: Context) -> int:
     if feed is None:
         return 0
     before = context.clock.now() - timedelta(days=context.settings.feed_days)
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(tenant: str) -> int:
         count = 0
-        async with turns:
-            try:
-                while removed := await feed.remove(tenant, before=before, limit=MAX_REMOVED):
-                    count += removed
-                    if removed < MAX_REMOVED:
-                        break
-            except LuciusError as fault:
-                telemetry.record_fault(fault)
-                telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
+        try:
+            while removed := await feed.remove(tenant, before=before, limit=MAX_REMOVED):
+                count += removed
+                if removed < MAX_REMOVED:
+                    break
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
         return count
 
-    total = sum(await asyncio.gather(*map(one, await context.index.tenants())))
+    total = sum(await at_once(await context.index.tenants(), one, limit=_AT_ONCE))
     telemetry.info("FEEDS_PRUNED", count=total)
     return total

@@ -7,7 +7,6 @@ processes have them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,6 +34,7 @@ from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
 from shared.operations import desk_counts, desk_turns, desks, guards, type_breakers
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
@@ -45,7 +45,7 @@ from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
 
 _LOG_PAGE = 1000
-_READS_AT_ONCE, _MAX_CALLS = 16, 1000
+_MAX_CALLS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,16 +333,14 @@ async def _publish_default(context: Context, state: GateState) -> None:
 
 async def _call_desks(context: Context) -> None:
     """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
-    turns = asyncio.Semaphore(_READS_AT_ONCE)
 
     async def one(tenant: str) -> None:
-        async with turns:
-            stored = await context.desks.read(tenant)
-            if stored is not None and stored.desk.lines:
-                await context.desk_calls.call(tenant)
+        stored = await context.desks.read(tenant)
+        if stored is not None and stored.desk.lines:
+            await context.desk_calls.call(tenant)
 
     try:
-        await asyncio.gather(*map(one, (await context.index.tenants())[:_MAX_CALLS]))
+        await at_once((await context.index.tenants())[:_MAX_CALLS], one)
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import UnknownStatus
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page
 
@@ -55,14 +55,11 @@ async def dependants_of(context: Context, job: Job, *, after: str | None, limit:
 
 
 async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
-    turns = asyncio.Semaphore(_AT_ONCE)
-
     async def one(job_id: str) -> Related:
-        async with turns:
-            try:
-                stored = await context.ledger.read(job_id)
-            except UnknownStatus:
-                return job_id, None
+        try:
+            stored = await context.ledger.read(job_id)
+        except UnknownStatus:
+            return job_id, None
         return job_id, stored.record.job if stored is not None else None
 
-    return list(await asyncio.gather(*map(one, job_ids)))
+    return await at_once(job_ids, one, limit=_AT_ONCE)

@@ -7,7 +7,6 @@ of a job whose hint does not follow on what the feed has.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from shared import telemetry
 from shared.core.hints import Hint
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
 from shared.errors import Conflict, Contended, LuciusError
+from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
@@ -62,13 +62,11 @@ async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
     of_tenants: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         of_tenants[hint.tenant].append(hint)
-    turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(tenant: str, own: list[Hint]) -> None:
-        async with turns:
-            await _Teller(context, context.feed, tenant, own).run()
+    async def one(hinted: tuple[str, list[Hint]]) -> None:
+        await _Teller(context, context.feed, *hinted).run()
 
-    await asyncio.gather(*(one(tenant, own) for tenant, own in of_tenants.items()))
+    await at_once(of_tenants.items(), one, limit=_AT_ONCE)
 
 
 class _Teller:

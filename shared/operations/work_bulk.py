@@ -27,6 +27,7 @@ from shared.errors import (
     Refused,
     Transient,
 )
+from shared.operations.at_once import at_once
 from shared.operations.bulks import call, due_while_running, filter_of
 from shared.operations.context import Context
 from shared.operations.control_job import control_job
@@ -159,13 +160,11 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
             return await _add_dependants(context, stored, work[0]), 0
     except (Conflict, AlreadyExists):
         return await _again(context, stored), 0
-    turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(each: Work) -> _Tried:
-        async with turns:
-            return await _act(context, orchestrations, bulk, each)
+        return await _act(context, orchestrations, bulk, each)
 
-    tried = await asyncio.gather(*(one(each) for each in work if each.dependants_after is None))
+    tried = await at_once([each for each in work if each.dependants_after is None], one, limit=_AT_ONCE)
     stored = await _settle(context, stored, tried)
     return stored, stored.bulk.wait_s
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from shared.operations import at_once as bounded
+
 #: pieces of work, and tenants that are asked for work, at the same time
 AT_ONCE = 16
 #: pieces between two looks at the time; of one tenant so many where no other waits
@@ -40,13 +42,7 @@ async def in_turns(
 
 async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[None]]) -> None:
     """Serves each, `AT_ONCE` at the same time."""
-    semaphore = asyncio.Semaphore(AT_ONCE)
-
-    async def one(piece: _Piece) -> None:
-        async with semaphore:
-            await serve(piece)
-
-    await asyncio.gather(*map(one, pieces))
+    await bounded.at_once(pieces, serve, limit=AT_ONCE)
 
 
 def from_on(tenants: Sequence[str], first: str | None) -> list[str]:
