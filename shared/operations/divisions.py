@@ -81,7 +81,7 @@ async def _is_owed(context: Context, known: Directory, book: Book, gate: Gate) -
 def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
     """Whether the jobs of all tenants are in the book, or the gate has no number that asks for it."""
     state = known.over_all.get(gate.id)
-    if state is None or state.rule is None or state.rule.max_active is None:
+    if state is None or state.max_active is None:
         return True
     since = known.over_all_since.get(gate.id, now)
     if now >= since + _SECOND_COUNT:
@@ -137,8 +137,7 @@ async def divide(
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
-    max_active = state.rule.max_active if state.rule is not None else None
-    read = _Read(gate, state, max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
     try:
         if not _is_opened(known, read.book, gate, now):
             if (opened := await _open(context, read)) is None:

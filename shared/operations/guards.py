@@ -43,8 +43,8 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
             continue
         if state.hold is not None and state.hold.is_on(now):
             return ShutGuard(gate, f"{gate.words} is held")
-        if state.rule is not None and state.rule.max_active is not None:
-            limits.append((gate, state.rule.max_active))
+        if state.max_active is not None:
+            limits.append((gate, state.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
     # from here on nobody else of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):

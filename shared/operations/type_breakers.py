@@ -82,14 +82,10 @@ async def publish(context: Context, state: GateState) -> None:
     in_force = _published(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_force:
         # while it had no number nobody counted who is in it
-        is_older = known is not None and (_is_limited(known[0]) or not _is_limited(state))
+        is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
         await context.desks.put_over_all(state.gate, in_force, since)
         context.gates.forget()
-
-
-def _is_limited(state: GateState) -> bool:
-    return state.rule is not None and state.rule.max_active is not None
 
 
 def _published(state: GateState) -> GateState:

@@ -347,7 +347,7 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
             continue
         share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
         is_open = share.breaker.until is not None and share.breaker.until > now
-        is_lent = share.breaker.limited or (state.rule is not None and state.rule.max_active is not None)
+        is_lent = share.breaker.limited or state.max_active is not None
         if is_stopped(after, directory, gate, now) and not is_stopped(before, directory, gate, now):
             found.append((gate, True))
         elif not is_lent or is_open:

@@ -159,6 +159,11 @@ class GateState:
     log_hash: str = ""
 
     @property
+    def max_active(self) -> int | None:
+        """The number of its own rule; None: it has none."""
+        return self.rule.max_active if self.rule is not None else None
+
+    @property
     def is_plain(self) -> bool:
         """Nobody ever set anything for this gate."""
         return self.rule is None and self.hold is None and self.throttle is None and self.rule_seq == 0
