@@ -54,21 +54,28 @@ class Submissions:
                 # its turn came as it gave up
                 self._give_on()
             else:
-                self._waiting[tenant].remove(turn)
-                if not self._waiting[tenant]:
-                    del self._waiting[tenant]
+                self._leave(tenant, turn)
             if isinstance(error, TimeoutError):
                 raise Overloaded from None
             raise
 
+    def _leave(self, tenant: str, turn: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(tenant)
+        # whoever gives a place on has passed over it, where it gave up and had not run since
+        if waiting is not None and turn in waiting:
+            waiting.remove(turn)
+            if not waiting:
+                del self._waiting[tenant]
+
     def _give_on(self) -> None:
         """To the first that waits of the next tenant; its others come after one of each other tenant."""
-        if not self._waiting:
-            self._in_hand -= 1
-            return
-        tenant = next(iter(self._waiting))
-        waiting = self._waiting.pop(tenant)
-        turn = waiting.popleft()
-        if waiting:
-            self._waiting[tenant] = waiting
-        turn.set_result(None)
+        while self._waiting:
+            tenant = next(iter(self._waiting))
+            waiting = self._waiting.pop(tenant)
+            turn = waiting.popleft()
+            if waiting:
+                self._waiting[tenant] = waiting
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._in_hand -= 1

@@ -91,6 +91,24 @@ async def test_who_gives_up_leaves_no_place_taken() -> None:
     assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})
 
 
+async def test_a_place_passes_over_who_just_gave_up() -> None:
+    """Its turn is cancelled before it runs again: the place goes to the next, and is not lost with an error."""
+    queue = Queue()
+    tasks = queue.begin("a", AT_ONCE)
+    waiting, last = queue.begin("b", 1) + queue.begin("c", 1)
+    await settled()
+    waiting.cancel()
+    # what the end of one does in the same round of the loop
+    queue.submissions._give_on()
+    await settled()
+    assert waiting.cancelled()
+    assert queue.began[AT_ONCE:] == ["c"]
+    queue.submissions._in_hand += 1
+    await queue.end(AT_ONCE + 1)
+    await asyncio.gather(*tasks, last)
+    assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})
+
+
 async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose turn does not come in time is refused, and its place is free."""
     monkeypatch.setattr(submissions, "LONGEST_WAIT_S", 0.01)

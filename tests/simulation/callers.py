@@ -12,7 +12,15 @@ from shared.contracts.envelope import Envelope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import ControlNotPossible, DependencyUnknown, JobNotFound, LimitReached, NotRedrivable, Transient
+from shared.errors import (
+    ControlNotPossible,
+    DependencyUnknown,
+    JobNotFound,
+    LimitReached,
+    NotRedrivable,
+    Overloaded,
+    Transient,
+)
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.redrive_job import redrive_job
@@ -112,7 +120,7 @@ class Callers:
                 if self.faults.ended:
                     return
                 await self.scheduler.pause(self.random.uniform(1, 60))
-            except LimitReached as refused:
+            except (LimitReached, Overloaded) as refused:
                 await self.scheduler.pause(refused.retry_after_s)
             else:
                 self.promised[number].add(created.stored.record.job.job_id)
