@@ -167,11 +167,7 @@ ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, DEPENDENCIES, AUDIT, RECEIPT, DEAD
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Every read about jobs."""
     bp = df.Blueprint()
-
-    async def job_read(request: Request) -> func.HttpResponse:
-        return await _job_read(request, LongPoll(request.context().waiters))
-
-    add(bp, LIST, _jobs_list, wiring)
+    add(bp, LIST, jobs_list, wiring)
     add(bp, READ, job_read, wiring)
     add(bp, STEPS, _job_steps, wiring)
     add(bp, EVENTS, _job_events, wiring)
@@ -183,7 +179,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     return bp
 
 
-async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
+async def job_read(request: Request) -> func.HttpResponse:
+    """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
     req, wait_s, admitted = request.http, wait_of(request.http), until_admitted(request.http)
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
@@ -195,7 +192,7 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 
     whose = None if request.caller.sees_all else request.caller.tenant
     with request.context().recent_jobs.watch(job_id_of(req)) as changed:
-        return await long_poll.wait(wait_s, whose, read, changed, until_final=admitted)
+        return await LongPoll(request.context().waiters).wait(wait_s, whose, read, changed, until_final=admitted)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
@@ -267,7 +264,8 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
     return respond(request.http, receipt(record, events, context.clock.now()))
 
 
-async def _jobs_list(request: Request) -> func.HttpResponse:
+async def jobs_list(request: Request) -> func.HttpResponse:
+    """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller)
     found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)

@@ -56,6 +56,21 @@ class Request:
         """The same, with the protocols, modes and lists of hosts that hold now."""
         return self._visible(await self._wiring.fresh_context())
 
+    def inner(self, route: Route, *, params: dict[str, str], route_params: dict[str, str]) -> Request:
+        """The same caller's request of another route, which only reads. Raises ScopeMissing."""
+        assert route.scope is not None
+        assert not route.moves
+        self.caller.require(route.scope)
+        http = func.HttpRequest(
+            method=route.method,
+            url=self.http.url,
+            headers={"X-Correlation-Id": correlation_id(self.http)},
+            params=params,
+            route_params=route_params,
+            body=b"",
+        )
+        return Request(http, route, self.caller, self._wiring, None)
+
     def orchestrations(self) -> Orchestrations:
         """For routes that declare `durable_client`."""
         assert self._route.durable_client, f"{self._route.function} does not declare the durable client"

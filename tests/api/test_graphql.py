@@ -1,0 +1,136 @@
+"""GraphQL over HTTP: who may ask, and the client `graphql-sse`, which follows a job through many answers (R83)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.live import Live
+from tests.api.test_streams import submitted, waiting
+from tests.lucius_client.cli.test_docs import block
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60
+#: what a page has beside the block of docs/graphql.md; each line of the output is an object
+PAGE = """
+const { token, jobId } = JSON.parse(process.env.GIVEN);
+const write = (line) => console.log(JSON.stringify(line));
+const show = (event) => { write({ event }); if (/completed|failed|canceled/.test(event.type)) stop(); };
+const over = (reason) => write({ over: String(reason) });
+const real = fetch;
+globalThis.fetch = async (...request) => {
+  const answer = await real(...request);
+  write({ answer: answer.status });
+  return answer;
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def tenant() -> str:
+    """A tenant of these tests alone."""
+    return f"graphql-{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def own(api: Live, tenant: str) -> httpx.Client:
+    return api.client(tenant=tenant)
+
+
+class Page:
+    """The documented program in Node."""
+
+    def __init__(self, api: Live, folder: Path, token: str, job_id: str) -> None:
+        text = block("graphql.md", "subscription", "js", api.stack)
+        imports, rest = text.split("\n", 1)
+        self._output = folder / "output"
+        given = {**os.environ, "GIVEN": json.dumps({"token": token, "jobId": job_id})}
+        # modules are found from the folder in which such a text is run
+        command = ["node", "--input-type=module", "--eval", imports + PAGE + rest]
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(command, cwd=ROOT, env=given, stdout=output, stderr=subprocess.STDOUT)
+
+    def lines(self) -> list[dict[str, Any]]:
+        # the last one may be half written
+        return [json.loads(line) for line in self._output.read_text().split("\n")[:-1]]
+
+    def end(self) -> list[dict[str, Any]]:
+        assert self._process.wait(DEADLINE_S) == 0, self._output.read_text()
+        return self.lines()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def pages() -> Iterator[list[Page]]:
+    opened: list[Page] = []
+    yield opened
+    for page in opened:
+        page.close()
+
+
+def test_the_client_follows_a_job_to_its_end(
+    api: Live, own: httpx.Client, tenant: str, tmp_path: Path, pages: list[Page]
+) -> None:
+    """Through at least two answers, of which none is the last: no event is missing and none comes twice."""
+    job_id = waiting(own, tenant)
+    pages.append(page := Page(api, tmp_path, api.token(tenant=tenant), job_id))
+    wait_until(lambda: any("event" in line for line in page.lines()), "no event came", deadline_s=DEADLINE_S)
+    # of the same tenant's feed, so that the position moves past what does not fit
+    submitted(own, tenant)
+    own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
+    lines = page.end()
+    whole = own.get("/v1/events", params={"jobId": job_id}).json()["events"]
+    assert [line["event"] for line in lines if "event" in line] == [
+        {name: event[name] for name in ("id", "type", "data")} for event in whole
+    ]
+    assert whole[-1]["type"] == "job.canceled"
+    assert {line["answer"] for line in lines if "answer" in line} == {200}
+    kinds = "".join(name[0] for line in lines for name in line)
+    assert re.fullmatch("a+e[ae]*a+e+o", kinds), kinds
+
+
+def test_the_client_ends_where_it_is_refused(api: Live, tmp_path: Path, pages: list[Page]) -> None:
+    """As documented: by itself it asks again after every status."""
+    pages.append(page := Page(api, tmp_path, "no.token.this", "job_0"))
+    assert page.end() == [{"answer": 401}, {"over": "Error: refused: 401"}]
+
+
+def test_a_document_is_taken_by_post_alone(api: Live, own: httpx.Client) -> None:
+    query = {"query": "{jobs {next}}"}
+    assert own.post("/v1/graphql", json=query).json() == {"data": {"jobs": {"next": None}}}
+    assert own.get("/v1/graphql", params=query).status_code == 404
+    assert own.put("/v1/graphql", json=query).status_code == 404
+    assert own.options("/v1/graphql").headers["Allow"] == "OPTIONS, POST"
+    batch = own.post("/v1/graphql", json=[query, query])
+    assert (batch.status_code, batch.json()["code"]) == (400, "QUERY_INVALID")
+    assert api.stack.http.post("/v1/graphql", json=query).status_code == 401
+    reader = api.client(tenant="another", scope="orch:operate")
+    assert reader.post("/v1/graphql", json=query).json()["code"] == "SCOPE_MISSING"
+
+
+def test_another_tenants_job_is_null(api: Live, own: httpx.Client, tenant: str) -> None:
+    job_id = submitted(own, tenant)
+    query = {"query": "query ($id: String!) {job(id: $id) {jobId status}}", "variables": {"id": job_id}}
+    assert own.post("/v1/graphql", json=query).json() == {"data": {"job": {"jobId": job_id, "status": "QUEUED"}}}
+    other = api.client(tenant=f"other-{uuid.uuid4()}").post("/v1/graphql", json=query).json()
+    assert other["data"] == {"job": None}
+    assert other["errors"][0]["extensions"]["code"] == "JOB_NOT_FOUND"
+
+
+def test_the_schema_is_open(api: Live) -> None:
+    answer = api.stack.http.get("/v1/schema.graphql")
+    assert (answer.status_code, answer.text) == (200, (ROOT / "docs" / "schema.graphql").read_text(encoding="utf-8"))
+    assert answer.headers["Content-Type"].startswith("text/plain")
