@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -149,13 +150,13 @@ def _not_acceptable(detail: str) -> RequestError:
 
 def _resolver(request: Request, query: _Query) -> Callable[..., Awaitable[Any]]:
     async def resolve(info: object, **given: Any) -> Any:
-        response = await query.read(_inner(request, query.field, given))
-        return json.loads(response.get_body())
+        with _inner(request, query.field, given) as inner:
+            return json.loads((await query.read(inner)).get_body())
 
     return resolve
 
 
-def _inner(request: Request, field: RootField, given: dict[str, Any]) -> Request:
+def _inner(request: Request, field: RootField, given: dict[str, Any]) -> AbstractContextManager[Request]:
     """The request of the field's route. Raises RequestError (400), ScopeMissing."""
     if (given.get("limit") or 0) > MAX_LINES:
         raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_LINES}")
@@ -189,9 +190,8 @@ class _Source:
     async def open(self, info: object, **given: Any) -> AsyncIterator[dict[str, Any]]:
         """Held as any stream is (R75). Raises what `events_http.events_after` raises, but CursorExpired."""
         try:
-            page, self.crowded = await events_http.events_after(
-                _inner(self._request, _EVENTS, given), given.get("after") or None
-            )
+            with _inner(self._request, _EVENTS, given) as inner:
+                page, self.crowded = await events_http.events_after(inner, given.get("after") or None)
         except CursorExpired as expired:
             return _each([{"cursor": expired.earliest, "event": None, "gap": True}])
         messages = [

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,13 +82,18 @@ def pages() -> Iterator[list[Page]]:
         page.close()
 
 
+@pytest.mark.parametrize(
+    "quiet_s",
+    [pytest.param(0, id="at once"), pytest.param(45, id="after quiet answers", marks=pytest.mark.long)],
+)
 def test_the_client_follows_a_job_to_its_end(
-    api: Live, own: httpx.Client, tenant: str, tmp_path: Path, pages: list[Page]
+    api: Live, own: httpx.Client, tenant: str, tmp_path: Path, pages: list[Page], quiet_s: float
 ) -> None:
     """Through at least two answers, of which none is the last: no event is missing and none comes twice."""
     job_id = waiting(own, tenant)
     pages.append(page := Page(api, tmp_path, api.token(tenant=tenant), job_id))
     wait_until(lambda: any("event" in line for line in page.lines()), "no event came", deadline_s=DEADLINE_S)
+    time.sleep(quiet_s)
     # of the same tenant's feed, so that the position moves past what does not fit
     submitted(own, tenant)
     own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -369,6 +370,28 @@ async def test_who_sees_all_tenants_names_one(world: World) -> None:
     assert (answer["data"]["job"], codes(answer)) == ({"tenant_id": "tenant_b"}, [("TENANT_REQUIRED", ["events"])])
     [message] = await operator.stream(SUBSCRIPTION.replace("jobId: $jobId", 'jobId: $jobId, tenant_id: "tenant_b"'))
     assert message[1]["data"]["events"]["cursor"]
+
+
+async def test_each_read_leaves_an_access_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """As the route has it, so that whoever asks the log who read which job finds these reads too."""
+    operator = Api(of(world), replace(READER, tenant=None, sees_all=True))
+    job_id = await in_feed(operator)
+    caplog.set_level(logging.INFO)
+    document = f'{{job(id: "{job_id}") {{jobId}} no: job(id: "job_0") {{jobId}} jobs(label: "x:s3cret") {{next}}}}'
+    await operator.post({"query": document}, **{"X-Correlation-Id": "read-1"})
+    lines = [json.loads(each.message) for each in caplog.records if '"ACCESS"' in each.message]
+    assert lines[-1]["route"] == "/v1/graphql"
+    found = {(line["method"], line["route"], line["status"], line.get("jobId"), line.get("reason")) for line in lines}
+    assert found == {
+        ("GET", "/v1/jobs/{jobId}", 200, job_id, None),
+        ("GET", "/v1/jobs/{jobId}", 404, "job_0", "JOB_NOT_FOUND"),
+        ("GET", "/v1/jobs", 200, None, None),
+        ("POST", "/v1/graphql", 200, None, None),
+    }
+    assert {(line["actor"], line["all_tenants"], line["correlation_id"]) for line in lines} == {
+        ("app:reader", True, "read-1")
+    }
+    assert "s3cret" not in caplog.text
 
 
 async def test_a_field_whose_store_is_away_is_null(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
