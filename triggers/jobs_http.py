@@ -181,6 +181,10 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def job_read(request: Request) -> func.HttpResponse:
     """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
+    return await _job_read(request, LongPoll(request.context().waiters))
+
+
+async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
     req, wait_s, admitted = request.http, wait_of(request.http), until_admitted(request.http)
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
@@ -192,7 +196,7 @@ async def job_read(request: Request) -> func.HttpResponse:
 
     whose = None if request.caller.sees_all else request.caller.tenant
     with request.context().recent_jobs.watch(job_id_of(req)) as changed:
-        return await LongPoll(request.context().waiters).wait(wait_s, whose, read, changed, until_final=admitted)
+        return await long_poll.wait(wait_s, whose, read, changed, until_final=admitted)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

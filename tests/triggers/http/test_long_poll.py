@@ -23,7 +23,7 @@ from triggers.http import long_poll
 from triggers.http.long_poll import LongPoll
 from triggers.http.problems import RequestError
 from triggers.http.responses import content_of
-from triggers.jobs_http import job_read
+from triggers.jobs_http import _job_read
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -101,11 +101,11 @@ async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, m
     request: Any = SimpleNamespace(caller=ANYONE, context=lambda: world.context)
     get = {"method": "GET", "url": f"/v1/jobs/{JOB}", "route_params": {"jobId": JOB}, "body": b""}
     request.http = func.HttpRequest(**get)
-    known = (await job_read(request)).headers["ETag"]
+    known = (await _job_read(request, LongPoll())).headers["ETag"]
     monkeypatch.setattr(long_poll, "_FIRST_LOOK_S", 20.0)
     request.http = func.HttpRequest(**get, params={"wait": "20"}, headers={"If-None-Match": known})
     async with asyncio.timeout(10):
-        waiting = asyncio.create_task(job_read(request))
+        waiting = asyncio.create_task(_job_read(request, LongPoll()))
         while not world.context.recent_jobs._watchers:  # noqa: ASYNC110  # nobody signals that somebody waits
             await asyncio.sleep(0)
         await control(world, JOB, ControlKind.CANCEL)
@@ -126,7 +126,7 @@ async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, pauses:
         params = {"wait": "20", "until": "admitted"}
         pauses.clear()
         request.http = func.HttpRequest(**get, params=params, headers=headers)
-        answer = await job_read(request)
+        answer = await _job_read(request, LongPoll())
         body = json.loads(answer.get_body() or b"{}")
         headers["If-None-Match"] = answer.headers["ETag"]
         return answer.status_code, body.get("status"), sum(pauses)
