@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from graphql import GraphQLObjectType, build_schema
 
 from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
@@ -69,6 +70,7 @@ from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
 from shared.views.audit import bundle
 from tests.jobs import START, Story
+from triggers import graphql_http
 from triggers.registered import ROUTES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,6 +103,7 @@ def collect() -> Names:
         "functions": _functions(),
         "external events": {durable_names.ack("S", 1), durable_names.result("S", 1), durable_names.resume(1)},
         "public events": _of_events(),
+        "graphql fields": set(_of_graphql()),
         "http fields": _fields(document["components"]["schemas"]),
         "bus fields": _fields(bus["components"]["schemas"]),
         "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},
@@ -125,6 +128,15 @@ def _literals(*places: str) -> Iterator[str]:
             for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield node.value
+
+
+def _of_graphql() -> Iterator[str]:
+    """Each field as `Type.field`, and each argument of one as `Type.field(argument)`."""
+    for name, each in build_schema(graphql_http.schema()).type_map.items():
+        if isinstance(each, GraphQLObjectType) and not name.startswith("__"):
+            for member, field in each.fields.items():
+                yield f"{name}.{member}"
+                yield from (f"{name}.{member}({argument})" for argument in field.args)
 
 
 def _functions() -> set[str]:

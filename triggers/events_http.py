@@ -136,13 +136,14 @@ ROUTES = (EVENTS, DASHBOARD_EVENTS, TICKETS)
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The feed at its two addresses, and tickets."""
     bp = df.Blueprint()
-    add(bp, EVENTS, _events_read, wiring)
-    add(bp, DASHBOARD_EVENTS, _events_read, wiring)
+    add(bp, EVENTS, events_read, wiring)
+    add(bp, DASHBOARD_EVENTS, events_read, wiring)
     add(bp, TICKETS, _ticket, wiring)
     return bp
 
 
-async def _events_read(request: Request) -> func.HttpResponse:
+async def events_read(request: Request) -> func.HttpResponse:
+    """Raises CursorExpired, EventsOff, FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     if wants_stream(request.http):
         return await _events_stream(request)
     req = request.http
@@ -152,20 +153,27 @@ async def _events_read(request: Request) -> func.HttpResponse:
 
 async def _events_stream(request: Request) -> func.HttpResponse:
     req = request.http
-    after = position(req)
-    # a reader that has no position yet gets one before anything can happen that it would miss
-    wait_s = 0 if after in (None, LATEST) else HOLD_S
     try:
-        found, held = await _follow(request, after or LATEST, wait_s)
+        found, crowded = await events_after(request, position(req))
     except CursorExpired as expired:
         return gap(req, expired.earliest)
-    crowded = bool(wait_s) and not held and not found.events
     return stream(
         req,
         zip(found.cursors, found.events, strict=True),
         following=found.next,
         crowded_by=request.caller.actor if crowded else None,
     )
+
+
+async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
+    """What a stream gives past `after` (None: from now on), and whether that is nothing because too many wait.
+
+    Raises what `events_read` raises.
+    """
+    # a reader that has no position yet gets one before anything can happen that it would miss
+    wait_s = 0 if after in (None, LATEST) else HOLD_S
+    found, held = await _follow(request, after or LATEST, wait_s)
+    return found, bool(wait_s) and not held and not found.events
 
 
 async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:

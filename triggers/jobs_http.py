@@ -167,11 +167,7 @@ ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, DEPENDENCIES, AUDIT, RECEIPT, DEAD
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Every read about jobs."""
     bp = df.Blueprint()
-
-    async def job_read(request: Request) -> func.HttpResponse:
-        return await _job_read(request, LongPoll(request.context().waiters))
-
-    add(bp, LIST, _jobs_list, wiring)
+    add(bp, LIST, jobs_list, wiring)
     add(bp, READ, job_read, wiring)
     add(bp, STEPS, _job_steps, wiring)
     add(bp, EVENTS, _job_events, wiring)
@@ -181,6 +177,11 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     add(bp, RECEIPT, _job_receipt, wiring)
     add(bp, DEAD_LETTERS, _dead_letters_list, wiring)
     return bp
+
+
+async def job_read(request: Request) -> func.HttpResponse:
+    """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
+    return await _job_read(request, LongPoll(request.context().waiters))
 
 
 async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
@@ -267,7 +268,8 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
     return respond(request.http, receipt(record, events, context.clock.now()))
 
 
-async def _jobs_list(request: Request) -> func.HttpResponse:
+async def jobs_list(request: Request) -> func.HttpResponse:
+    """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller)
     found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)

@@ -183,7 +183,7 @@ _MAX_TENANTS = 100
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Reads and changes of gates."""
     bp = df.Blueprint()
-    add(bp, LIST, _list, wiring)
+    add(bp, LIST, quotas_list, wiring)
     add(bp, READ, _read, wiring)
     add(bp, SET, _set, wiring)
     add(bp, DELETE, _delete, wiring)
@@ -192,7 +192,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     return bp
 
 
-async def _list(request: Request) -> func.HttpResponse:
+async def quotas_list(request: Request) -> func.HttpResponse:
+    """Raises what `_gate` raises, LedgerUnavailable, RequestError (400)."""
     req, context = request.http, await request.fresh_context()
     limit, position = page(req)
     names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}

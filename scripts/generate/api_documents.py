@@ -9,6 +9,7 @@ from typing import Any
 from shared.adapters.protocol_files import load_registry
 from shared.apidocs import asyncapi
 from shared.apidocs.openapi import document
+from triggers import graphql_http
 from triggers.registered import ROUTES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,4 +23,5 @@ def openapi() -> dict[str, Any]:
 def files() -> dict[str, str]:
     """The committed copies, by name."""
     documents = {"openapi.json": openapi(), "asyncapi.json": asyncapi.document(asyncapi.BusNames())}
-    return {name: json.dumps(whole, indent=1, ensure_ascii=False) + "\n" for name, whole in documents.items()}
+    texts = {name: json.dumps(whole, indent=1, ensure_ascii=False) + "\n" for name, whole in documents.items()}
+    return texts | {"schema.graphql": graphql_http.schema()}

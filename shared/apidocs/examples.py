@@ -59,6 +59,10 @@ REQUESTS: JsonObject = {
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
     "TicketRequest": {"path": "/v1/events"},
+    "QueryRequest": {
+        "query": "query ($after: String) { events(after: $after) { next events { id type data } } }",
+        "variables": {"after": "earliest"},
+    },
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "BulkRequest": {
         "action": "redrive",
@@ -216,6 +220,7 @@ def by_model() -> JsonObject:
             "events": [event_schemas.example(PublicType.COMPLETED)],
             "next": "MGI3ZjJjNmQxZTRhNGYwYzoxMDQy",
         },
+        "QueryAnswer": {"data": {"jobs": {"jobs": [{"jobId": JOB_ID, "status": "IN_PROGRESS"}], "next": None}}},
         "Problem": PROBLEM,
         **_incidents(failed),
         **quota_examples.by_model(JOB_ID),

@@ -17,6 +17,7 @@ class ProblemCode(StrEnum):
         member.meaning = meaning
         return member
 
+    ACCEPT_INVALID = "ACCEPT_INVALID", "`Accept` has no type that the request is answered in; `detail` names it."
     AS_OF_INVALID = "AS_OF_INVALID", "`asOf` is not the number of an event, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", "The NDJSON body has no line."
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
@@ -92,6 +93,11 @@ class ProblemCode(StrEnum):
     )
     REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
+    QUERY_INVALID = "QUERY_INVALID", "The body is no request of GraphQL, or its document or variables do not fit."
+    QUERY_TOO_COMPLEX = (
+        "QUERY_TOO_COMPLEX",
+        "The GraphQL document is too deep, or asks for too many fields at once; `detail` has the bounds.",
+    )
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
     QUOTA_FORBIDDEN = (
         "QUOTA_FORBIDDEN",

@@ -75,7 +75,7 @@ class Route:
     caching: str = OWN
     #: of a method other than GET: it changes no job, so that who may see one may use it
     only_reads: bool = False
-    #: it answers with server-sent events too, if `Accept` asks for them, and takes a ticket for those
+    #: it answers with server-sent events too, if `Accept` asks for them; a GET takes a ticket for those
     streams: bool = False
     #: guarded by the token of a directive
     callback: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
@@ -66,6 +66,21 @@ class TicketRequest(BaseModel):
         """Of the job whose stream it is; None: it is a feed's."""
         parts = self.path.split("/")
         return parts[3] if parts[2] == "jobs" else None
+
+
+class QueryRequest(BaseModel):
+    """A request of GraphQL over HTTP: one operation of a document."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    query: Annotated[str, Field(examples=["{ jobs { jobs { jobId status } next } }"])]
+    """The document."""
+    variables: dict[str, Any] | None = None
+    """By name, without the dollar."""
+    operationName: str | None = None
+    """Of a document with more than one operation."""
+    extensions: dict[str, Any] | None = None
+    """Nothing of it is read."""
 
 
 class ReconcileRequest(BaseModel):

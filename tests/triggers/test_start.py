@@ -30,3 +30,5 @@ def test_what_only_some_deployments_need_is_loaded_by_them_alone() -> None:
     loaded = set(started.stdout.split())
     assert "azure.servicebus" in loaded
     assert loaded.isdisjoint({"azure.identity", "azure.appconfiguration", "azure.monitor.opentelemetry", "msal"})
+    # one route of all needs it, with its first request (R83)
+    assert not [name for name in loaded if name.partition(".")[0] == "graphql"]

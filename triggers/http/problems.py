@@ -197,8 +197,17 @@ def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
     return _problem(error, correlation_id).body(correlation_id, str(error))
 
 
+def status_of(error: Exception) -> int:
+    """The status of `problem_response`; nothing is logged."""
+    return _PROBLEMS[_nearest(error)](error).status
+
+
+def _nearest(error: Exception) -> type[Exception]:
+    return next(each for each in type(error).__mro__ if each in _PROBLEMS)
+
+
 def _problem(error: Exception, correlation_id: str) -> Problem:
-    nearest = next(each for each in type(error).__mro__ if each in _PROBLEMS)
+    nearest = _nearest(error)
     if nearest is Exception:
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
     elif nearest in (errors.LedgerRefused, errors.DataLost):

@@ -5,9 +5,10 @@ Every route of `triggers.registered.ROUTES` is registered by `add`; OPTIONS is i
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
 from triggers.http.bodies import refuse_large_body
 from triggers.http.parameters import is_job_id
-from triggers.http.problems import problem_response
+from triggers.http.problems import problem_response, status_of
 from triggers.http.responses import correlation_id
 from triggers.http.sse import later, wants_stream
 
@@ -55,6 +56,33 @@ class Request:
     async def fresh_context(self) -> Context:
         """The same, with the protocols, modes and lists of hosts that hold now."""
         return self._visible(await self._wiring.fresh_context())
+
+    @contextlib.contextmanager
+    def inner(self, route: Route, *, params: dict[str, str], route_params: dict[str, str]) -> Iterator[Request]:
+        """The same caller's request of another route, which only reads; it leaves an access line of its own.
+
+        Raises ScopeMissing.
+        """
+        assert route.scope is not None
+        assert not route.moves
+        http = func.HttpRequest(
+            method=route.method,
+            url=self.http.url,
+            headers={"X-Correlation-Id": correlation_id(self.http)},
+            params=params,
+            route_params=route_params,
+            body=b"",
+        )
+        access, status = _Access(time.monotonic(), self.caller), 503
+        try:
+            self.caller.require(route.scope)
+            yield Request(http, route, self.caller, self._wiring, None)
+            status = 200
+        except Exception as error:
+            access.refused, status = error.code if isinstance(error, Refused) else None, status_of(error)
+            raise
+        finally:
+            _log_access(http, route, access, status)
 
     def orchestrations(self) -> Orchestrations:
         """For routes that declare `durable_client`."""

@@ -70,6 +70,15 @@ def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
     return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
 
 
+def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) -> func.HttpResponse:
+    """Answers of GraphQL over SSE (github.com/enisdenjo/graphql-sse, PROTOCOL.md: distinct connections mode).
+
+    A reader takes an end without `complete` for a lost connection, and asks again.
+    """
+    parts = [f"event: next\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in answers]
+    return _answer(req, "".join([*parts, "event: complete\ndata: \n\n"] if complete else parts))
+
+
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
     """Something is away for now. An error status would end the reader for good, so it is only told to come later."""
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")

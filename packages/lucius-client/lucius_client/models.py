@@ -509,6 +509,24 @@ class PublicEvent(Message):
     data: dict[str, Any]
 
 
+class QueryError(Message):
+    """
+    What is wrong with a request, or with one field of it (GraphQL 7.1.2).
+    """
+
+    message: str
+    locations: Annotated[
+        list[dict[str, int]] | None, Field(description="`line` and `column` in the document, from 1.")
+    ] = None
+    path: Annotated[list[str | int] | None, Field(description="Of the field that is null because of it.")] = None
+    extensions: Annotated[
+        dict[str, Any],
+        Field(
+            description="`code` and other members, as a problem has them; `QUERY_INVALID`: the document or its variables do not fit."
+        ),
+    ]
+
+
 class QuotaBreaker(Message):
     """
     Where the breaker of a job type stands.
@@ -1240,6 +1258,20 @@ class ProtocolPage(Message):
 
     protocols: list[Protocol]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
+class QueryAnswer(Message):
+    """
+    An answer of GraphQL. A field that was refused is null, and `errors` says why.
+    """
+
+    data: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="Not there where nothing was read, since the document or its variables do not fit the schema."
+        ),
+    ] = None
+    errors: list[QueryError] | None = None
 
 
 class Quota(Message):

@@ -1,0 +1,148 @@
+"""The GraphQL schema as text, made of routes and of the models of their answers (R83).
+
+Arguments are the parameters of the routes and types are their models, by the same names and with the same meanings. A
+copy of the text is `docs/schema.graphql`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from shared.apidocs.json_schema import JsonObject, schemas
+from shared.apidocs.route import Parameter, Route
+
+_INT_MAX = 2**31 - 1
+_SCALARS = {
+    "DateTime": "An instant of RFC 3339, in UTC.",
+    "JSON": "Any JSON value, as it is.",
+    "Long": "A whole number of up to 53 bits.",
+}
+_NAMED = {"string": "String", "boolean": "Boolean", "integer": "Int", "number": "Float"}
+_REF = "#/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootField:
+    """A field of `Query` or `Subscription`: what a route answers with."""
+
+    name: str
+    route: Route
+    model: type[BaseModel]
+    #: by the name of the argument
+    arguments: Mapping[str, Parameter]
+    description: str
+
+
+def root_field(
+    name: str,
+    route: Route,
+    *,
+    without: Collection[str],
+    model: type[BaseModel] | None = None,
+    description: str | None = None,
+) -> RootField:
+    """The field of a route: a parameter of its path is `id`, headers and those of `without` are left out."""
+    found = model or route.responses[200]
+    assert isinstance(found, type)
+    assert issubclass(found, BaseModel)
+    arguments = {
+        "id" if each.where == "path" else each.name: each
+        for each in route.parameters
+        if each.where != "header" and each.name not in without
+    }
+    return RootField(
+        name=name, route=route, model=found, arguments=arguments, description=description or f"{route.summary}."
+    )
+
+
+def text(queries: Sequence[RootField], subscriptions: Sequence[RootField]) -> str:
+    """The schema in the schema definition language (GraphQL 3)."""
+    models = [(each.model, "read") for each in (*queries, *subscriptions)]
+    components = schemas(models, f"{_REF}{{model}}")  # type: ignore[arg-type]
+    parts = [
+        *(f"{_quoted(meaning, '')}scalar {name}" for name, meaning in _SCALARS.items()),
+        _root("Query", queries),
+        _root("Subscription", subscriptions),
+    ]
+    # each object in the order in which the roots lead to it
+    names = [each.model.__name__ for each in (*queries, *subscriptions)]
+    seen: dict[str, JsonObject] = {}
+    while names:
+        name = names.pop(0)
+        if name not in seen and _has_fields(components[name]):
+            seen[name] = components[name]
+            names += _named_by(components[name])
+    parts += [_object(name, each, components) for name, each in seen.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _root(name: str, fields: Iterable[RootField]) -> str:
+    lines = []
+    for field in fields:
+        arguments = [_argument(each, parameter) for each, parameter in field.arguments.items()]
+        given = "(\n" + "".join(arguments) + "  )" if arguments else ""
+        # null where it is refused, so that the others are there
+        of = field.model.__name__ + ("!" if name == "Subscription" else "")
+        lines.append(f"{_quoted(field.description, '  ')}  {field.name}{given}: {of}\n")
+    return f"type {name} {{\n{''.join(lines)}}}"
+
+
+def _argument(name: str, parameter: Parameter) -> str:
+    kind = parameter.schema.get("type", "string")
+    of = "[String!]" if kind == "array" else _NAMED[kind]
+    return f"{_quoted(parameter.description, '    ')}    {name}: {of}{'!' if parameter.where == 'path' else ''}\n"
+
+
+def _object(name: str, schema: JsonObject, components: JsonObject) -> str:
+    required = schema.get("required", ())
+    lines = []
+    for member, each in schema["properties"].items():
+        of, nullable = _type(each, components)
+        mark = "" if nullable or member not in required else "!"
+        lines.append(f"{_quoted(each.get('description', ''), '  ')}  {member}: {of}{mark}\n")
+    return f"{_quoted(schema.get('description', ''), '')}type {name} {{\n{''.join(lines)}}}"
+
+
+def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
+    """The type, and whether it may be null."""
+    if "anyOf" in schema:
+        others = [each for each in schema["anyOf"] if each != {"type": "null"}]
+        of = _type(others[0], components)[0] if len(others) == 1 else "JSON"
+        return of, len(others) < len(schema["anyOf"])
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_REF)
+        return (name if _has_fields(components[name]) else "JSON"), False
+    match schema.get("type"):
+        case "array":
+            of, nullable = _type(schema["items"], components)
+            return f"[{of}{'' if nullable else '!'}]", False
+        case "string" if schema.get("format") == "date-time":
+            return "DateTime", False
+        case "integer" if schema.get("maximum", 0) > _INT_MAX:
+            return "Long", False
+        case str() as simple if simple in _NAMED:
+            return _NAMED[simple], False
+    # null is one of any values
+    return "JSON", "type" not in schema
+
+
+def _has_fields(schema: JsonObject) -> bool:
+    """Whether all its members are declared: of another a selection would leave out what is not."""
+    return "properties" in schema and not schema.get("additionalProperties")
+
+
+def _named_by(schema: Any) -> list[str]:
+    if isinstance(schema, dict):
+        named = [schema["$ref"].removeprefix(_REF)] if isinstance(schema.get("$ref"), str) else []
+        return named + [name for each in schema.values() for name in _named_by(each)]
+    return [name for each in schema for name in _named_by(each)] if isinstance(schema, list) else []
+
+
+def _quoted(description: str, indent: str) -> str:
+    """A description in front of what it is about; every JSON string is one of GraphQL."""
+    return f"{indent}{json.dumps(' '.join(description.split()), ensure_ascii=False)}\n" if description else ""

@@ -1,0 +1,228 @@
+"""Documents of GraphQL: read, bounded, checked and executed by graphql-core (R83).
+
+Imported with the first request that needs it: graphql-core has 150 modules, for which no start has to wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import isawaitable
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    ExecutionResult,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLSchema,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    build_schema,
+    execute,
+    get_operation_ast,
+    parse,
+    subscribe,
+    validate,
+)
+
+from shared.apidocs.problem_codes import ProblemCode
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, Transient
+from triggers.http.problems import RequestError, problem_body
+
+#: of fields in fields
+MAX_DEPTH = 6
+#: fields and fragments, each as often as it is asked for
+MAX_FIELDS = 200
+#: of one name, under whatever aliases: an answer repeats its value as often
+MAX_SAME = 20
+#: at the root: each is a request of its own to the stores
+MAX_READS = 10
+
+JsonObject = dict[str, Any]
+Resolver = Callable[..., Awaitable[Any]]
+Source = Callable[..., Awaitable[AsyncIterator[Any]]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a document, or what is wrong with it."""
+
+    schema: GraphQLSchema
+    document: DocumentNode | None
+    name: str | None
+    errors: tuple[GraphQLError, ...] = ()
+
+    @property
+    def subscribes(self) -> bool:
+        found = get_operation_ast(self.document, self.name) if self.document else None
+        return found is not None and found.operation is OperationType.SUBSCRIPTION
+
+
+def read(schema_text: str, query: str, name: str | None) -> Operation:
+    """Raises RequestError (400) where the document is past a bound; that it does not fit is the operation's own."""
+    schema = _schema(schema_text)
+    try:
+        document = parse(query)
+        _bound(document)
+        errors = validate(schema, document, max_errors=MAX_REQUEST_ERRORS)
+    except GraphQLError as wrong:
+        if "nested too deeply" in wrong.message:
+            raise _too_complex("is too deep") from None
+        return Operation(schema, None, name, (wrong,))
+    return Operation(schema, None if errors else document, name, tuple(errors))
+
+
+@cache
+def _schema(text: str) -> GraphQLSchema:
+    return build_schema(text)
+
+
+async def answer(
+    operation: Operation, resolvers: Mapping[str, Resolver], variables: JsonObject, correlation_id: str
+) -> JsonObject:
+    """What the operation gives: `data` and `errors` (GraphQL 7.1). A mutation is an error, since there is none."""
+    if operation.document is None:
+        return _formatted(None, operation.errors, correlation_id)
+    result = execute(
+        operation.schema,
+        operation.document,
+        root_value=resolvers,
+        variable_values=variables,
+        operation_name=operation.name,
+    )
+    found = await result if isawaitable(result) else result
+    assert isinstance(found, ExecutionResult)
+    return _formatted(found.data, found.errors or (), correlation_id)
+
+
+async def messages(
+    operation: Operation, sources: Mapping[str, Source], variables: JsonObject, correlation_id: str
+) -> tuple[list[JsonObject], bool]:
+    """What each message of the source gives, and whether more may follow on them: not where the source was refused.
+
+    Raises Transient.
+    """
+    assert operation.document is not None
+    result = subscribe(
+        operation.schema,
+        operation.document,
+        root_value=sources,
+        variable_values=variables,
+        operation_name=operation.name,
+    )
+    found = await result if isawaitable(result) else result
+    if isinstance(found, ExecutionResult):
+        for each in found.errors or ():
+            if isinstance(each.original_error, Transient):
+                raise each.original_error
+        return [_formatted(found.data, found.errors or (), correlation_id)], False
+    return [_formatted(each.data, each.errors or (), correlation_id) async for each in found], True
+
+
+def _formatted(data: JsonObject | None, errors: Iterable[GraphQLError], correlation_id: str) -> JsonObject:
+    found = [_error(each, correlation_id) for each in errors]
+    # nothing was read: then `data` must not be there
+    body = {} if data is None and not any("path" in each for each in found) else {"data": data}
+    return body | ({"errors": found} if found else {})
+
+
+def _error(error: GraphQLError, correlation_id: str) -> JsonObject:
+    """With the code of the problem that the same refusal is elsewhere."""
+    cause = error.original_error
+    if cause is None or isinstance(cause, GraphQLError):
+        # it may repeat the document
+        message, extensions = error.message[:MAX_REQUEST_ERROR], {"code": str(ProblemCode.QUERY_INVALID)}
+    else:
+        assert isinstance(cause, Exception)
+        problem = problem_body(cause, correlation_id)
+        message = problem["detail"]
+        extensions = {name: each for name, each in problem.items() if name not in ("type", "title", "detail")}
+    formatted: JsonObject = {"message": message, "extensions": extensions}
+    if error.locations:
+        formatted["locations"] = [{"line": each.line, "column": each.column} for each in error.locations]
+    if error.path:
+        formatted["path"] = list(error.path)
+    return formatted
+
+
+def _too_complex(what: str) -> RequestError:
+    bounds = (
+        f"at most {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields of one name and "
+        f"{MAX_READS} fields at the root"
+    )
+    return RequestError(ProblemCode.QUERY_TOO_COMPLEX, f"the document {what}: {bounds}")
+
+
+@dataclass
+class _Size:
+    """Of a selection, with its fragments written out."""
+
+    #: how often each field is asked for, by its name and not by its alias; fragments are counted under ""
+    names: Counter[str] = field(default_factory=Counter)
+    depth: int = 0
+    #: fields of it that are in no other
+    outer: int = 0
+
+
+def _bound(document: DocumentNode) -> None:
+    """Before anything else is done with the document. Raises RequestError (400).
+
+    Each fragment is measured once, however often it is asked for; a circle of fragments is left to `validate`.
+    """
+    if sum(_written(getattr(each, "selection_set", None)) for each in document.definitions) > MAX_FIELDS:
+        raise _too_complex("is too long")
+    fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
+    measured: dict[str, _Size] = {}
+    for definition in document.definitions:
+        if isinstance(definition, OperationDefinitionNode):
+            size = _measure(definition.selection_set, fragments, measured)
+            if size.depth > MAX_DEPTH:
+                raise _too_complex("is too deep")
+            if size.names.total() > MAX_FIELDS:
+                raise _too_complex("asks for too many fields")
+            if any(count > MAX_SAME for name, count in size.names.items() if name):
+                raise _too_complex("asks for one field too often")
+            if size.outer > MAX_READS:
+                raise _too_complex("asks for too many fields at the root")
+
+
+def _written(selections: SelectionSetNode | None) -> int:
+    """How many fields and fragments stand in it."""
+    count, left = 0, [selections]
+    while left:
+        if (found := left.pop()) is not None:
+            count += len(found.selections)
+            left += [getattr(each, "selection_set", None) for each in found.selections]
+    return count
+
+
+def _measure(
+    selections: SelectionSetNode | None, fragments: Mapping[str, FragmentDefinitionNode], measured: dict[str, _Size]
+) -> _Size:
+    size = _Size()
+    for each in selections.selections if selections is not None else ():
+        if isinstance(each, FragmentSpreadNode):
+            inside, is_field = _of_fragment(each.name.value, fragments, measured), False
+        else:
+            assert isinstance(each, FieldNode | InlineFragmentNode)
+            inside, is_field = _measure(each.selection_set, fragments, measured), isinstance(each, FieldNode)
+        size.names += inside.names
+        size.names[each.name.value if isinstance(each, FieldNode) else ""] += 1
+        size.depth = max(size.depth, inside.depth + is_field)
+        size.outer += 1 if is_field else inside.outer
+    return size
+
+
+def _of_fragment(name: str, fragments: Mapping[str, FragmentDefinitionNode], measured: dict[str, _Size]) -> _Size:
+    if name in fragments and name not in measured:
+        # one that leads back to itself finds this
+        measured[name] = _Size()
+        measured[name] = _measure(fragments[name].selection_set, fragments, measured)
+    return measured.get(name, _Size())

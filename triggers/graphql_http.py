@@ -1,0 +1,206 @@
+"""`POST /v1/graphql`: jobs, events and quotas as other routes read them, and a subscription to events (R83)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.graphql_schema import RootField, root_field, text
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import PUBLIC, Route
+from shared.contracts.requests import QueryRequest
+from shared.errors import BodyTooLarge, CursorExpired
+from shared.responses.graphql import FollowedEvent, QueryAnswer
+from shared.wiring import Wiring
+from triggers import events_http, jobs_http, quotas_http
+from triggers.http.bodies import optional_body, sent_body
+from triggers.http.problems import RequestError
+from triggers.http.responses import Content, correlation_id, respond
+from triggers.http.routes import Request, add
+from triggers.http.sse import EVENT_STREAM, later, results
+
+MAX_BODY_BYTES = 16 * 1024
+#: of one list: every field of every line is made by the process that also moves the jobs
+MAX_LINES = 100
+_JSON = "application/json"
+
+GRAPHQL = Route(
+    function="graphql",
+    method="POST",
+    path="v1/graphql",
+    scope=Scope.READ,
+    only_reads=True,
+    streams=True,
+    tag="graphql",
+    summary="Read by GraphQL, or subscribe to events",
+    description="One operation of the schema at `/v1/schema.graphql`: what it reads is what the routes of the same "
+    f"names answer with. At most {MAX_BODY_BYTES} bytes; lists have at most {MAX_LINES} lines. A document that does "
+    f"not fit, and a field that is refused, is 200 with `errors`. With `Accept: {EVENT_STREAM}` by GraphQL over SSE "
+    "(distinct connections mode), which a subscription needs; its answer ends without `complete`, so that the client "
+    "asks again.",
+    body=QueryRequest,
+    body_required=True,
+    responses={200: QueryAnswer},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.QUERY_INVALID),
+        (400, ProblemCode.QUERY_TOO_COMPLEX),
+        (406, ProblemCode.ACCEPT_INVALID),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
+SCHEMA = Route(
+    function="graphql_schema",
+    method="GET",
+    path="v1/schema.graphql",
+    scope=None,
+    caching=PUBLIC,
+    tag="documents",
+    summary="The schema of GraphQL",
+    responses={200: "text/plain"},
+)
+ROUTES = (GRAPHQL, SCHEMA)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A field whose value is the body of another route's answer."""
+
+    field: RootField
+    read: Callable[[Request], Awaitable[func.HttpResponse]]
+
+
+_QUERIES = (
+    _Query(root_field("job", jobs_http.READ, without=("wait", "until")), jobs_http.job_read),
+    _Query(root_field("jobs", jobs_http.LIST, without=()), jobs_http.jobs_list),
+    _Query(root_field("events", events_http.EVENTS, without=("wait", "ticket")), events_http.events_read),
+    _Query(root_field("quotas", quotas_http.LIST, without=()), quotas_http.quotas_list),
+)
+_EVENTS = root_field(
+    "events",
+    events_http.EVENTS,
+    without=("wait", "ticket"),
+    model=FollowedEvent,
+    description="What happens to a tenant's jobs, in order: past `after`, else from now on.",
+)
+
+
+@cache
+def schema() -> str:
+    """The schema, as `/v1/schema.graphql` gives it."""
+    return text([each.field for each in _QUERIES], [_EVENTS])
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """GraphQL and its schema."""
+    bp = df.Blueprint()
+    add(bp, GRAPHQL, _graphql, wiring)
+    add(bp, SCHEMA, _schema, wiring)
+    return bp
+
+
+async def _schema(request: Request) -> func.HttpResponse:
+    return respond(request.http, Content(schema().encode(), "text/plain"))
+
+
+async def _graphql(request: Request) -> func.HttpResponse:
+    # not with the module, which every start loads
+    from triggers import graphql_execution
+
+    req = request.http
+    accepted = _accepted(req)
+    if len(sent_body(req)) > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"the body has {len(sent_body(req))} bytes; at most {MAX_BODY_BYTES} are taken")
+    asked = optional_body(req, QueryRequest, ProblemCode.QUERY_INVALID)
+    operation = graphql_execution.read(schema(), asked.query, asked.operationName)
+    variables, its_id = asked.variables or {}, correlation_id(req)
+    if operation.subscribes:
+        if EVENT_STREAM not in accepted:
+            raise _not_acceptable(f"a subscription is answered as {EVENT_STREAM}")
+        source = _Source(request)
+        found, goes_on = await graphql_execution.messages(operation, {"events": source.open}, variables, its_id)
+        return later(req, request.caller.actor) if source.crowded else results(req, found, complete=not goes_on)
+    resolvers = {each.field.name: _resolver(request, each) for each in _QUERIES}
+    body = await graphql_execution.answer(operation, resolvers, variables, its_id)
+    return respond(req, body) if _JSON in accepted else results(req, [body], complete=True)
+
+
+def _accepted(req: func.HttpRequest) -> set[str]:
+    """Of the two media types that there are. Raises RequestError (406)."""
+    given = [each.partition(";")[0].strip().lower() for each in req.headers.get("Accept", "*/*").split(",")]
+    accepted = {each for each in (_JSON, EVENT_STREAM) if {each, f"{each.split('/')[0]}/*", "*/*"} & {*given}}
+    if not accepted:
+        raise _not_acceptable(f"answers are {_JSON} or {EVENT_STREAM}")
+    return accepted
+
+
+def _not_acceptable(detail: str) -> RequestError:
+    return RequestError(ProblemCode.ACCEPT_INVALID, detail, status=406)
+
+
+def _resolver(request: Request, query: _Query) -> Callable[..., Awaitable[Any]]:
+    async def resolve(info: object, **given: Any) -> Any:
+        with _inner(request, query.field, given) as inner:
+            return json.loads((await query.read(inner)).get_body())
+
+    return resolve
+
+
+def _inner(request: Request, field: RootField, given: dict[str, Any]) -> AbstractContextManager[Request]:
+    """The request of the field's route. Raises RequestError (400), ScopeMissing."""
+    if (given.get("limit") or 0) > MAX_LINES:
+        raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_LINES}")
+    texts = {
+        (parameter.where, parameter.name): _text(given[name])
+        for name, parameter in field.arguments.items()
+        if given.get(name) is not None
+    }
+    return request.inner(
+        field.route,
+        params={name: each for (where, name), each in texts.items() if where == "query"},
+        route_params={name: each for (where, name), each in texts.items() if where == "path"},
+    )
+
+
+def _text(value: Any) -> str:
+    """As a query has it."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Source:
+    """The messages of one answer to a subscription: each with the cursor to go on from, also where nothing fits."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        #: there is nothing, since too many wait already
+        self.crowded = False
+
+    async def open(self, info: object, **given: Any) -> AsyncIterator[dict[str, Any]]:
+        """Held as any stream is (R75). Raises what `events_http.events_after` raises, but CursorExpired."""
+        try:
+            with _inner(self._request, _EVENTS, given) as inner:
+                page, self.crowded = await events_http.events_after(inner, given.get("after") or None)
+        except CursorExpired as expired:
+            return _each([{"cursor": expired.earliest, "event": None, "gap": True}])
+        messages = [
+            {"cursor": cursor, "event": event, "gap": False}
+            for cursor, event in zip(page.cursors, page.events, strict=True)
+        ]
+        return _each(messages or [{"cursor": page.next, "event": None, "gap": False}])
+
+
+async def _each(messages: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    for message in messages:
+        yield {"events": message}
