@@ -102,9 +102,12 @@ async def follow_feed(
     async def read(after: str) -> FeedPage:
         return await read_feed(context, tenant, after=after, event_filter=event_filter, limit=limit, invalid=invalid)
 
+    async def last() -> int:
+        assert context.feed is not None
+        return (await context.feed.head(tenant)).number
+
     page = await read(after)
-    assert context.feed is not None
-    with context.feed_tails.of(context.feed, tenant) as tail:
+    with context.feed_tails.of(tenant, last) as tail:
         while not page.events and (left_s := end - time.monotonic()) > 0:
             if await tail.goes_past(page.number, left_s):
                 page = await read(page.next)

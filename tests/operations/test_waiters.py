@@ -13,7 +13,7 @@ from shared.adapters.memory_feed import MemoryFeed
 from shared.errors import LedgerUnavailable
 from shared.operations import waiters
 from shared.operations.read_feed import EventFilter, FeedPage, follow_feed
-from shared.operations.waiters import MAX_FOLLOWERS, MAX_WAITERS, FeedTails, Waiters
+from shared.operations.waiters import MAX_FOLLOWERS, MAX_WAITERS, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -145,15 +145,14 @@ async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed, monkeypatch: pytes
 async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look comes back with what was before."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
-    feed, tails, looking, go_on = MemoryFeed(), FeedTails(), asyncio.Event(), asyncio.Event()
+    tails, looking, go_on = Tails(), asyncio.Event(), asyncio.Event()
 
-    async def slow(tenant: str) -> Head:
+    async def slow() -> int:
         looking.set()
         await go_on.wait()
-        return Head()
+        return 0
 
-    monkeypatch.setattr(feed, "head", slow)
-    with tails.of(feed, TENANT) as tail:
+    with tails.of(TENANT, slow) as tail:
         async with asyncio.timeout(30):
             task = asyncio.create_task(tail.goes_past(0, LONG_S))
             await looking.wait()
