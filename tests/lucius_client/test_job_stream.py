@@ -17,6 +17,8 @@ from rich.console import Console
 from lucius_client import AsyncClient, Client, JobNotFound, NotLucius, Retries
 from lucius_client.cli import board
 from lucius_client.cli.board import Board, follow
+from lucius_client.exchange import Pause, Response
+from lucius_client.job_stream import JobEvents
 from lucius_client.models import Event
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
@@ -73,6 +75,25 @@ async def test_each_event_once(read: Callable[..., Any]) -> None:
         found = await read(api.url)
     assert [each.seq for each in found] == [1, 2, 3]
     assert positions(api) == ["earliest", *["p2"] * 5, "p3"]
+
+
+def test_an_answer_that_is_cut_anywhere_loses_nothing() -> None:
+    """What has no empty line behind it never came; the next request begins before it."""
+    events = [event(seq) for seq in (1, 2, 3)]
+    whole = stream(*events).body
+    for cut in range(len(whole) + 1):
+        series, found, bodies = JobEvents("job_1", FAST_RETRIES), list[int](), [whole[:cut]]
+        while len(found) < len(events):
+            flow = series.next()
+            step = next(flow)
+            while isinstance(step, Pause):
+                step = flow.send(None)
+            after = step.query["after"].removeprefix("p")
+            body = bodies.pop() if bodies else stream(*events[0 if after == "earliest" else int(after) :]).body
+            with pytest.raises(StopIteration) as answered:
+                flow.send(Response(200, {"content-type": "text/event-stream"}, body))
+            found += [each.seq for each in answered.value.value]
+        assert found == [1, 2, 3]
 
 
 async def test_what_is_no_stream(read: Callable[..., Any]) -> None:
