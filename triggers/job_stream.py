@@ -12,7 +12,7 @@ from shared.core.job import Job
 from shared.errors import JobNotFound
 from shared.operations.read_feed import EARLIEST, LATEST
 from shared.views.job import event_response
-from triggers.http.long_poll import LongPoll
+from triggers.http.long_poll import Answer, LongPoll, history_tail
 from triggers.http.parameters import bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import json_of
 from triggers.http.routes import Request
@@ -46,21 +46,21 @@ async def job_stream(request: Request) -> func.HttpResponse:
         return ended(req) if now.status.terminal else stream(req, [], following=_cursor(now.event_seq))
     seq = _seq(given)
 
-    async def read() -> tuple[func.HttpResponse, bool]:
+    async def read() -> Answer:
         """304: there is nothing yet."""
         now = await job()
         if seq > now.event_seq:
             raise bad_cursor()
         if seq == now.event_seq:
-            return (ended(req), True) if now.status.terminal else (func.HttpResponse(status_code=304), False)
+            return Answer(ended(req) if now.status.terminal else func.HttpResponse(status_code=304), seq)
         events = await context.ledger.events(job_id, after_seq=seq, limit=limit)
         found = [(_cursor(event.seq), json_of(event_response(event))) for event in events]
-        return stream(req, found, following=found[-1][0] if found else _cursor(seq)), True
+        return Answer(stream(req, found, following=found[-1][0] if found else _cursor(seq)), seq)
 
     whose = None if request.caller.sees_all else request.caller.tenant
     room = context.waiters.has_room(whose, follower=True)
-    with context.recent_jobs.watch(job_id) as changed:
-        answer = await LongPoll(context.waiters).wait(HOLD_S if room else 0, whose, read, changed, follower=True)
+    with history_tail(context, job_id) as tail:
+        answer = await LongPoll(context.waiters).wait(HOLD_S if room else 0, whose, read, tail, follower=True)
     if answer.status_code != 304:
         return answer
     return stream(req, [], following=_cursor(seq), crowded_by=None if room else request.caller.actor)

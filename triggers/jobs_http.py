@@ -28,7 +28,7 @@ from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
-from triggers.http.long_poll import UNTIL, WAIT, LongPoll, until_admitted, wait_of
+from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, history_tail, until_admitted, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -189,14 +189,15 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
 
-    async def read() -> tuple[func.HttpResponse, bool]:
+    async def read() -> Answer:
         record = (await _job(request)).record
         final = record.job.status.terminal or (admitted and not record.job.is_staged)
-        return respond(req, job_response(record, request.context().settings.retention)), final
+        response = respond(req, job_response(record, request.context().settings.retention))
+        return Answer(response, record.job.event_seq, final)
 
     whose = None if request.caller.sees_all else request.caller.tenant
-    with request.context().recent_jobs.watch(job_id_of(req)) as changed:
-        return await long_poll.wait(wait_s, whose, read, changed, until_final=admitted)
+    with history_tail(request.context(), job_id_of(req)) as tail:
+        return await long_poll.wait(wait_s, whose, read, tail, until_final=admitted)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

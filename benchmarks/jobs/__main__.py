@@ -2,7 +2,8 @@
 
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(beside jobs that wait; a job that grows old). Services answer at once. Each part starts stacks of its own.
+(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them). Services answer at
+once. Each part starts stacks of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, floor, growth, latency, report
+from benchmarks.jobs import counts, events, floor, growth, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -28,6 +29,7 @@ _SATURATED: _Sizes = (8, 400, 2_000)
 _AT_ONCE: _Sizes = (4, 64, 500)
 _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))
+_EVENTS: _Sizes = (16, 240, 1_200)
 _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
 
 
@@ -59,12 +61,17 @@ def _growth(size: int) -> dict[str, Any]:
     }
 
 
+def _events(size: int) -> dict[str, Any]:
+    return asyncio.run(events.ages(_EVENTS[size], _AT_ONCE[size]))
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "counts": _counts,
     "floor": _floor,
     "latency": _latency,
     "backlog": _backlog,
     "growth": _growth,
+    "events": _events,
 }
 
 

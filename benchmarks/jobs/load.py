@@ -24,7 +24,7 @@ STEPS = {
 THREE = "OCR_EMBEDDING_SIS"
 _PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
 #: as many as there are lanes; their names spread them over ten of the sixteen
-_TENANTS = 16
+TENANTS = 16
 #: the first jobs find cold processes
 WARM_UP = 24
 _DEADLINE_S = 900
@@ -139,7 +139,7 @@ class Load:
     async def failed(self) -> int:
         """Jobs that have FAILED_FINAL, by the API's lists."""
         count = 0
-        for tenant in range(_TENANTS):
+        for tenant in range(TENANTS):
             cursor = None
             while cursor != "":
                 asked = {"tenant_id": f"tenant-{tenant}", "status": "FAILED_FINAL"} | (
@@ -189,7 +189,7 @@ async def _watch(stack: Stack) -> None:
 def _envelope(request_type: str, number: int) -> dict[str, Any]:
     return {
         "schema_version": "1.0",
-        "tenant_id": f"tenant-{number % _TENANTS}",
+        "tenant_id": f"tenant-{number % TENANTS}",
         "request_type": request_type,
         "input_ref": {"uri": "https://account.blob.core.windows.net/documents/lease.pdf"},
         "output_ref": {"uri": "https://account.blob.core.windows.net/results"},

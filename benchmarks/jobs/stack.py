@@ -52,13 +52,16 @@ class Invocation:
 class Stack:
     """`python -m emulator up` without services, in a folder of its own. Raises SystemExit where it does not start.
 
-    `recorded`: the host writes each invocation, and where its CPU time goes; that costs it a few percent.
+    `recorded`: the host writes each invocation, and where its CPU time goes; that costs it a few percent. `events`:
+    what becomes of events, as `LUCIUS_EVENTS` has it; None: what it is by default.
     """
 
-    def __init__(self, data: Path, *, recorded: bool = False) -> None:
+    def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
         free = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
         # once a year: no sweep falls into a measurement
         environment = {**os.environ, "LUCIUS_SWEEP_SCHEDULE": "0 0 0 1 1 *"}
+        if events is not None:
+            environment["LUCIUS_EVENTS"] = events
         self.data = data
         self._recorded = data / "recorded.jsonl"
         if recorded:
@@ -157,10 +160,10 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running(*, recorded: bool = False) -> Iterator[Stack]:
+def running(*, recorded: bool = False, events: str | None = None) -> Iterator[Stack]:
     """A stack in a temporary folder, stopped in any case."""
     with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder), recorded=recorded)
+        stack = Stack(Path(folder), recorded=recorded, events=events)
         try:
             yield stack
         finally:

@@ -70,7 +70,7 @@ def run(documents: list[Document]) -> int:
         for label, job in ended.items():
             show_result(screen, label, job, store)
             report("")
-        _show_operations(report, stack, board.updates, len(ended))
+        _show_operations(report, stack, len(ended))
         report("\nstopping")
     good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
     report(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
@@ -85,7 +85,7 @@ def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: D
     return api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None)).job.jobId
 
 
-def _show_operations(report: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
+def _show_operations(report: Callable[[str], None], stack: LocalStack, jobs: int) -> None:
     from scripts.demo.operations import bus_operations, storage_operations
 
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
@@ -95,7 +95,7 @@ def _show_operations(report: Callable[[str], None], stack: LocalStack, polls: in
     )
     report(
         f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "
-        f"{storage['table reads']} reads ({polls} of them for this progress display)"
+        f"{storage['table reads']} reads, this progress display's too"
     )
     report(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
 

@@ -132,6 +132,16 @@ def _age(figures: Figures) -> str:
     return markdown_table(("events of the job", "read p50, ms", "p99", "RESULT to its end read p50, ms", "p99"), rows)
 
 
+def _events(figures: Figures) -> str:
+    rows = [
+        ("from the transition to the bytes at the reader", *map(_number, _shares(figures["age_ms"]))),
+        ("of those that met a waiting request", *map(_number, _shares(figures["met_ms"]))),
+    ]
+    rate, capacity = _number(figures["events_per_s"]), _number(figures["capacity_per_s"])
+    head = f"{figures['events']:,} events at {rate} a second, of {capacity} that the machine makes at most; ms"
+    return markdown_table((head, *_SHARES), rows)
+
+
 def _peers(figures: Figures) -> str:
     rows = []
     for name, one in figures.items():
@@ -161,6 +171,8 @@ def goals() -> str:
     scheduling, lease = paced.get("scheduling_ms", {}), paced.get("lease_ms", {})
     goal("scheduling at 5 jobs/s, p99: under 100 ms", scheduling.get("p99"), lambda each: each < 100)
     goal("lease at 5 jobs/s, p99: under 50 ms", lease.get("p99"), lambda each: each < 50)
+    events = found.get("events", {}).get("age_ms", {})
+    goal("age of an event at who waits for it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
     ratios = peers.get("DBOS", {}).get("times_lucius") or [None, None, None]
     goal("DBOS's jobs/s over LUCIUS's in the same run: under 1", ratios[1], lambda each: each < 1)
     largest = max(found.get("counts", {}).get("host_steps", {}).values(), default=None)
@@ -199,6 +211,7 @@ PARTS = {
     "performance-backlog": _table("backlog", _backlog),
     "performance-growth": _table("growth", _growth),
     "performance-age": _table("growth", _age),
+    "performance-events": _table("events", _events),
     "performance-peers": _table("peers", _peers, "peers.json"),
     "performance-goals": goals,
 }

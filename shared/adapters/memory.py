@@ -47,6 +47,10 @@ class MemoryLedger:
     async def read(self, job_id: str) -> Stored | None:
         return self._jobs.get(job_id)
 
+    async def last_seq(self, job_id: str) -> int | None:
+        stored = self._jobs.get(job_id)
+        return None if stored is None else stored.record.job.event_seq
+
     async def create(self, record: Record, event: Event) -> Stored:
         if record.job.job_id in self._jobs:
             raise AlreadyExists

@@ -58,6 +58,9 @@ class TenantLedger:
         self._seen[job_id] = stored.record.job.tenant_id
         return stored
 
+    async def last_seq(self, job_id: str) -> int | None:
+        return await self._ledger.last_seq(job_id) if job_id in self._seen else None
+
     async def create(self, record: Record, event: Event) -> Stored:
         self._reach.check_move(record.job.tenant_id)
         stored = await self._ledger.create(record, event)

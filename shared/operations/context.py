@@ -16,7 +16,7 @@ from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
-from shared.operations.waiters import FeedTails, Waiters
+from shared.operations.waiters import Tails, Waiters
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
@@ -74,7 +74,7 @@ class Context:
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: who waits in this process for a tenant's feed
-    feed_tails: FeedTails = field(default_factory=FeedTails)
+    feed_tails: Tails = field(default_factory=Tails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
     unscoped: Context | None = None
     #: what this process knows of the gates

@@ -7,12 +7,10 @@ ledger refuses its ETag where it is behind (Race recent); whatever else comes of
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
+from shared.operations.waiters import Tails
 from shared.ports.ledger import Stored
 
 #: a reply follows the ACK of its attempt within it, as a rule; later a refused write is likelier than a saved read
@@ -30,7 +28,8 @@ class RecentJobs:
         self._characters = 0
         #: while somebody holds them
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._watchers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        #: by job id, the ends of their histories (R82)
+        self.tails = Tails()
 
     def recall(self, job_id: str, now: datetime) -> Stored | None:
         """What this process committed last of the job; None: nothing within a minute."""
@@ -38,11 +37,10 @@ class RecentJobs:
         return kept[0] if kept is not None and now - kept[1] < KEPT_FOR else None
 
     def note(self, stored: Stored, now: datetime) -> None:
-        """`stored` was committed: it is kept, unless the job has ended, and whoever watches the job is woken."""
+        """`stored` was committed: it is kept, unless the job has ended, and whoever waits for the job is woken."""
         job = stored.record.job
         self.forget(job.job_id)
-        for changed in self._watchers.get(job.job_id, ()):
-            changed.set()
+        self.tails.grew(job.job_id, job.event_seq)
         if job.status.terminal:
             return
         size = len(repr(stored.record))
@@ -62,15 +60,3 @@ class RecentJobs:
     def alone(self, job_id: str) -> asyncio.Lock:
         """Whoever decides on the job holds it, so that replies which arrive together make no conflict in a process."""
         return self._locks.setdefault(job_id, asyncio.Lock())
-
-    @contextmanager
-    def watch(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever this process commits something of the job."""
-        changed = asyncio.Event()
-        self._watchers[job_id].add(changed)
-        try:
-            yield changed
-        finally:
-            self._watchers[job_id].discard(changed)
-            if not self._watchers[job_id]:
-                del self._watchers[job_id]

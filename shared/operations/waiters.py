@@ -1,4 +1,4 @@
-"""Requests that this process holds back, and one look a tenant that serves all who wait for its feed (R75)."""
+"""Requests that this process holds back, and one look that serves all who wait for the same (R75, R82)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
-
-from shared.ports.feed import Feed
+from collections.abc import Awaitable, Callable, Iterator
 
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
 MAX_WAITERS = 50
 #: of them, who wait for one tenant's events
 MAX_FOLLOWERS = 10
-#: between two looks at a feed that others write, while somebody waits for it
+#: between two looks at what others write, while somebody waits for it
 _LOOK_S = 0.25
+
+#: gives the number of what was written last
+Look = Callable[[], Awaitable[int]]
 
 
 class Waiters:
@@ -49,12 +50,11 @@ class Waiters:
                     del each[tenant]
 
 
-class FeedTail:
-    """One tenant's feed, as whoever waits for it sees its end."""
+class Tail:
+    """A tenant's feed or a job's history, as whoever waits for it sees its end: its last number."""
 
-    def __init__(self, feed: Feed, tenant: str) -> None:
-        self._feed = feed
-        self._tenant = tenant
+    def __init__(self, look: Look) -> None:
+        self._look = look
         self._number = 0
         self._looked_at = -math.inf
         self._turn = asyncio.Lock()
@@ -63,16 +63,13 @@ class FeedTail:
         self.users = 0
 
     def grew(self, number: int) -> None:
-        """This process wrote up to `number`."""
-        self._number, self._looked_at = number, time.monotonic()
-        for woken in self._waiting:
-            woken.set()
+        """This process wrote, or read, up to `number`."""
+        # a lower one was read before what is known already was written
+        if number >= self._number:
+            self._take(number)
 
     async def goes_past(self, number: int, seconds: float) -> bool:
-        """Whether the feed has more than `number` events: as soon as it has, or after so long.
-
-        Raises LedgerUnavailable.
-        """
+        """Whether there is more than `number`: as soon as there is, or after so long. Raises what the look raises."""
         end, woken = time.monotonic() + seconds, asyncio.Event()
         self._waiting.add(woken)
         try:
@@ -90,36 +87,42 @@ class FeedTail:
             self._waiting.discard(woken)
 
     async def _last(self) -> int:
-        """The number of the feed's last event, as of a quarter of a second ago or later."""
+        """The last number, as of a quarter of a second ago or later."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= _LOOK_S:
                 began_at = self._looked_at
-                number = (await self._feed.head(self._tenant)).number
+                number = await self._look()
                 # what this process wrote meanwhile is newer
                 if self._looked_at == began_at:
-                    self._number, self._looked_at = number, time.monotonic()
+                    self._take(number)
             return self._number
 
+    def _take(self, number: int) -> None:
+        if number > self._number:
+            for woken in self._waiting:
+                woken.set()
+        self._number, self._looked_at = number, time.monotonic()
 
-class FeedTails:
-    """The tails that somebody waits at."""
+
+class Tails:
+    """The tails that somebody waits at, by tenant or by job id."""
 
     def __init__(self) -> None:
-        self._tails: dict[str, FeedTail] = {}
+        self._tails: dict[str, Tail] = {}
 
-    def grew(self, tenant: str, number: int) -> None:
-        """This process wrote the tenant's feed up to `number`: who waits for it is woken."""
-        if (tail := self._tails.get(tenant)) is not None:
+    def grew(self, key: str, number: int) -> None:
+        """This process wrote up to `number`: who waits for it is woken."""
+        if (tail := self._tails.get(key)) is not None:
             tail.grew(number)
 
     @contextlib.contextmanager
-    def of(self, feed: Feed, tenant: str) -> Iterator[FeedTail]:
-        """The tenant's one tail; it is gone with the last who held it."""
-        tail = self._tails.setdefault(tenant, FeedTail(feed, tenant))
+    def of(self, key: str, look: Look) -> Iterator[Tail]:
+        """The one tail of the tenant or job; it is gone with the last who held it."""
+        tail = self._tails.setdefault(key, Tail(look))
         tail.users += 1
         try:
             yield tail
         finally:
             tail.users -= 1
             if not tail.users:
-                del self._tails[tenant]
+                del self._tails[key]

@@ -26,6 +26,12 @@ class Ledger(Protocol):
         Raises DataLost where a part of it is gone for good, and LedgerUnavailable.
         """
 
+    async def last_seq(self, job_id: str) -> int | None:
+        """The number of the job's last event, by the one column that has it; None if there is no such job.
+
+        Raises LedgerUnavailable.
+        """
+
     async def create(self, record: Record, event: Event) -> Stored:
         """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused, LedgerUnavailable."""
 

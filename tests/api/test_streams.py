@@ -16,10 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import sync_playwright
 
 from lucius_client import Client, events
-from tests import machine
 from tests.api.live import Live, envelope
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.cli.test_docs import block
@@ -330,33 +328,3 @@ def test_the_commands_of_the_docs(api: Live, tenant: str, ended: str, tmp_path: 
     assert ended in [each["subject"] for each in json.loads(ends)]
     assert f"{ended}:" in ids
     assert (tmp_path / "position").read_text().strip()
-
-
-@pytest.mark.needs("browser")
-def test_a_browsers_own_reader_follows_a_job_to_its_end(api: Live, own: httpx.Client, tenant: str) -> None:
-    """EventSource with a ticket: it comes back by itself after each answer, and is CLOSED after 204."""
-    job_id = waiting(own, tenant)
-    path = f"/v1/jobs/{job_id}/events"
-    ticket = own.post("/v1/events:ticket", json={"path": path}).raise_for_status().json()["ticket"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=DEADLINE_S * 1000)
-        page = browser.new_page()
-        page.set_default_timeout(DEADLINE_S * 1000)
-        # a page of one's own at the same address, so that the test is about EventSource and not about CORS
-        page.route("**/own-page", lambda route: route.fulfill(body="<p>jobs</p>", content_type="text/html"))
-        page.goto(f"{api.stack.api}/own-page")
-        page.evaluate(
-            """(url) => {
-                window.seen = []
-                const source = new EventSource(url)
-                source.onmessage = (message) => window.seen.push(JSON.parse(message.data).seq)
-                source.onerror = () => { window.readerIsClosed = source.readyState === EventSource.CLOSED }
-            }""",
-            f"{path}?after=earliest&limit=1&ticket={ticket}",
-        )
-        page.wait_for_function("window.seen.length > 0")
-        own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
-        page.wait_for_function("window.readerIsClosed")
-        seen = page.evaluate("window.seen")
-        browser.close()
-    assert seen == [each["seq"] for each in own.get(path).json()["events"]]

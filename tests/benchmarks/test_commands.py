@@ -14,7 +14,7 @@ import pytest
 from tests.running_stack import ROOT
 from tests.waiting import is_gone, wait_until
 
-PARTS = {"counts", "floor", "latency", "backlog", "growth"}
+PARTS = {"counts", "floor", "latency", "backlog", "growth", "events"}
 
 
 def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -43,6 +43,7 @@ def test_every_part_reports(tmp_path: Path) -> None:
     three = parts["counts"]["figures"]["jobs"][-1]["per_job"]
     assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 1, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
+    assert parts["events"]["figures"]["age_ms"]["p50"] > 0
     delays = parts["latency"]["figures"]
     assert {len(each[name]) for each in delays.values() for name in each if name.endswith("_ms")} == {3}
 

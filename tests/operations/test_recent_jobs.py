@@ -163,14 +163,3 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         recent.note(Stored(planned(f"job_{number}"), "1"), START)
     assert list(recent._kept) == ["job_2", "job_3", "job_4"]
-
-
-def test_who_watches_a_job_is_woken_by_its_commits_alone() -> None:
-    """And nothing is left of a watch that ended."""
-    recent = RecentJobs()
-    with recent.watch("job_1") as changed:
-        recent.note(Stored(planned("job_2"), "1"), START)
-        assert not changed.is_set()
-        recent.note(Stored(planned("job_1"), "1"), START)
-        assert changed.is_set()
-    assert recent._watchers == {}

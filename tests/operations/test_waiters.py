@@ -13,7 +13,7 @@ from shared.adapters.memory_feed import MemoryFeed
 from shared.errors import LedgerUnavailable
 from shared.operations import waiters
 from shared.operations.read_feed import EventFilter, FeedPage, follow_feed
-from shared.operations.waiters import MAX_FOLLOWERS, MAX_WAITERS, FeedTails, Waiters
+from shared.operations.waiters import MAX_FOLLOWERS, MAX_WAITERS, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -145,15 +145,14 @@ async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed, monkeypatch: pytes
 async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look comes back with what was before."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
-    feed, tails, looking, go_on = MemoryFeed(), FeedTails(), asyncio.Event(), asyncio.Event()
+    tails, looking, go_on = Tails(), asyncio.Event(), asyncio.Event()
 
-    async def slow(tenant: str) -> Head:
+    async def slow() -> int:
         looking.set()
         await go_on.wait()
-        return Head()
+        return 0
 
-    monkeypatch.setattr(feed, "head", slow)
-    with tails.of(feed, TENANT) as tail:
+    with tails.of(TENANT, slow) as tail:
         async with asyncio.timeout(30):
             task = asyncio.create_task(tail.goes_past(0, LONG_S))
             await looking.wait()
@@ -186,3 +185,38 @@ def test_room_is_bounded_in_all_and_by_tenant() -> None:
 async def test_a_request_and_the_app_have_the_same_tails(fed: Fed) -> None:
     context = replace(fed.world.context, settings=fed.world.context.settings)
     assert context.feed_tails is fed.world.context.feed_tails
+
+
+async def test_an_older_reading_sets_no_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who read before somebody wrote may come later; a look is believed whatever it finds."""
+    monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
+
+    async def restored() -> int:
+        return 2
+
+    with Tails().of("job", restored) as tail:
+        tail.grew(5)
+        tail.grew(3)
+        assert await tail.goes_past(4, 0)
+        monkeypatch.setattr(waiters, "_LOOK_S", 0)
+        assert not await tail.goes_past(4, 0)
+
+
+async def test_what_one_look_finds_wakes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those who would have looked later."""
+    monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
+    tails, number = Tails(), 1
+
+    async def look() -> int:
+        return number
+
+    with tails.of("job", look) as tail:
+        tail.grew(1)
+        async with asyncio.timeout(30):
+            waiting = [asyncio.create_task(tail.goes_past(1, LONG_S)) for _ in range(3)]
+            while len(tail._waiting) < 3:  # noqa: ASYNC110  # nobody signals that somebody waits
+                await asyncio.sleep(0)
+            number = 2
+            monkeypatch.setattr(waiters, "_LOOK_S", 0)
+            assert await tail.goes_past(1, 0)
+            assert await asyncio.gather(*waiting) == [True] * 3

@@ -1,25 +1,23 @@
-"""Long poll: a response of 304 is held back while it stays one (docs/decisions, "A job is waited for by long poll")."""
+"""Waiting for a job: a response that brings nothing new is held back until something of the job is committed (R82)."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
-from shared.operations.waiters import Waiters
+from shared.errors import JobNotFound
+from shared.operations.context import Context
+from shared.operations.waiters import Tail, Waiters
 from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20
-#: between two reads of the ledger, which notifies of no other process's commits; longer after the first looks
-_FIRST_LOOK_S = 0.25
-_FIRST_LOOKS = 8
-_LOOK_S = 1.0
 
 WAIT = Parameter(
     name="wait",
@@ -55,6 +53,35 @@ def wait_of(req: func.HttpRequest) -> int:
     return int(given)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a request would be answered now."""
+
+    response: func.HttpResponse
+    #: number of the job's last event in it
+    seq: int
+    #: nothing that is waited for will change
+    final: bool = False
+
+
+@contextmanager
+def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
+    """The end of a job's history: one for all who wait for it, who read the job themselves before they wait.
+
+    A wait at it raises JobNotFound where the job is gone, and LedgerUnavailable.
+    """
+    # who made it may see less than who comes to it
+    ledger = context.of_all_tenants.ledger
+
+    async def last() -> int:
+        if (seq := await ledger.last_seq(job_id)) is None:
+            raise JobNotFound(job_id)
+        return seq
+
+    with context.recent_jobs.tails.of(job_id, last) as tail:
+        yield tail
+
+
 class LongPoll:
     """Holds responses back, as far as there is room among the `waiters` of this process."""
 
@@ -65,38 +92,27 @@ class LongPoll:
         self,
         wait_s: int,
         tenant: str | None,
-        read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]],
-        changed: asyncio.Event,
+        read: Callable[[], Awaitable[Answer]],
+        tail: Tail,
         *,
         until_final: bool = False,
         follower: bool = False,
     ) -> func.HttpResponse:
-        """What `read` gives once it is no 304, once it is final (nothing that is waited for will change), or when the
-        time is up. `until_final`: in the first case it goes on. `follower`: it waits for events.
+        """What `read` gives once it is no 304, once it is final, or when the time is up. `until_final`: in the first
+        case it goes on. `follower`: it waits for events.
 
         Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
-        `changed` ends a pause between two reads.
+        Raises what `read` and the `tail` raise.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
-            return (await read())[0]
-        left_s, looks = float(wait_s), 0
+            return (await read()).response
+        end = time.monotonic() + wait_s
         with self._waiters.hold(tenant, follower=follower):
             while True:
-                # before the read, or a commit during it would be missed
-                changed.clear()
-                response, final = await read()
-                if final or left_s <= 0 or (response.status_code != 304 and not until_final):
-                    return response
-                looks += 1
-                pause_s = min(_FIRST_LOOK_S if looks <= _FIRST_LOOKS else _LOOK_S, left_s)
-                left_s -= await _pause(changed, pause_s)
-
-
-async def _pause(changed: asyncio.Event, seconds: float) -> float:
-    """Until the change, or for so long; the seconds that it took."""
-    began = time.monotonic()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-            return min(seconds, time.monotonic() - began)
-    return seconds
+                answer = await read()
+                tail.grew(answer.seq)
+                left_s = end - time.monotonic()
+                if answer.final or left_s <= 0 or (answer.response.status_code != 304 and not until_final):
+                    return answer.response
+                # when the time is up it reads once more: not all that changes has an event
+                await tail.goes_past(answer.seq, left_s)

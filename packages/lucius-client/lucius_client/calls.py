@@ -285,7 +285,7 @@ def read_feed(response: Response) -> FeedPage:
 
 
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
-    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17).
+    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds.
 
     `until`: `admitted` delays any response while the job waits.
     """

@@ -21,6 +21,7 @@ from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, Token
 from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.governance import Governance
+from lucius_client.job_stream import JobEvents
 from lucius_client.models import (
     BatchOutcome,
     Bulk,
@@ -141,6 +142,10 @@ class Client(Governance):
     def events(self, job_id: str, *, limit: int | None = None) -> Iterator[Event]:
         """The events of a job, in order."""
         return self._iterate(series.events(job_id, limit, self._retries))
+
+    def follow(self, job_id: str) -> Iterator[Event]:
+        """The events of a job, in order, as they happen: from the first one until the job has ended."""
+        return self._iterate(JobEvents(job_id, self._retries))
 
     def dead_letters(
         self,

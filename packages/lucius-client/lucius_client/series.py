@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 #: lines of one page
 PAGE = 100
-#: seconds for which the API may delay its response while the job has not changed: the API's maximum (decision 17)
+#: seconds for which the API may delay its response while nothing happens: the API's maximum (decision 38)
 LONG_POLL_S = 20
 #: seconds between two reads of a job: after a change, and after none; they bound the load where an API does not hold
 #: long polls

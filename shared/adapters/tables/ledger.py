@@ -53,6 +53,12 @@ class TablesLedger:
             raise UnknownStatus(unknown.status, tenant_id) from unknown
         return Stored(record, etag)
 
+    async def last_seq(self, job_id: str) -> int | None:
+        query = "PartitionKey eq @job and RowKey eq @row"
+        async for entity in self._query(query, {"job": job_id, "row": JOB_ROW}, select=["event_seq"]):
+            return int(entity["event_seq"])
+        return None
+
     async def create(self, record: Record, event: Event) -> Stored:
         entities = [
             rows.job_entity(record.job),

@@ -19,7 +19,9 @@ from lucius_client.cli.rendering import json_text, visible
 from shared.apidocs.examples import by_model
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import PROGRAM, run_main
+from tests.lucius_client.cli.test_board import event
 from tests.lucius_client.stub_api import CannedResponse, serving
+from tests.lucius_client.test_job_stream import stream
 
 EXAMPLES = by_model()
 #: title, clipboard (OSC 52), cleared screen; the same by C1; bell, backspace, return, a right-to-left override
@@ -54,12 +56,23 @@ def failed_job() -> dict[str, Any]:
     return job | {"final_output": {"uri": "https://example.org/out"}, "completed_at": job["created_at"]}
 
 
+def followed_job() -> list[CannedResponse]:
+    """A position, a job that runs, a progress of it, and its end."""
+    job = failed_job() | {"status": "IN_PROGRESS", "completed_at": None, "event_seq": 1}
+    job["steps"][0] |= {"status": "PROCESSING"}
+    at_step = {"stepId": job["steps"][0]["stepId"], "attempt_no": 1}
+    beat = event(2, changes={"progress": {"note": HOSTILE}}, **at_step)
+    end = event(3, changes={"status": "FAILED_FINAL"}, job_to="FAILED_FINAL", **at_step)
+    answers = [stream(following="p1"), CannedResponse(body=hostile(job)), stream(hostile(beat)), stream(hostile(end))]
+    return [*answers, CannedResponse(body=hostile(failed_job()))]
+
+
 REFUSAL = CannedResponse(400, samples.problem(400, "REQUEST_INVALID", errors=(("payload", "is wrong"),)))
 
 COMMANDS: list[tuple[tuple[str, ...], Any, int]] = [
     (("jobs",), EXAMPLES["JobPage"], 0),
     (("job", "show", "j"), failed_job(), 0),
-    (("job", "watch", "j"), failed_job(), 1),
+    (("job", "watch", "j"), followed_job(), 1),
     (("job", "events", "j"), EXAMPLES["EventPage"], 0),
     (("job", "explain", "j"), EXAMPLES["Explanation"], 0),
     (("job", "diff", "a", "b"), EXAMPLES["EventPage"], 0),
@@ -73,17 +86,19 @@ COMMANDS: list[tuple[tuple[str, ...], Any, int]] = [
 ]
 
 
-def canned(body: Any) -> CannedResponse:
+def canned(body: Any) -> list[CannedResponse]:
+    if isinstance(body, list):
+        return body
     if isinstance(body, CannedResponse):
-        return CannedResponse(body.status, hostile(body.body))
-    return CannedResponse(body=hostile(body))
+        return [CannedResponse(body.status, hostile(body.body))]
+    return [CannedResponse(body=hostile(body))]
 
 
 @pytest.mark.parametrize("output", ["table", "json", "ids"])
 @pytest.mark.parametrize(("words", "body", "code"), COMMANDS, ids=[" ".join(each[0][:2]) for each in COMMANDS])
 def test_no_text_of_the_api_commands_the_terminal(words: tuple[str, ...], body: Any, code: int, output: str) -> None:
     """Every command, format and refusal writes no control but line feeds; JSON has the text as it is, by escapes."""
-    with serving(canned(body)) as api:
+    with serving(*canned(body)) as api:
         done = run_main(*words, "-o", output, api=api.url)
     assert done.returncode == code, done.stderr
     assert CONTROL.findall(done.stdout + done.stderr) == []
@@ -112,9 +127,10 @@ def test_a_refusal_that_is_no_problem_is_quoted_without_controls() -> None:
 @pytest.mark.parametrize("words", [("job", "show", "j"), ("job", "watch", "j"), ("jobs",)])
 def test_a_terminal_gets_the_programs_own_sequences_only(words: tuple[str, ...], tmp_path: Path) -> None:
     """In a terminal there are colours and a live board; nothing else than these reaches it."""
-    body = EXAMPLES["JobPage"] if words == ("jobs",) else failed_job()
-    with serving(canned(body)) as api:
+    [body] = [body for command, body, _ in COMMANDS if command == words]
+    with serving(*canned(body)) as api:
         seen = in_a_terminal(*words, LUCIUS_API=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert "FAILED_FINAL" in seen or words == ("jobs",)
     assert "\x1b[" in seen
     assert CONTROL.findall(OWN.sub("", seen)) == []
 

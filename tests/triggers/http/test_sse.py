@@ -163,9 +163,13 @@ async def test_a_fault_of_ours_does_end_it(context: Context, monkeypatch: pytest
     assert (await get(OneWiring(context))).status_code == 500
 
 
-async def test_without_a_feed_there_is_no_stream(context: Context) -> None:
-    answer = await get(OneWiring(replace(context, feed=None)))
+async def test_without_a_feed_jobs_have_their_streams(context: Context, world: World) -> None:
+    """With `LUCIUS_EVENTS=off` a tenant has none; a job's is read from the ledger."""
+    off = OneWiring(replace(context, feed=None))
+    answer = await get(off)
     assert (answer.status_code, json.loads(answer.get_body())["code"]) == (404, "EVENTS_OFF")
+    found = text(await get(off, f"/v1/jobs/{await submitted(world)}/events", after="earliest"))
+    assert '"type": "JOB_CREATED"' in found
 
 
 async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFixture) -> None:

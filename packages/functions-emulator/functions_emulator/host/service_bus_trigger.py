@@ -31,6 +31,8 @@ _IDLE_POLL_S = 1.0
 #: A receiver that receives nothing for so long has to show the bus that its connection lives.
 _KEEP_ALIVE_S = 30.0
 _RECEIVE_WAIT_S = 60.0
+#: How long a batch waits for more after its first message, as the receivers of Azure.Messaging.ServiceBus do.
+_BATCH_WAIT_S = 0.02
 _FIRST_RETRY_S = 0.2
 _MAX_RETRY_S = 5.0
 #: An interrupted receive that has not ended after this time is interrupted again.
@@ -136,10 +138,7 @@ class ServiceBusTrigger:
 
     async def _receive(self, receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
         keep_alive(receiver, math.inf)
-        # With a higher count the SDK holds the first message back for 0.2 s to wait for others.
-        count = self._limits.max_batch if self._many else 1
-        receive = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
-        receiving = asyncio.ensure_future(receive)
+        receiving = asyncio.ensure_future(self._messages(receiver))
         try:
             await self._wait(receiving)
         finally:
@@ -147,6 +146,22 @@ class ServiceBusTrigger:
                 receiving.cancel()
                 await asyncio.wait([receiving], timeout=_INTERRUPT_S)
         return [] if receiving.cancelled() else receiving.result()
+
+    async def _messages(self, receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
+        # With a higher count the SDK holds the first message back for 0.2 s, and then until its next poll.
+        first = await receiver.receive_messages(max_message_count=1, max_wait_time=_RECEIVE_WAIT_S)
+        if not first or not self._many or self._limits.max_batch == 1:
+            return first
+        handler = receiver._handler
+        handler._socket_timeout = _BATCH_WAIT_S
+        try:
+            most = self._limits.max_batch - 1
+            return first + await receiver.receive_messages(max_message_count=most, max_wait_time=_BATCH_WAIT_S)
+        except asyncio.CancelledError:
+            # what else arrived is still in the SDK's queue
+            return first
+        finally:
+            handler._socket_timeout = _IDLE_POLL_S
 
     async def _wait(self, receiving: asyncio.Future[Any] | None, at_most_s: float = math.inf) -> bool:
         """Waits until a message is received, an invocation ends, a lock must be renewed, or the time is up: False."""

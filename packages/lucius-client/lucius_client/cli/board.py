@@ -1,16 +1,19 @@
-"""Live progress: for each job a line with its step, state, attempt and elapsed time.
+"""Live progress: for each job a line with its step, state, attempt, progress and elapsed time.
 
 In a terminal the lines are updated in place; elsewhere a line is printed for each change.
 """
 
 from __future__ import annotations
 
-import time
+import json
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from queue import SimpleQueue
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -19,9 +22,16 @@ from rich.text import Text
 
 from lucius_client import Client
 from lucius_client.cli.rendering import Json, coloured
+from lucius_client.job_stream import JobEvents
+from lucius_client.models import Event
 from lucius_client.series import TERMINAL
 
-_POLL_S = 0.4
+#: jobs whose streams are waited at, at the same time: half of what the API holds for a tenant
+_AT_ONCE = 5
+#: of a job in these states its step says more
+_STEPS_SAY_IT = frozenset({"QUEUED", "IN_PROGRESS"})
+#: characters of a progress that is no number from 0 to 1
+_MAX_PROGRESS = 60
 
 
 @dataclass(frozen=True)
@@ -33,33 +43,45 @@ class Line:
     state: str
     #: number and maximum, as `1/3`; the maximum is missing where the API does not send it
     attempt: str
+    #: what the service reported last; empty: nothing, or the step does not run
+    progress: str
     elapsed_s: float
 
     @classmethod
-    def of(cls, job: Json) -> Line:
-        """The line of `job`, as the API sends it. Its state is that of its current step; an ended job has its own."""
+    def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
+        """The line of `job`, as the API sends it, at an instant (None: now): of a step, by default of its current one.
+
+        Its state is that of the step, unless the job's own says more.
+        """
         created = datetime.fromisoformat(job["created_at"])
-        until = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else datetime.now(created.tzinfo)
+        ended = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else None
+        until = ended or at or datetime.now(created.tzinfo)
         steps = job["steps"]
-        step = steps[min(job["current_step_index"], len(steps) - 1)]
-        ended = job["status"] in TERMINAL
+        current = steps[min(job["current_step_index"], len(steps) - 1)]
+        step = next((each for each in steps if each["stepId"] == step_id), current)
+        runs = step["status"] == "PROCESSING"
         return cls(
             step=f"{step['step_index'] + 1}/{len(steps)} {step['stepId']}",
-            state=job["status"] if ended else step["status"],
+            state=step["status"] if job["status"] in _STEPS_SAY_IT else job["status"],
             attempt=f"{step['attempt_no']}/{step['max_attempts']}"
             if "max_attempts" in step
             else str(step["attempt_no"]),
+            progress=_progress(step.get("progress")) if runs else "",
             elapsed_s=max(0.0, (until - created).total_seconds()),
         )
+
+    @property
+    def shown(self) -> tuple[str, str, str, str]:
+        """What makes it another line."""
+        return self.step, self.state, self.attempt, self.progress
 
 
 class Board:
     """Shows jobs by label, as a context manager."""
 
     def __init__(self, console: Console) -> None:
-        #: number of jobs passed to `show` so far
-        self.updates = 0
         self._console = console
+        self._jobs: dict[str, Json] = {}
         self._lines: dict[str, Line] = {}
         self._live = (
             Live(console=console, get_renderable=self._table, refresh_per_second=4)
@@ -79,21 +101,35 @@ class Board:
             self._live.stop()
 
     def show(self, label: str, job: Json) -> None:
-        """Updates the line of `label`."""
-        self.updates += 1
-        before, line = self._lines.get(label), Line.of(job)
+        """The line of `label` is that of `job`, as the API sends it."""
+        self._jobs[label] = job
+        self._put(label, Line.of(job))
+
+    def add(self, label: str, event: Event) -> None:
+        """What happened next to the job of `label`; what its line has already is passed over."""
+        job = self._jobs[label]
+        if event.seq <= job["event_seq"]:
+            return
+        job = self._jobs[label] = _after(job, event)
+        self._put(label, Line.of(job, event.at, event.stepId))
+
+    def _put(self, label: str, line: Line) -> None:
+        before = self._lines.get(label)
         self._lines[label] = line
-        changed = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
-        if changed and not self._live:
+        if self._live is None and (before is None or before.shown != line.shown):
             text = f"{line.elapsed_s:6.1f} s  {label}  step {line.step}  {line.state}  attempt {line.attempt}"
+            text += f"  {line.progress}" if line.progress else ""
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("document", "step", "state", "attempt", "elapsed"):
+        for heading in ("document", "step", "state", "attempt", "progress", "elapsed"):
             table.add_column(heading, header_style="bold", justify="right" if heading == "elapsed" else "left")
-        for label, line in self._lines.items():
-            table.add_row(Text(label), line.step, coloured(line.state), line.attempt, f"{line.elapsed_s:.1f} s")
+        # a copy: another thread draws
+        for label, line in list(self._lines.items()):
+            elapsed_s = Line.of(self._jobs[label]).elapsed_s
+            cells = (line.step, coloured(line.state), line.attempt, line.progress, f"{elapsed_s:.1f} s")
+            table.add_row(Text(label), *cells)
         return table
 
 
@@ -104,22 +140,79 @@ def follow(
     pending: Iterable[tuple[str, Callable[[], str]]] = (),
     max_in_flight: int = 1,
 ) -> dict[str, Json]:
-    """Shows the jobs in `active` (label: job id) until all have ended; returns the ended jobs by label.
+    """Shows what happens to the jobs in `active` (label: job id) until all have ended; returns them by label.
 
     `pending` are jobs to submit, each a label and the function that submits it and returns the job id; at most
-    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`.
+    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`. Raises what it raises.
     """
-    running, queue, ended = dict(active), deque(pending), {}
-    while running or queue:
-        while queue and len(running) < max_in_flight:
+    job_ids, queue, ended = dict(active), deque(pending), {}
+    streams: dict[str, JobEvents] = {}
+    idle, asked, answers = deque[str](), set[str](), SimpleQueue[tuple[str, list[Event] | Exception]]()
+
+    def begin(label: str) -> None:
+        # first a position, then the job as it is: what happens in between is in both, and passed over
+        streams[label] = JobEvents(job_ids[label], client._retries, after="latest")
+        client._run(streams[label].next())
+        if not look(label):
+            idle.append(label)
+
+    def look(label: str) -> bool:
+        job = client.job(job_ids[label]).plain()
+        board.show(label, job)
+        if job["status"] in TERMINAL:
+            ended[label] = job
+        return label in ended
+
+    def ask(label: str) -> None:
+        try:
+            answers.put((label, client._run(streams[label].next())))
+        except Exception as error:  # it is raised where the answers are taken
+            answers.put((label, error))
+
+    for label in job_ids:
+        begin(label)
+    while queue or len(ended) < len(job_ids):
+        while queue and len(job_ids) - len(ended) < max_in_flight:
             label, submit = queue.popleft()
-            running[label] = submit()
-        for label, job_id in list(running.items()):
-            job = client.job(job_id).plain()
-            board.show(label, job)
-            if job["status"] in TERMINAL:
-                ended[label] = job
-                del running[label]
-        if running:
-            time.sleep(_POLL_S)
-    return ended
+            job_ids[label] = submit()
+            begin(label)
+        while idle and len(asked) < _AT_ONCE:
+            label = idle.popleft()
+            asked.add(label)
+            # a thread that waits for the API keeps nobody from leaving
+            threading.Thread(target=ask, args=(label,), daemon=True).start()
+        if not asked:
+            continue
+        label, found = answers.get()
+        if isinstance(found, Exception):
+            raise found
+        for event in found:
+            board.add(label, event)
+        asked.remove(label)
+        has_ended = not streams[label].more or (found and found[-1].job_to in TERMINAL)
+        if not (has_ended and look(label)):
+            # at the end of the line: one of which nothing comes makes room for others
+            idle.append(label)
+    return {label: ended[label] for label in job_ids}
+
+
+def _after(job: Json, event: Event) -> Json:
+    """The job as the event left it, as far as lines show it."""
+    changes: Any = event.data.get("changes", {}) if isinstance(event.data, dict) else {}
+    of_steps = changes.get("steps", {})
+    steps = [{**step, **_known(step, of_steps.get(step["stepId"], {}))} for step in job["steps"]]
+    of_job = _known(job, changes.get("job", {}))
+    return {**job, **of_job, "steps": steps, "status": event.job_to, "event_seq": event.seq}
+
+
+def _known(row: Json, changed: Json) -> Json:
+    return {name: value for name, value in changed.items() if name in row}
+
+
+def _progress(reported: Any) -> str:
+    if reported is None:
+        return ""
+    if isinstance(reported, int | float) and not isinstance(reported, bool) and 0 <= reported <= 1:
+        return f"{reported:.0%}"
+    text = json.dumps(reported, ensure_ascii=False)
+    return text if len(text) <= _MAX_PROGRESS else f"{text[:_MAX_PROGRESS]}..."

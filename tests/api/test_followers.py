@@ -1,0 +1,220 @@
+"""Who follows jobs goes on across restarts and outages: the loop and the page of the docs, the command (R76, R82)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests import machine
+from tests.api.live import Live
+from tests.api.test_streams import STREAM, feed_of, submitted, waiting
+from tests.lucius_client.cli.command import PROGRAM
+from tests.lucius_client.cli.test_docs import block
+from tests.running_stack import RunningStack
+from tests.stack.scripted_service import TENANT, ScriptedService
+from tests.waiting import wait_until
+
+DEADLINE_S = 120
+
+
+@pytest.fixture(scope="module")
+def tenant() -> str:
+    """A tenant of these tests alone."""
+    return f"followed-{uuid.uuid4()}"
+
+
+@pytest.fixture(scope="module")
+def own(api: Live, tenant: str) -> httpx.Client:
+    return api.client(tenant=tenant)
+
+
+def lines(file: Path) -> list[str]:
+    """The whole lines of what is written yet."""
+    return file.read_text().split("\n")[:-1]
+
+
+def started(words: list[str], out: Path, **environment: str) -> subprocess.Popen[bytes]:
+    with out.open("wb") as written:
+        return subprocess.Popen(
+            words, cwd=out.parent, stdout=written, env={**os.environ, **environment}, start_new_session=True
+        )
+
+
+def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant: str, tmp_path: Path) -> None:
+    """Neither in the loop of the docs, which reads a tenant, nor in the command, which shows a job: it is killed while
+    both wait, and they find nobody for a while.
+    """
+    job_id, token = waiting(own, tenant), api.token(tenant=tenant)
+    loop, shown = tmp_path / "loop", tmp_path / "shown"
+    script = block("events.md", "curl", "sh", api.stack)
+    processes = [
+        started(["sh", "-c", script], loop, TOKEN=token, LUCIUS_URL=api.stack.api),
+        started([str(PROGRAM), "job", "watch", job_id], shown, LUCIUS_TOKEN=token, LUCIUS_API=api.stack.api),
+    ]
+    try:
+        wait_until(lambda: lines(loop) and lines(shown), "they did not begin", deadline_s=DEADLINE_S)
+        api.stack.restart("host")
+        for _ in range(3):
+            submitted(own, tenant)
+        own.patch(f"/v1/jobs/{job_id}", json={"priority": "high", "reason": "a test"}).raise_for_status()
+        own.post(f"/v1/jobs/{job_id}:pause").raise_for_status()
+        wait_until(lambda: any("PAUSED" in line for line in lines(shown)), "no line came", deadline_s=DEADLINE_S)
+        own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
+        assert processes[1].wait(DEADLINE_S) == 1
+        wait_until(lambda: len(feed_of(own)) >= 6, "the feed is not whole", deadline_s=DEADLINE_S)
+        whole = feed_of(own)
+        wait_until(lambda: len(lines(loop)) >= len(whole), "the loop stopped", deadline_s=DEADLINE_S)
+    finally:
+        for each in processes:
+            # a shell and what it runs, unless it has ended
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(each.pid, signal.SIGKILL)
+            each.wait(DEADLINE_S)
+    # attempts of the other jobs are recorded meanwhile
+    found = [json.loads(line)["id"] for line in lines(loop)]
+    assert found == feed_of(own)[: len(found)]
+    assert len(found) >= len(whole)
+    assert re.findall(r" s  job_\w+  step 1/1 ocr  (\w+)  ", shown.read_text()) == ["THROTTLED", "PAUSED", "CANCELLED"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=DEADLINE_S * 1000)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser, api: Live) -> Iterator[Page]:
+    """An empty page at the API's own address, so that these tests are about EventSource and not about CORS."""
+    page = browser.new_page()
+    page.set_default_timeout(DEADLINE_S * 1000)
+    yield page
+    page.close()
+
+
+def opened(page: Page, stack: RunningStack, job_id: str, token: str) -> None:
+    """The page of the docs, with the places filled in that its reader fills in."""
+    text = block("events.md", "page", "html", stack)
+    for example, real in (("https://lucius.example.com", stack.api), ("JOB_ID", job_id), ("TOKEN", token)):
+        assert text.count(f'"{example}"') == 1
+        text = text.replace(f'"{example}"', json.dumps(real))
+    page.route("**/own-page", lambda route: route.fulfill(body=text, content_type="text/html"))
+    page.goto(f"{stack.api}/own-page")
+
+
+def shown_on(page: Page) -> list[str]:
+    return [str(each) for each in page.locator("li").all_text_contents()]
+
+
+def events_of(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = client.get(f"/v1/jobs/{job_id}/events").raise_for_status().json()["events"]
+    return events
+
+
+@pytest.mark.needs("browser")
+def test_a_page_shows_a_jobs_progress_to_its_end(api: Live, page: Page) -> None:
+    """A browser's own EventSource comes back by itself after each answer, and is CLOSED after 204."""
+    own = api.client()
+    job_id = submitted(own, TENANT)
+    opened(page, api.stack, job_id, api.token(tenant=TENANT))
+    page.wait_for_function("document.querySelectorAll('li').length >= 2")
+    with ScriptedService(api.stack.bus_connection) as service:
+        directive = service.directive(job_id)
+        service.reply(directive, "ACK", progress=0.4)
+        page.wait_for_function("document.querySelector('ol').textContent.includes('PROCESSING 0.4')")
+        service.reply(directive, "RESULT")
+    page.wait_for_function("document.title === 'It has ended'")
+    assert [line.split()[:2] for line in shown_on(page)] == [
+        [str(each["seq"]), each["type"]] for each in events_of(own, job_id)
+    ]
+
+
+def away(stack: RunningStack) -> None:
+    """The tables refuse connections: the one who would start them again stands still."""
+    stack.process.send_signal(signal.SIGSTOP)
+    # it writes down what it has
+    stack.kill("azurite", signal.SIGTERM)
+    wait_until(lambda: refuses(stack.ports.azurite), "Azurite did not end", deadline_s=DEADLINE_S)
+
+
+def refuses(port: int) -> bool:
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        return False
+    return True
+
+
+def back(stack: RunningStack) -> None:
+    starts = stack.children()["azurite"]["starts"]
+    stack.process.send_signal(signal.SIGCONT)
+    stack.wait_for_start("azurite", starts + 1)
+
+
+@pytest.mark.needs("browser")
+@pytest.mark.parametrize(
+    ("leave", "come", "seconds"),
+    [
+        (away, back, 0),
+        pytest.param(away, back, 30, marks=pytest.mark.long),
+        # connections are taken, and nothing answers
+        pytest.param(
+            partial(RunningStack.pause, name="azurite"),
+            partial(RunningStack.resume, name="azurite"),
+            30,
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["refused", "refused for 30 s", "silent for 30 s"],
+)
+def test_a_browsers_own_reader_goes_on_after_an_outage(
+    api: Live,
+    own: httpx.Client,
+    tenant: str,
+    page: Page,
+    leave: Callable[[RunningStack], None],
+    come: Callable[[RunningStack], None],
+    seconds: int,
+) -> None:
+    """Without tables a stream is 200 with a later `retry`, which EventSource obeys; afterwards nothing is missing."""
+    job_id = waiting(own, tenant)
+    path = f"/v1/jobs/{job_id}/events"
+    asked: list[float] = []
+    page.on("request", lambda request: asked.append(time.monotonic()) if path in request.url else None)
+    opened(page, api.stack, job_id, api.token(tenant=tenant))
+    page.wait_for_function("document.querySelectorAll('li').length >= 1")
+    leave(api.stack)
+    try:
+        until = time.monotonic() + seconds
+        answers = [own.get(path, params={"after": "earliest"}, headers=STREAM) for _ in range(2)]
+        # it has come back at least twice, and met the outage at least once
+        seen = len(asked)
+        page.wait_for_timeout(100)
+        while time.monotonic() < until or len(asked) < seen + 2:
+            page.wait_for_timeout(100)
+    finally:
+        come(api.stack)
+    for answer in answers:
+        first = answer.text.partition("\n")[0]
+        assert (answer.status_code, 5_000 <= int(first.removeprefix("retry: ")) <= 10_000) == (200, True)
+    assert max(later - earlier for earlier, later in itertools.pairwise(asked)) >= 5
+    assert "ended" not in page.title()
+    own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
+    page.wait_for_function("document.title === 'It has ended'")
+    assert [int(line.split()[0]) for line in shown_on(page)] == [each["seq"] for each in events_of(own, job_id)]
