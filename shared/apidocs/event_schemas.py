@@ -143,7 +143,7 @@ def _document(type_: PublicType) -> JsonObject:
             "description": "The event's number in its tenant's feed: 20 digits, without gaps.",
         },
         "jobseq": {"type": "integer", "minimum": 1, "description": "The row of its subject that means this event."},
-        "traceparent": TEXT,
+        **({} if type_ in OF_LOGS else {"traceparent": TEXT}),
         "data": event_schemas_of_logs.data(type_) if type_ in OF_LOGS else _data(type_),
     }
     optional = {"dataschema", "traceparent"}
