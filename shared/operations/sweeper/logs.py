@@ -88,7 +88,10 @@ async def _compare_desk(context: Context, tenant: str, states: Iterable[GateStat
             idle[state.gate.id] = state.log_seq
     if idle:
         desk = await _forget(context, tenant, idle)
-    if desk is not None and tenant in known.tenants and not is_in_use(context, desk):
+    since = known.tenants.get(tenant)
+    # one that has just come in is about to be given a rule
+    is_settled = since is not None and since + _YOUNG <= context.clock.now()
+    if desk is not None and is_settled and not is_in_use(context, desk):
         await leave_or_stay(context, desk)
 
 
