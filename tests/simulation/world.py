@@ -111,6 +111,8 @@ class Plan:
     max_deliveries: int = 10
     #: public events go into feeds
     events: bool = False
+    #: people change gates that no job has to pass
+    gates: bool = False
 
 
 @dataclass
