@@ -14,6 +14,8 @@ DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 ADMISSION_QUEUE = "lucius-admission"
 #: hints that a job's public events are to be written into its tenant's feed
 HINTS_QUEUE = "lucius-hints"
+#: in the place of a tenant: what belongs to none; no tenant is named so
+PLATFORM = "=platform"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from shared.core.routing import Modes
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
 from shared.operations.in_flight import InFlight
-from shared.operations.known_feeds import KnownFeeds
+from shared.operations.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -73,6 +73,8 @@ class Context:
     hinting: Hinting | None = None
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
+    #: and of the logs that they have
+    compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
     #: who waits in this process for a tenant's feed
     feed_tails: Tails = field(default_factory=Tails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
