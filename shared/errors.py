@@ -206,6 +206,24 @@ class CursorExpired(Refused):
         self.earliest = earliest
 
 
+class HookUrlRefused(Refused):
+    """An address of a webhook must not be called."""
+
+    def __init__(self, why: str, path: str = "url") -> None:
+        """The reason repeats nothing of the address, which may hold a secret."""
+        super().__init__(f"{path} {why}")
+        self.why = why
+        #: of the request's body
+        self.path = path
+
+
+class HookKeyGone(Refused):
+    """The key of the hook's secret is not configured any more."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 

@@ -324,6 +324,22 @@ class Settings:
         "callbacks, and no tickets for streams",
         secret=True,
     )
+    #: (key id, secret); empty: no webhooks
+    webhook_keys: tuple[tuple[str, bytes], ...] = setting(
+        "LUCIUS_WEBHOOK_KEYS",
+        form.keys,
+        help="Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new "
+        "secrets, each goes on signing for those it made; unset: no webhooks",
+        secret=True,
+    )
+    webhook_hosts: frozenset[str] = setting(
+        "LUCIUS_WEBHOOK_HOSTS",
+        form.hosts,
+        help="Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port "
+        "than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS "
+        "says: list none whose DNS is not yours",
+        tuning=True,
+    )
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),

@@ -44,6 +44,8 @@ class ProblemCode(StrEnum):
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
+    HOOK_KEY_GONE = "HOOK_KEY_GONE", "The key that the hook's secret was made of is configured no more: rotate it."
+    HOOK_URL_REFUSED = "HOOK_URL_REFUSED", "An address of a webhook must not be called; `errors` has the reason."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
         "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",

@@ -133,7 +133,8 @@ class Answer:
 
     #: None: there is none
     status: int | None
-    #: a class and nothing of the receiver's: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `ADDRESS_REFUSED`, `NO_ADDRESS`
+    #: a class and nothing of the receiver's: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`,
+    #: `ADDRESS_REFUSED`, `NO_ADDRESS`
     error: str | None = None
     #: `Retry-After`
     retry_after: timedelta | None = None

@@ -58,6 +58,9 @@ param appConfigurationEndpoint string = ''
 @description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
 param callbackKeysUri string = ''
 
+@description('Optional. Address of the secret with the keys of webhooks. Empty: no webhooks.')
+param webhookKeysUri string = ''
+
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
 
@@ -178,6 +181,9 @@ type tuningType = {
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
+  @description('Optional. Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS says: list none whose DNS is not yours.')
+  LUCIUS_WEBHOOK_HOSTS: string?
+
   @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
@@ -247,6 +253,9 @@ var configurationSettings = {
 var callbackSettings = {
   LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})'
 }
+var webhookSettings = {
+  LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})'
+}
 
 // Flex Consumption knows these by functionAppConfig and refuses them as settings.
 var premiumSettings = {
@@ -269,6 +278,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     appSettings,
     empty(appConfigurationEndpoint) ? {} : configurationSettings,
     empty(callbackKeysUri) ? {} : callbackSettings,
+    empty(webhookKeysUri) ? {} : webhookSettings,
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
   )
