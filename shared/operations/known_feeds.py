@@ -48,14 +48,14 @@ class KnownFeeds:
         """Raises LedgerUnavailable."""
         if (known := self._known.get(tenant)) is None:
             known = self._known[tenant] = KnownFeed(await feed.head(tenant))
+        self._known.move_to_end(tenant)
+        while len(self._known) > _MAX_TENANTS:
+            self._known.popitem(last=False)
         if known.hooks is None and hooks is not None:
             # after HEAD: what was changed since then makes the next write a conflict
             stored = await hooks.all_of(tenant) if known.head.hooks else []
             if known.hooks is None:
                 known.hooks = [each.hook for each in stored if each.hook.id != DEFAULT_HOOK]
-        self._known.move_to_end(tenant)
-        while len(self._known) > _MAX_TENANTS:
-            self._known.popitem(last=False)
         return known
 
     def forget(self, tenant: str) -> None:
