@@ -14,6 +14,8 @@ from shared.ports.hooks import Hooks
 
 #: tenants that a process remembers, and jobs of each
 _MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
+#: logs of gates and incidents
+_MAX_LOGS = 20_000
 
 
 @dataclass
@@ -60,3 +62,19 @@ class KnownFeeds:
 
     def forget(self, tenant: str) -> None:
         self._known.pop(tenant, None)
+
+
+class ComparedLogs:
+    """How far the feeds surely have the logs of gates and incidents; they never have less later (R79)."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def has(self, tenant: str, key: str, seq: int) -> bool:
+        return self._seen.get((tenant, key), 0) >= seq
+
+    def remember(self, tenant: str, key: str, seq: int) -> None:
+        self._seen[tenant, key] = seq
+        self._seen.move_to_end((tenant, key))
+        while len(self._seen) > _MAX_LOGS:
+            self._seen.popitem(last=False)
