@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from shared.core.deliveries import FAILURES_TO_WAIT, MAX_CALLBACKS, WAITS, callback_names, is_for, judged, resumed
-from shared.core.hook_log import EVENTS, MEANINGS
+from shared.core.hook_log import EVENTS
+from shared.core.public_events import OF_HOOKS
 from shared.core.webhooks import (
     DEFAULT_HOOK,
     Answer,
@@ -217,4 +218,4 @@ def test_names_of_callbacks_are_bounded() -> None:
 
 def test_each_act_of_a_hook_has_its_decision() -> None:
     assert set(EVENTS) == set(HookAct)
-    assert {type_ for type_ in EVENTS.values() if type_} == set(MEANINGS)
+    assert {type_ for type_ in EVENTS.values() if type_} == OF_HOOKS

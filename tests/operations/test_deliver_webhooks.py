@@ -135,7 +135,7 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     assert given.receiver.ids.count(f"job_x:2:0:{hook.id}") == 3
     [event] = await given.events("webhook.dead")
     assert event["data"]["payload"] == {
-        "state": "ENABLED",
+        "status": "ENABLED",
         "reason": "HTTP_422",
         "deliveries": 1,
         "first": 2,
