@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from shared.apidocs import event_schemas
 from shared.core.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookState
 from shared.errors import BusUnavailable, LedgerUnavailable
@@ -134,6 +136,7 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     assert await states(given, hook) == [DELIVERED, DEAD, DELIVERED]
     assert given.receiver.ids.count(f"job_x:2:0:{hook.id}") == 3
     [event] = await given.events("webhook.dead")
+    Draft202012Validator(event_schemas.documents()["webhook.dead"]).validate(event)
     assert event["data"]["payload"] == {
         "status": "ENABLED",
         "reason": "HTTP_422",
