@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 AT_ONCE = 4
 #: what is above comes back no sooner, and one after the other as fast as the receiver took those before
 _BACK_AFTER = timedelta(seconds=2)
+#: between two portions of what waited for a receiver
+_LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
 #: receivers whose pace is remembered
 _MAX_PACES = 1_000
 #: of a pace, the last call's part
@@ -52,6 +54,11 @@ class HookCalls:
         self._pace[key] = self._pace.get(key, last) * (1 - _LAST) + last * _LAST
         if len(self._pace) > _MAX_PACES:
             self._pace.pop(next(iter(self._pace)))
+
+    def span(self, key: str, calls: int) -> timedelta:
+        """In which the receiver takes so many, as far as this process knows."""
+        pace = self._pace.get(key)
+        return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime:
         """When a call that found no room comes again."""
