@@ -129,8 +129,8 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
             answer = await post(context, hook, url, message_id(delivery), event.text)
             context.hook_calls.took(receiver, answer.took_ms / 1000)
             await _write(context, stored, row, call, answer)
-    if not has_room:
-        await send_calls(context, [call], at=context.hook_calls.put_back(receiver, context.clock.now()))
+    if not has_room and (at := context.hook_calls.put_back(receiver, context.clock.now())) is not None:
+        await send_calls(context, [call], at=at)
 
 
 def _receiver(hook: Hook, url: str = "") -> str:

@@ -308,6 +308,17 @@ async def test_a_slow_receiver_holds_four_calls(given: Hooked) -> None:
     assert len(given.receiver.got) == 11
 
 
+async def test_what_a_process_puts_back_is_bounded(given: Hooked) -> None:
+    """Past ten minutes of a slow receiver the sweeper sends what is the oldest then."""
+    calls, now = HookCalls(), given.world.clock.now()
+    calls.took("a", 8)
+    found = [calls.put_back("a", now) for _ in range(1000)]
+    assert found[:300] == [now + timedelta(seconds=2 * (place + 1)) for place in range(300)]
+    assert set(found[300:]) == {None}
+    assert calls.put_back("a", now + timedelta(minutes=5)) is not None
+    assert calls.put_back("b", now) == now + timedelta(seconds=2)
+
+
 @pytest.mark.parametrize(
     ("took_s", "expected"), [(0.4, [5, 7, 9, 11]), (4, [5, 25, 45, 65]), (0.001, [5, 5.2, 5.4, 5.6])]
 )
