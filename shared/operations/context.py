@@ -12,6 +12,7 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
 from shared.operations.in_flight import InFlight
 from shared.operations.known_feeds import KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -73,6 +74,8 @@ class Context:
     hinting: Hinting | None = None
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
+    #: None: the feeds are passed on to no topic
+    passing: Passing | None = None
     #: who waits in this process for a tenant's feed
     feed_tails: FeedTails = field(default_factory=FeedTails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it

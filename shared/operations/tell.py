@@ -19,6 +19,7 @@ from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
+from shared.operations.passing import with_sent
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
 
 #: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
@@ -67,6 +68,8 @@ async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
         await _Teller(context, context.feed, *hinted).run()
 
     await at_once(of_tenants.items(), one, limit=_AT_ONCE)
+    if context.passing is not None:
+        await context.passing.pass_on(of_tenants)
 
 
 class _Teller:
@@ -123,7 +126,11 @@ class _Teller:
                 telemetry.warn("JOB_UNREAD", jobId=job_id, tenant_id=self._tenant, reason=str(fault))
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
-            known.head = await self._feed.write(self._write_of(transaction, known.head))
+            passing = self._context.passing
+            write = with_sent(passing, self._write_of(transaction, known.head))
+            known.head = await self._feed.write(write)
+            if passing is not None:
+                passing.wrote(write)
             known.remember(transaction.seen)
             self._context.feed_tails.grew(self._tenant, known.head.number)
         for job_id in finished:

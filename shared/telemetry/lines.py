@@ -104,6 +104,12 @@ LINES: tuple[Line, ...] = (
     Line("HINT_UNKNOWN", _W, "A message of the queue lucius-hints is no hint"),
     Line("JOB_UNREAD", _W, "A job's public events could not be read; it is hinted at again, at most three times"),
     Line("FEED_UNWRITTEN", _W, "A tenant's feed could not be written now; its jobs are hinted at again"),
+    Line(
+        "EVENTS_UNSENT",
+        _W,
+        "The topic lucius-events took no events, or they could not be read; it is tried again",
+    ),
+    Line("EVENTS_NEVER_SENT", _W, "Events left a tenant's feed before the topic had taken them; `count` has how many"),
     Line("FEEDS_PRUNED", _I, "Events whose time in the feeds was over were removed, with their count"),
     Line("FEED_UNPRUNED", _W, "Old events of a tenant could not be removed now; the next hour tries again"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),

@@ -138,3 +138,17 @@ def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(known_feeds, "KnownFeed", without_turn)
     assert _feed_is_wrong(range(10))
+
+
+def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process wrote that died before its send, nobody passes on."""
+    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    original = memory.write
+
+    async def sent_at_once(self: Any, write: Any) -> Any:
+        head = await original(self, write)
+        self._heads[write.tenant] = replace(head, sent=head.number)
+        return self._heads[write.tenant]
+
+    monkeypatch.setattr(memory, "write", sent_at_once)
+    assert _feed_is_wrong(range(10))
