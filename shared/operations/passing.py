@@ -22,7 +22,7 @@ from shared.ports.environment import Clock
 from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
 
 #: of one send; the bus takes 256 KB with what each message has beside its event
-_MAX_EVENTS, _MAX_BYTES, _BESIDE_BYTES = 100, 200_000, 600
+_MAX_EVENTS, _MAX_BYTES, _ENVELOPE_BYTES = 100, 200_000, 600
 #: of one call of `tell`, which the next batch of hints waits for; the process's task does the rest
 _CALL = timedelta(seconds=5)
 #: tenants of one send of that task
@@ -183,7 +183,7 @@ class Passing:
                 found = await self._next(tenant, one)
                 is_known = is_known or one.is_sent
                 for event in found:
-                    size += len(event.text.encode()) + _BESIDE_BYTES
+                    size += len(event.text.encode()) + _ENVELOPE_BYTES
                     if batch and (len(batch) == _MAX_EVENTS or size > _MAX_BYTES):
                         break
                     batch.append((one, event))

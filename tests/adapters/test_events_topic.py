@@ -175,7 +175,9 @@ def hint(tenant: str, number: int) -> Hint:
     return Hint(tenant=tenant, job_id=f"job_{tenant}", first=number, last=number, events=(event,))
 
 
-async def tell(processes: list[Context], renew: Any, tenants: list[str], each: int, chance: random.Random) -> None:
+async def send_hints(
+    processes: list[Context], renew: Any, tenants: list[str], each: int, chance: random.Random
+) -> None:
     """Hints of all tenants in batches, by turns in two processes; batches come twice, and processes die."""
     hints = [hint(tenant, number) for number in range(1, each + 1) for tenant in tenants]
 
@@ -243,7 +245,7 @@ async def test_twenty_tenants_and_readers_that_drop(azurite: str, world: World, 
             tasks.append(asyncio.create_task(work))
             return tasks[-1]
 
-        telling = asyncio.create_task(tell([process(), process()], process, tenants, each, chance))
+        telling = asyncio.create_task(send_hints([process(), process()], process, tenants, each, chance))
         of_topic = asyncio.create_task(read_topic(client, len(tenants) * each, random.Random(12)))
         of_feed = asyncio.create_task(read_feeds(process(), tenants, each, random.Random(13)))
         async with asyncio.timeout(900):

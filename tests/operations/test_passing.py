@@ -56,7 +56,7 @@ class Process:
         self.feed, self.topic, self.clock = feed, topic, clock
         self.known = KnownFeeds()
         self.passing = Passing(topic, feed, self.known, clock, self._sleep, self._spawn)
-        self._beside: list[Coroutine[Any, Any, None]] = []
+        self._background: list[Coroutine[Any, Any, None]] = []
         self.slept_s = 0.0
 
     async def _sleep(self, seconds: float) -> None:
@@ -65,7 +65,7 @@ class Process:
         await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        self._beside.append(work)
+        self._background.append(work)
         # not over before `works`
         return asyncio.get_running_loop().create_future()  # type: ignore[return-value]
 
@@ -84,12 +84,12 @@ class Process:
 
     async def works(self) -> None:
         """Everything that goes on beside the calls, to its end."""
-        while self._beside:
-            await self._beside.pop()
+        while self._background:
+            await self._background.pop()
         self.passing._worker = None
 
     def dies(self) -> None:
-        for work in self._beside:
+        for work in self._background:
             work.close()
 
 
