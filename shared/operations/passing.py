@@ -150,7 +150,7 @@ class Passing:
         """
         while self._clock.now() < until and not self._is_quiet() and await self._send_some(self._behind()):
             pass
-        for tenant in [tenant for tenant, one in self._tenants.items() if one.is_sent]:
+        for tenant in list(self._tenants):
             if self._clock.now() < until:
                 await self._store(tenant)
         self._set_gauges()
@@ -245,7 +245,9 @@ class Passing:
 
     async def _store(self, tenant: str) -> None:
         """HEAD says how far the tenant's feed was sent, and the process forgets it. Raises nothing of LUCIUS's."""
-        one = self._tenants[tenant]
+        one = self._tenants.get(tenant)
+        if one is None or not one.is_sent:
+            return
         try:
             known = await self._known_feeds.of(self._feed, tenant)
             async with known.turn:
@@ -273,7 +275,7 @@ class Passing:
                 continue
             now = self._clock.now()
             for tenant, one in list(self._tenants.items()):
-                if one.is_sent and now - one.changed_at >= _IDLE and tenant in self._tenants:
+                if now - one.changed_at >= _IDLE:
                     await self._store(tenant)
             self._set_gauges()
             if self._tenants:
