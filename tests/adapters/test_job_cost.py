@@ -298,7 +298,9 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     assert replace(by_time, executions=by_time.messages) == GATED["waits, and time lets it in"]
 
 
-@pytest.mark.parametrize("mode", ["off", "feed", "topic"])
+@pytest.mark.parametrize(
+    ("app", "mode"), [("apart", "off"), ("apart", "feed"), ("one process", "topic")], indirect=["app"]
+)
 async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """Requests, rows and messages beyond those of a job without events, as docs/scale.md has them; of `off` nothing.
 
