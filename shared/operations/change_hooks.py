@@ -13,7 +13,8 @@ from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVe
 from shared.errors import Conflict, Contended, HookLimit, Transient, WebhooksOff
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
-from shared.ports.feed import FeedEvent
+from shared.operations.passing import with_sent
+from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
 
 #: of one tenant, without `default`
@@ -55,18 +56,24 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     feed, hooks = context.of_all_tenants.feed, context.hooks
     assert feed is not None
     assert hooks is not None
-    known = await context.known_feeds.of(feed, tenant, hooks)
+    known, passing = await context.known_feeds.of(feed, tenant, hooks), context.passing
     try:
         # as a batch of hints has its turn
         async with known.turn:
             write, hook = _write_of(context, tenant, found, known)
+            of_feed = with_sent(passing, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
+            write = replace(write, head=of_feed.head)
             head = await hooks.write(write)
             assert head is not None
+            if passing is not None:
+                passing.wrote(of_feed)
             known.head, known.hooks = head, _after(known.hooks or (), write)
             context.feed_tails.grew(tenant, head.number)
     except (Conflict, Transient):
         context.known_feeds.forget(tenant)
         raise
+    if passing is not None and write.events:
+        await passing.pass_on([tenant])
     return hook
 
 
