@@ -261,7 +261,10 @@ class Envelope(Message):
         Field(description="Two requests with the same key are one job; null: the body's own hash is the key."),
     ] = None
     doc_id: Annotated[str | None, Field(description="Which document of the tenant's it is.")] = None
-    callback_urls: dict[str, str] | None = None
+    callback_urls: Annotated[
+        dict[str, str] | None,
+        Field(description="Who is told of the job's end; null: nobody but the tenant's webhooks and feed."),
+    ] = None
     correlation_id: Annotated[
         str | None,
         Field(
