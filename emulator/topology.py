@@ -20,7 +20,7 @@ def config(topology: dict[str, Any]) -> dict[str, Any]:
     """The Config.json document of a topology."""
     lanes = range(topology["lanes"])
     topics = [_directive_topic(topology, lane) for lane in lanes] + [_reply_topic(topology, lane) for lane in lanes]
-    queues = [_queue(topology[name]) for name in ("admission", "hints")]
+    queues = [_queue(topology[name]) for name in ("admission", "hints", "webhooks")]
     namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
 

@@ -224,6 +224,35 @@ class HookKeyGone(Refused):
         super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
 
 
+class WebhooksOff(Refused):
+    """this deployment sends no webhooks"""
+
+
+class HookNotFound(Refused):
+    """There is no such webhook, or it is another tenant's."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"there is no webhook {hook_id[:128]}")
+
+
+class DeliveryNotFound(Refused):
+    """There is no such delivery, or its event is kept no more."""
+
+    def __init__(self, hook_id: str, number: int) -> None:
+        super().__init__(f"webhook {hook_id[:128]} has no delivery {number} whose event is still kept")
+
+
+class HookLimit(Refused):
+    """The tenant has as many webhooks as it may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the tenant has {limit} webhooks; remove one first")
+
+
+class DefaultHook(Refused):
+    """the default webhook has no address of its own: only its secret can be read and rotated"""
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 

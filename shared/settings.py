@@ -405,6 +405,11 @@ class Settings:
     not_read: tuple[tuple[str, str], ...] = ()
 
     @property
+    def sends_webhooks(self) -> bool:
+        """Whether there are events, and keys to sign them with."""
+        return self.events != "off" and bool(self.webhook_keys)
+
+    @property
     def retention(self) -> Retention:
         """Of results in the workspace."""
         return Retention(self.workspace_uri, self.workspace_kept)

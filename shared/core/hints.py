@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.core.deliveries import callback_names
 from shared.core.job import Event, Job, JsonValue
-from shared.core.public_events import PublicEvent, encoded, public_events
+from shared.core.public_events import TERMINAL, PublicEvent, encoded, public_events
 from shared.core.strict_json import parse_json
 
 #: of a hint as JSON; one whose events make it larger leaves them out, and they are read from the ledger
@@ -31,6 +32,8 @@ class Hint:
     events: tuple[PublicEvent, ...] | None = None
     #: how often the job could not be read
     tries: int = 0
+    #: names of the job's `callback_urls`, where the events end it; None: nobody looked
+    callbacks: tuple[str, ...] | None = None
 
 
 def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
@@ -38,7 +41,10 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
     events = tuple(each for row in rows for each in public_events(row, job))
-    return Hint(tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events)
+    names = callback_names(job.callback_urls) if any(each["type"] in TERMINAL for each in events) else None
+    return Hint(
+        tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events, callbacks=names
+    )
 
 
 def encode_hint(hint: Hint) -> bytes:
@@ -47,6 +53,7 @@ def encode_hint(hint: Hint) -> bytes:
     body |= {"to": hint.last} if hint.last is not None else {}
     body |= {"tries": hint.tries} if hint.tries else {}
     if hint.events is not None:
+        body |= {"callbacks": list(hint.callbacks)} if hint.callbacks is not None else {}
         whole = encoded({**body, "events": list(hint.events)})
         if len(whole) <= MAX_HINT_BYTES:
             return whole
@@ -68,6 +75,8 @@ def decode_hint(body: bytes) -> Hint | None:
     if not (isinstance(first, int) and isinstance(last, int | None) and isinstance(tries, int)):
         return None
     known = isinstance(events, list) and all(_is_event(each, job_id, tenant) for each in events)
+    names = values.get("callbacks")
+    are_names = isinstance(names, list) and all(isinstance(each, str) and each for each in names)
     return Hint(
         tenant=tenant,
         job_id=job_id,
@@ -75,6 +84,7 @@ def decode_hint(body: bytes) -> Hint | None:
         last=last,
         events=tuple(events) if known and events is not None else None,
         tries=tries,
+        callbacks=tuple(names) if are_names and names is not None else None,
     )
 
 

@@ -14,6 +14,8 @@ DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 ADMISSION_QUEUE = "lucius-admission"
 #: hints that a job's public events are to be written into its tenant's feed
 HINTS_QUEUE = "lucius-hints"
+#: tries of webhooks' deliveries
+WEBHOOKS_QUEUE = "lucius-webhooks"
 
 
 @dataclass(frozen=True)

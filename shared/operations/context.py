@@ -10,6 +10,7 @@ from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
+from shared.operations.hook_calls import HookCalls
 from shared.operations.in_flight import InFlight
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.recent_ends import RecentEnds
@@ -23,12 +24,14 @@ from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher,
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
 from shared.ports.feed import Feed
+from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
+from shared.ports.webhooks import DeliveryQueue, WebhookSender
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -71,6 +74,14 @@ class Context:
     feed: Feed | None = None
     #: None where there is no feed
     hinting: Hinting | None = None
+    #: None where there is no feed
+    hooks: Hooks | None = None
+    #: None: there are no keys to sign with, and nothing is posted to anybody
+    sender: WebhookSender | None = None
+    #: None where there is no sender
+    deliveries: DeliveryQueue | None = None
+    #: what this process posts to whom
+    hook_calls: HookCalls = field(default_factory=HookCalls)
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: who waits in this process for a tenant's feed

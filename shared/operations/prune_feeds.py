@@ -8,6 +8,7 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.prune_deliveries import prune_deliveries
 
 #: events that one call removes
 MAX_REMOVED = 100
@@ -32,6 +33,7 @@ async def prune_feeds(context: Context) -> int:
                 count += removed
                 if removed < MAX_REMOVED:
                     break
+            await prune_deliveries(context, tenant, before)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))

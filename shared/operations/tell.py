@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.deliveries import callback_names
 from shared.core.hints import Hint
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
+from shared.core.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
+from shared.operations.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
+from shared.operations.send_deliveries import send_tries
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
 
 #: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
@@ -42,16 +46,21 @@ class _Transaction:
     seen: dict[str, int] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     events: list[tuple[str, PublicEvent]] = field(default_factory=list)
+    #: of each of them, the hooks that get it
+    targets: list[Targets] = field(default_factory=list)
     size: int = 0
 
-    def takes(self, job_id: str, events: Sequence[PublicEvent]) -> bool:
-        """Whether the events of one EVENT row go in; they do together or not at all."""
+    def takes(self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> bool:
+        """Whether the events of one EVENT row go in; they do together or not at all, and alone in any case."""
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
-        return rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        rows += sum(map(len, self.targets)) + sum(map(len, targets))
+        fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        return fits or not self.seen
 
-    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent]) -> None:
+    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> None:
         self.seen[job_id] = seq
         self.events += [(job_id, each) for each in events]
+        self.targets += targets
         self.size += sum(len(encoded(each)) for each in events)
 
 
@@ -99,10 +108,11 @@ class _Teller:
         """Raises Contended, LedgerRefused, LedgerUnavailable."""
         conflicts = 0
         while self._todo:
-            known = await self._context.known_feeds.of(self._feed, self._tenant)
+            known = await self._context.known_feeds.of(self._feed, self._tenant, self._context.hooks)
             try:
                 async with known.turn:
-                    await self._write_some(known)
+                    pending = await self._write_some(known)
+                await send_tries(self._context, pending)
             except Conflict:
                 self._context.known_feeds.forget(self._tenant)
                 self._trusts_first = False
@@ -111,9 +121,13 @@ class _Teller:
                     raise Contended("others wrote into the feed at every try") from None
                 await self._context.sleep(_FIRST_WAIT_S * 2**conflicts * self._context.random())
 
-    async def _write_some(self, known: KnownFeed) -> None:
-        """One transaction with what finds room in it. Raises Conflict, LedgerRefused, LedgerUnavailable."""
+    async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
+        """One transaction with what finds room in it, whose deliveries it gives.
+
+        Raises Conflict, LedgerRefused, LedgerUnavailable.
+        """
         transaction, finished = _Transaction(), []
+        pending: Sequence[Delivery] = ()
         for job_id in list(self._todo):
             try:
                 if await self._fill(transaction, known, job_id):
@@ -123,7 +137,10 @@ class _Teller:
                 telemetry.warn("JOB_UNREAD", jobId=job_id, tenant_id=self._tenant, reason=str(fault))
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
-            known.head = await self._feed.write(self._write_of(transaction, known.head))
+            write = self._write_of(transaction, known.head)
+            pending = write.pending
+            await note_callbacks(self._context, self._tenant, known, pending)
+            known.head = await self._feed.write(write)
             known.remember(transaction.seen)
             self._context.feed_tails.grew(self._tenant, known.head.number)
         for job_id in finished:
@@ -132,6 +149,7 @@ class _Teller:
             # of its row JOB_REDRIVEN the hint may be lost, and nobody looks at a job that has ended
             if (old := event["data"]["payload"].get("redriveOf")) is not None:
                 self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
+        return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
         """Puts in what the hints of the job lead to; False: not all of it found room. Raises what the ledger raises."""
@@ -143,14 +161,16 @@ class _Teller:
             seen = await self._feed.seen(self._tenant, job_id)
             known.remember({job_id: seen})
         # where the feed has nothing of a job that is not young, it may be gone with all its rows
-        rows = _following(hints, seen) if seen or is_first else None
+        callbacks = callbacks_of(hints)
+        rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
         is_all = True
         if rows is None:
-            rows, is_all = await self._read(job_id, seen)
+            rows, callbacks, is_all = await self._read(job_id, seen)
         for seq, events in rows:
-            if not transaction.takes(job_id, events):
+            found = targets_of(self._context, known, events, callbacks or ())
+            if not transaction.takes(job_id, events, found):
                 return False
-            transaction.add(job_id, seq, events)
+            transaction.add(job_id, seq, events, found)
             if not seen:
                 transaction.new.add(job_id)
         return is_all
@@ -161,13 +181,17 @@ class _Teller:
             return False
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
 
-    async def _read(self, job_id: str, seen: int) -> tuple[list[tuple[int, Sequence[PublicEvent]]], bool]:
-        """The job's EVENT rows after `seen`, and whether these are all; a job that is gone has none."""
+    async def _read(
+        self, job_id: str, seen: int
+    ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
+        """The job's EVENT rows after `seen`, whom to call of them, and whether these are all; a job that is gone has
+        none."""
         stored = await self._context.ledger.read(job_id)
         if stored is None or stored.record.job.tenant != self._tenant:
-            return [], True
-        rows = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ)
-        return [(row.seq, public_events(row, stored.record.job)) for row in rows], len(rows) < _MAX_READ
+            return [], (), True
+        rows, job = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ), stored.record.job
+        found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, public_events(row, job)) for row in rows]
+        return found, callback_names(job.callback_urls), len(rows) < _MAX_READ
 
     def _write_of(self, transaction: _Transaction, head: Head) -> FeedWrite:
         settings, now = self._context.settings, self._context.clock.now()
@@ -184,7 +208,8 @@ class _Teller:
             for number, (job_id, event) in enumerate(transaction.events, head.number + 1)
         ]
         new = frozenset(transaction.new & transaction.seen.keys())
-        return FeedWrite(tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new)
+        pending = pending_of(self._tenant, events, transaction.targets)
+        return FeedWrite(tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending)
 
     async def _hint_again(self) -> None:
         by_tries: defaultdict[int, list[Hint]] = defaultdict(list)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.core.hints import Hint
+from shared.core.webhooks import Delivery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class Head:
     number: int = 0
     #: up to which event the feed was passed on
     sent: int = 0
+    #: that the tenant has; 0: their rows need not be read
+    hooks: int = 0
     #: "": there is no row yet
     etag: str = ""
 
@@ -58,6 +61,8 @@ class FeedWrite:
     seen: Mapping[str, int]
     #: jobs of which the feed has nothing yet, as far as the writer knows
     new: frozenset[str] = field(default_factory=frozenset)
+    #: PENDING rows of these events (R84)
+    pending: Sequence[Delivery] = ()
 
     @property
     def number(self) -> int:

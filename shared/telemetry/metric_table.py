@@ -151,6 +151,15 @@ METRICS: tuple[Metric, ...] = (
         (),
         "Writes that others overtook at every try; nothing is wrong with the tables",
     ),
+    Metric("webhook_tries_total", _C, "{try}", ("outcome",), "Tries of webhooks: `delivered`, `failed` or `dead`"),
+    Metric("webhooks_suspended", _G, "{hook}", (), "Webhooks whose receivers took nothing for a day, of one sweeper"),
+    Metric(
+        "webhook_oldest_seconds",
+        _G,
+        "s",
+        (),
+        "Age of the oldest event that a webhook which is not switched off has not got, of one sweeper",
+    ),
     Metric(
         "http.server.request.duration",
         _H,

@@ -138,6 +138,11 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.HookUrlRefused: lambda error: Problem(
         status=400, code=ProblemCode.HOOK_URL_REFUSED, errors=((error.path, error.why),)
     ),
+    errors.WebhooksOff: _fixed(404, ProblemCode.WEBHOOKS_OFF),
+    errors.HookNotFound: _fixed(404, ProblemCode.HOOK_NOT_FOUND),
+    errors.DeliveryNotFound: _fixed(404, ProblemCode.DELIVERY_NOT_FOUND),
+    errors.HookLimit: _fixed(409, ProblemCode.HOOK_LIMIT),
+    errors.DefaultHook: _fixed(409, ProblemCode.DEFAULT_HOOK),
     errors.HookKeyGone: _fixed(409, ProblemCode.HOOK_KEY_GONE),
     errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),

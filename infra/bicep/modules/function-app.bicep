@@ -86,6 +86,10 @@ type scaleType = {
   @minValue(0)
   alwaysReadyTell: int?
 
+  @description('Optional. Flex Consumption, with LUCIUS_EVENTS=feed and LUCIUS_WEBHOOK_KEYS: instances always ready for the function that posts webhooks. Asleep it takes up to two minutes to wake. Default: 0.')
+  @minValue(0)
+  alwaysReadyDeliver: int?
+
   @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
 
@@ -126,6 +130,8 @@ var alwaysReady = filter(
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
       // there is none with LUCIUS_EVENTS=off
       { name: 'function:tell', instanceCount: contains(scale, 'alwaysReadyTell') ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
+      // there is none without events and keys
+      { name: 'function:deliver', instanceCount: contains(scale, 'alwaysReadyDeliver') ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
     ],
     moreSweepers,
     replyFunctions

@@ -137,6 +137,20 @@ resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
+// Tries of webhooks' deliveries. Their rows decide: what comes twice does nothing, and the sweeper sends lost ones again.
+resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
+  parent: namespace
+  name: topology.webhooks.queue
+  properties: {
+    requiresDuplicateDetection: false
+    lockDuration: topology.webhooks.lockDuration
+    maxDeliveryCount: topology.webhooks.maxDeliveryCount
+    defaultMessageTimeToLive: topology.webhooks.defaultMessageTimeToLive
+    deadLetteringOnMessageExpiration: false
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {
