@@ -29,6 +29,7 @@ from triggers import (
     reconcile_http,
     rejected_http,
     usage_http,
+    webhooks_http,
 )
 from triggers.http.problems import RequestError, problem_response
 from triggers.http.responses import correlation_id
@@ -40,6 +41,7 @@ _MODULES = (
     controls_http,
     bulk_http,
     events_http,
+    webhooks_http,
     incidents_http,
     quotas_http,
     breakers_http,
