@@ -18,6 +18,7 @@ def map_body(context, body):
     """
     if not isinstance(body, dict):
         return body
+    body = _reachable(body)
     if TENANT and "tenant_id" in body:
         body = body | {"tenant_id": TENANT}
     named = body.get("dependencies")
@@ -26,6 +27,29 @@ def map_body(context, body):
     if body.get("withDependants") is True and body.get("ignoreDependencies") is True:
         body = body | {"ignoreDependencies": False}
     return body
+
+
+def _reachable(body):
+    """Which addresses webhooks may go to, and which names events have, no schema says: what fits it gets good ones."""
+    if isinstance(body.get("url"), str) and 0 < len(body["url"]) <= 2048:
+        body = body | {"url": "https://hooks.example.com/x"}
+    urls = body.get("callback_urls")
+    if isinstance(urls, dict) and all(isinstance(url, str) and url.startswith("https://") for url in urls.values()):
+        body = body | {"callback_urls": dict.fromkeys(urls, "https://hooks.example.com/x")}
+    words = body.get("filter")
+    if "action" not in body and isinstance(words, dict):
+        good = {"types": ["job.completed"], "job_types": ["OCR"]}
+        named = {name: names for name, names in good.items() if _are_names(words.get(name))}
+        body = body | {"filter": words | named}
+    return body
+
+
+def _are_names(given):
+    return (
+        isinstance(given, list)
+        and 0 < len(given) <= 50
+        and all(isinstance(each, str) and 0 < len(each) <= 128 and each.strip() for each in given)
+    )
 
 
 @schemathesis.hook
