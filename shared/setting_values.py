@@ -100,6 +100,17 @@ def seconds(value: str) -> float:
     return parsed
 
 
+def at_least(least: float) -> Callable[[str], float]:
+    """Seconds, so many or more."""
+
+    def parse(value: str) -> float:
+        if (parsed := seconds(value)) < least:
+            raise ValueError(f"must be at least {least:g} seconds")
+        return parsed
+
+    return parse
+
+
 def lifetime(value: str) -> timedelta | None:
     """Days; None where they are 0."""
     if value.strip() == "0":

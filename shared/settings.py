@@ -130,6 +130,13 @@ class Settings:
         help="`feed`: what happens to jobs is written into their tenants' feeds; `off`: nothing is",
         tuning=True,
     )
+    progress_s: float = setting(
+        "LUCIUS_PROGRESS_SECONDS",
+        form.at_least(5),
+        "30",
+        help="Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5",
+        tuning=True,
+    )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
     )

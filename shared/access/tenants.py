@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.core.routing import normalise
+from shared.core.routing import PLATFORM, normalise
 from shared.errors import TenantMissing
 
 _MAX_TENANT = 128
@@ -75,7 +75,7 @@ def plain_tenant(claimed: object) -> str | None:
     """
     plain = isinstance(claimed, str) and all(map(is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
     tenant = normalise(str(claimed)) if plain else ""
-    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in (".", "..") else None
+    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in (".", "..", PLATFORM) else None
 
 
 def values_of(claimed: object) -> list[str]:

@@ -88,7 +88,7 @@ class MemoryIncidents:
         found = self._rows.get(None, {}).values()
         return next((each for each in found if each.is_open and (each.kind, each.subject) == (kind, subject)), None)
 
-    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+    async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         found = await self.read(incident.home, incident.id, incident.opened_at)
         if found is None:
             raise Contended("the incident was archived meanwhile")
@@ -96,7 +96,9 @@ class MemoryIncidents:
         if after is None:
             return found
         self._put(*after)
-        if incident.home is None:
+        if incident.home is None and stays:
+            await self.enter_open(after[0], settlement.at)
+        elif incident.home is None:
             await self.leave_open(incident)
         return after[0]
 

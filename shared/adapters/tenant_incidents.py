@@ -63,10 +63,10 @@ class TenantIncidents:
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         return await self._incidents.find_open(kind, subject)
 
-    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+    async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         if settlement.actor != SYSTEM:
             self._reach.check_move(incident.tenant)
-        return await self._incidents.settle(incident, settlement)
+        return await self._incidents.settle(incident, settlement, stays=stays)
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         return await self._of(incident.tenant).log(incident, after=after, limit=limit)

@@ -5,31 +5,27 @@ Names are those of `/v1/schemas/events/{type}`. Members may be added to events; 
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from shared.apidocs import event_schemas_of_hooks, event_schemas_of_logs
+from shared.apidocs.event_schemas_of_logs import AT, INSTANT, OMITTED, TEXT
 from shared.apidocs.json_schema import DIALECT, JsonObject
-from shared.core.public_events import MEANINGS, PublicType
+from shared.core.public_events import MEANINGS, OF_HOOKS, OF_LOGS, PublicType
 from shared.core.states import JobStatus
 
-_TEXT: JsonObject = {"type": "string"}
-_INSTANT: JsonObject = {"type": "string", "format": "date-time"}
-_OMITTED: JsonObject = {
-    "description": "Stands for a value of more than 2 KiB: its size in bytes, and where the job has it.",
-    "type": "object",
-    "properties": {"omitted": {"type": "integer", "minimum": 1}, "href": _TEXT},
-    "required": ["omitted", "href"],
-}
 _STATUS: JsonObject = {"enum": [status.value for status in JobStatus]}
-_REFERENCE: JsonObject = {"type": "object", "properties": {"uri": _TEXT}, "required": ["uri"]}
-_ERROR: JsonObject = {"type": "object", "properties": {"code": _TEXT, "message": _TEXT}}
+_REFERENCE: JsonObject = {"type": "object", "properties": {"uri": TEXT}, "required": ["uri"]}
+_ERROR: JsonObject = {"type": "object", "properties": {"code": TEXT, "message": TEXT}}
 
 #: members of `payload` beside `status` and `from`
 _PAYLOAD: dict[str, JsonObject] = {
     "duration": {"type": "number", "minimum": 0, "description": "Seconds from the job's creation to its end."},
-    "progress": {"description": "As the service reported it, where it changed.", "anyOf": [{}, _OMITTED]},
-    "result": {"description": "The reference to what was made.", "anyOf": [_REFERENCE, _OMITTED]},
-    "error": {"anyOf": [_ERROR, _OMITTED]},
-    "nextEligibleAt": {**_INSTANT, "description": "When the next attempt may be recorded."},
-    "redriveOf": {**_TEXT, "description": "The job that this one takes up again."},
-    "redrivenBy": {**_TEXT, "description": "The job that takes this one up again."},
+    "progress": {"description": "As the service reported it, where it changed.", "anyOf": [{}, OMITTED]},
+    "result": {"description": "The reference to what was made.", "anyOf": [_REFERENCE, OMITTED]},
+    "error": {"anyOf": [_ERROR, OMITTED]},
+    "nextEligibleAt": {**INSTANT, "description": "When the next attempt may be recorded."},
+    "redriveOf": {**TEXT, "description": "The job that this one takes up again."},
+    "redrivenBy": {**TEXT, "description": "The job that takes this one up again."},
 }
 _END = ("duration", "result", "error", "redriveOf")
 _MEMBERS: dict[PublicType, tuple[str, ...]] = {
@@ -49,7 +45,7 @@ _WITH_STEP = (
     *(PublicType.STEP_COMPLETED, PublicType.RETRYING),
 )
 
-_JOB, _AT = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65", "2026-01-27T10:02:00.000000Z"
+_JOB = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 _EXAMPLES: dict[PublicType, JsonObject] = {
     PublicType.WAITING: {"status": "WAITING_FOR_JOBS"},
     PublicType.THROTTLED: {"status": "THROTTLED"},
@@ -88,6 +84,13 @@ _EXAMPLES: dict[PublicType, JsonObject] = {
 }
 
 
+#: modules of the types that are no job's
+_OTHERS: dict[PublicType, ModuleType] = {
+    **dict.fromkeys(OF_LOGS, event_schemas_of_logs),
+    **dict.fromkeys(OF_HOOKS, event_schemas_of_hooks),
+}
+
+
 def documents() -> dict[str, JsonObject]:
     """Each a whole JSON Schema with its example, by type."""
     return {type_.value: _document(type_) for type_ in PublicType}
@@ -95,57 +98,62 @@ def documents() -> dict[str, JsonObject]:
 
 def example(type_: PublicType) -> JsonObject:
     """An event as the feed has it."""
-    id_ = f"{_JOB}:7:0"
+    data = _OTHERS[type_].example(type_) if type_ in _OTHERS else _job_example(type_)
+    subject = data["eventId"].split(":")[0]
+    return {
+        "specversion": "1.0",
+        "id": data["eventId"],
+        "source": f"/lucius/prod/{data['tenant']}",
+        "type": type_.value,
+        "subject": subject,
+        "time": data["timestamp"],
+        "datacontenttype": "application/json",
+        "dataschema": f"https://lucius.example.com/v1/schemas/events/{type_.value}",
+        "tenant": data["tenant"],
+        "sequence": f"{1042:020d}",
+        "jobseq": int(data["eventId"].split(":")[1]),
+        "data": data,
+    }
+
+
+def _job_example(type_: PublicType) -> JsonObject:
     step = {"stepId": "ocr", "attemptNo": 1} if type_ in _WITH_STEP else {}
     service = {"workerId": "ocr-2", "leaseId": f"sha256:{'0b7f2c6d' * 8}"} if type_ in _WITH_STEP else {}
     return {
-        "specversion": "1.0",
-        "id": id_,
-        "source": "/lucius/prod/acme",
-        "type": type_.value,
-        "subject": _JOB,
-        "time": _AT,
-        "datacontenttype": "application/json",
-        "dataschema": f"https://lucius.example.com/v1/schemas/events/{type_.value}",
+        "eventId": f"{_JOB}:7:0",
+        "eventType": type_.value,
+        "timestamp": AT,
         "tenant": "acme",
-        "sequence": f"{1042:020d}",
-        "jobseq": 7,
-        "data": {
-            "eventId": id_,
-            "eventType": type_.value,
-            "timestamp": _AT,
-            "tenant": "acme",
-            "jobId": _JOB,
-            "jobType": "OCR",
-            "correlationId": "corr-1",
-            "idempotencyKey": "scan-0001",
-            "labels": {"team": "leases"},
-            **step,
-            "payload": _EXAMPLES[type_],
-            "provenance": {"actor": "service:ocr", "source": "bus", **service},
-        },
+        "jobId": _JOB,
+        "jobType": "OCR",
+        "correlationId": "corr-1",
+        "idempotencyKey": "scan-0001",
+        "labels": {"team": "leases"},
+        **step,
+        "payload": _EXAMPLES[type_],
+        "provenance": {"actor": "service:ocr", "source": "bus", **service},
     }
 
 
 def _document(type_: PublicType) -> JsonObject:
     attributes: JsonObject = {
         "specversion": {"const": "1.0"},
-        "id": {**_TEXT, "description": "`{job id}:{jobseq}:{n}`, the same however often the event comes."},
-        "source": {**_TEXT, "format": "uri-reference", "description": "`/lucius/{environment}/{tenant}`."},
+        "id": {**TEXT, "description": "`{subject}:{jobseq}:{n}`, the same however often the event comes."},
+        "source": {**TEXT, "format": "uri-reference", "description": "`/lucius/{environment}/{tenant}`."},
         "type": {"const": type_.value},
-        "subject": {**_TEXT, "description": "The job's id."},
-        "time": _INSTANT,
+        "subject": {**TEXT, "description": "The id of the job, the gate, the incident or the webhook."},
+        "time": INSTANT,
         "datacontenttype": {"const": "application/json"},
-        "dataschema": {**_TEXT, "format": "uri"},
-        "tenant": _TEXT,
+        "dataschema": {**TEXT, "format": "uri"},
+        "tenant": TEXT,
         "sequence": {
-            **_TEXT,
+            **TEXT,
             "pattern": "^[0-9]{20}$",
             "description": "The event's number in its tenant's feed: 20 digits, without gaps.",
         },
-        "jobseq": {"type": "integer", "minimum": 1, "description": "The job's EVENT row that means this event."},
-        "traceparent": _TEXT,
-        "data": _data(type_),
+        "jobseq": {"type": "integer", "minimum": 1, "description": "The row of its subject that means this event."},
+        "traceparent": TEXT,
+        "data": _OTHERS[type_].data(type_) if type_ in _OTHERS else _data(type_),
     }
     optional = {"dataschema", "traceparent"}
     return {
@@ -166,26 +174,26 @@ def _data(type_: PublicType) -> JsonObject:
         **{name: _PAYLOAD[name] for name in _MEMBERS.get(type_, ())},
     }
     members: JsonObject = {
-        "eventId": _TEXT,
+        "eventId": TEXT,
         "eventType": {"const": type_.value},
-        "timestamp": _INSTANT,
-        "tenant": _TEXT,
-        "jobId": _TEXT,
-        "jobType": _TEXT,
-        "correlationId": _TEXT,
-        "idempotencyKey": _TEXT,
-        "labels": {"anyOf": [{"type": "object", "additionalProperties": _TEXT}, _OMITTED]},
-        "stepId": _TEXT,
+        "timestamp": INSTANT,
+        "tenant": TEXT,
+        "jobId": TEXT,
+        "jobType": TEXT,
+        "correlationId": TEXT,
+        "idempotencyKey": TEXT,
+        "labels": {"anyOf": [{"type": "object", "additionalProperties": TEXT}, OMITTED]},
+        "stepId": TEXT,
         "attemptNo": {"type": "integer", "minimum": 1},
         "payload": {"type": "object", "properties": payload, "required": ["status"]},
         "provenance": {
             "type": "object",
             "properties": {
-                "actor": {**_TEXT, "description": "`system`, `service:{name}`, or who asked."},
-                "source": _TEXT,
-                "workerId": _TEXT,
-                "leaseId": {**_TEXT, "description": "`sha256:` and the digest of the attempt's lease."},
-                "taskRunnerId": _TEXT,
+                "actor": {**TEXT, "description": "`system`, `service:{name}`, or who asked."},
+                "source": TEXT,
+                "workerId": TEXT,
+                "leaseId": {**TEXT, "description": "`sha256:` and the digest of the attempt's lease."},
+                "taskRunnerId": TEXT,
             },
             "required": ["actor", "source"],
         },

@@ -42,9 +42,11 @@ def _not_blank(value: str) -> str:
     return value
 
 
-def _no_path(value: str) -> str:
+def _free_name(value: str) -> str:
     if value.strip() in (".", ".."):
         raise ValueError("must not be . or ..: it names a folder")
+    if value.strip().lower() == "=platform":
+        raise ValueError("must not be =platform: it stands for what belongs to no tenant")
     return value
 
 
@@ -57,13 +59,14 @@ Word = Annotated[
     AfterValidator(_not_blank),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
 ]
-#: a tenant is a folder of the workspace, in which `..` would be its parent
+#: a tenant is a folder of the workspace, in which `..` would be its parent; `=platform` is that of none (R79)
 _Tenant = Annotated[
     Word,
-    AfterValidator(_no_path),
+    AfterValidator(_free_name),
     Field(
         json_schema_extra={
-            "pattern": r"^(?!\s*\.{1,2}\s*$)[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+            "pattern": r"^(?!\s*(\.{1,2}|=[Pp][Ll][Aa][Tt][Ff][Oo][Rr][Mm])\s*$)"
+            r"[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
         }
     ),
 ]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from shared.core.canonical import jcs_digest
 from shared.core.history import FORMAT
-from shared.core.job import SECRET, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
+from shared.core.job import HIDDEN, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
 from shared.core.states import StepStatus
 
 #: columns that cannot be folded: those that no event names, and the count of ignored replies, which goes on without one
@@ -60,7 +60,7 @@ def rows_digest(record: Record) -> str:
 
 
 def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
-    """The columns of a row for readers outside: without those of which every new row has the value, and no lease.
+    """The columns of a row for readers outside: without those of which every new row has the value, and what is hidden.
 
     So a release that adds a column changes nothing in the history of a job that does not use it.
     """
@@ -68,7 +68,7 @@ def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
     return {
         name: columns(value) if isinstance(value, Timings) else to_json(value)
         for name, (value, default) in named.items()
-        if value != default and name != SECRET
+        if value != default and name not in HIDDEN
     }
 
 
@@ -98,15 +98,15 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
 def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
     """The rows as event `seq` left them; `events` are all of the job's, in order.
 
-    `suppressed` is as it is now: replies past the limit are counted without an event. No step has its lease. Raises
-    ValueError if there is no such event.
+    `suppressed` is as it is now: replies past the limit are counted without an event. No step has its lease, or its
+    count of heartbeats. Raises ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")
     at = as_created(record, events)
     at = Record(
         replace(at.job, updated_at=at.job.created_at, suppressed=record.job.suppressed),
-        tuple(replace(step, updated_at=step.created_at, lease_id=None) for step in at.steps),
+        tuple(replace(step, updated_at=step.created_at, lease_id=None, heartbeats=0) for step in at.steps),
     )
     for event in events[:seq]:
         at = fold(at, event)

@@ -37,8 +37,8 @@ from shared.core.outcome import Outcome
 def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
     """What `occurrence` does to the job, decided from its rows alone."""
     match occurrence:
-        case ReplyArrived(reply):
-            return replies.decide_reply(record, reply, provenance)
+        case ReplyArrived(reply, progress_s):
+            return replies.decide_reply(record, reply, provenance, progress_s=progress_s)
         case RecordAttempt(step_id, lease_id):
             return attempts.start(record, step_id, lease_id, provenance)
         case RenewLease(step_id, attempt_no):

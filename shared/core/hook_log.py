@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from shared.core.chained_log import chained
 from shared.core.job import JsonValue
-from shared.core.public_events import PublicEvent
+from shared.core.public_events import PublicEvent, PublicType, instant, without_none
 from shared.core.webhooks import Hook, HookAct, HookEntry
 
 #: who changes a hook when no caller does
 SYSTEM = "system"
 
 #: the public event that an entry means; None: it means nothing to the world
-EVENTS: Mapping[HookAct, str | None] = {
+EVENTS: Mapping[HookAct, PublicType | None] = {
     HookAct.CREATED: None,
     HookAct.CHANGED: None,
     HookAct.ROTATED: None,
     HookAct.REMOVED: None,
-    HookAct.DISABLED: "webhook.disabled",
-    HookAct.SUSPENDED: "webhook.suspended",
-    HookAct.RESUMED: "webhook.resumed",
-    HookAct.DEAD: "webhook.dead",
+    HookAct.DISABLED: PublicType.WEBHOOK_DISABLED,
+    HookAct.SUSPENDED: PublicType.WEBHOOK_SUSPENDED,
+    HookAct.RESUMED: PublicType.WEBHOOK_RESUMED,
+    HookAct.DEAD: PublicType.WEBHOOK_DEAD,
 }
-#: what such a type begins with; these events go to no hook
+#: what their types begin with; these events go to no hook
 PREFIX = "webhook."
-#: when each of them comes, for the documentation
-MEANINGS: Mapping[str, str] = {
-    "webhook.disabled": "A webhook was switched off, by a caller or by its receiver, which answered 410.",
-    "webhook.suspended": "A webhook's receiver took nothing for a day; its deliveries wait until somebody resumes it.",
-    "webhook.resumed": "A webhook that was switched off or suspended goes on.",
-    "webhook.dead": "Deliveries of a webhook were given up.",
-}
+#: of DEAD, in `payload`: how many, and the first and the last of their events
+_NUMBERS = ("deliveries", "first", "last")
 
 
 def logged(
@@ -51,24 +46,33 @@ def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
     type_ = EVENTS[HookAct(entry.type)]
     if type_ is None:
         return None
-    id_ = f"{hook.id}:{entry.seq}:0"
-    at = entry.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    payload: dict[str, JsonValue] = {"state": hook.state.value, "reason": entry.reason, **entry.data}
+    numbers = {name: entry.data.get(name) for name in _NUMBERS}
+    payload = without_none({"status": hook.state.value, "reason": entry.reason or None, **numbers})
+    return hook_envelope(hook, f"{hook.id}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {
+        "jobseq": entry.seq
+    }
+
+
+def hook_envelope(
+    hook: Hook, id_: str, type_: str, at: datetime, payload: Mapping[str, JsonValue], actor: str = SYSTEM
+) -> dict[str, JsonValue]:
+    """A CloudEvent about a hook, as far as it follows from that alone."""
+    when = instant(at)
     return {
         "specversion": "1.0",
         "id": id_,
-        "type": type_,
+        "type": str(type_),
         "subject": hook.id,
-        "time": at,
+        "time": when,
         "datacontenttype": "application/json",
         "tenant": hook.tenant,
         "data": {
             "eventId": id_,
-            "eventType": type_,
-            "timestamp": at,
+            "eventType": str(type_),
+            "timestamp": when,
             "tenant": hook.tenant,
             "hookId": hook.id,
-            "payload": payload,
-            "provenance": {"actor": entry.actor, "source": "webhooks"},
+            "payload": dict(payload),
+            "provenance": {"actor": actor},
         },
     }

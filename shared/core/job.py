@@ -102,6 +102,8 @@ class Step:
     last_error_code: str | None = None
     last_error_message: str | None = None
     progress: JsonValue = None
+    #: HEARTBEAT rows of the step, of all its attempts
+    heartbeats: int = 0
 
     created_at: datetime
     updated_at: datetime
@@ -303,8 +305,10 @@ class Record:
 
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
+#: columns that no history or bundle has: beside that one a bare count, which workers of release 0.2.0 drop
+HIDDEN = frozenset({SECRET, "heartbeats"})
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
-UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by", SECRET})
+UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by"}
 
 
 def changes(before: Record, after: Record) -> JsonValue:

@@ -40,6 +40,9 @@ class ReplyArrived:
     """A platform service spoke."""
 
     reply: Reply
+    #: a heartbeat whose `progress` is new is written so many seconds after the step was last written; None: with the
+    #: lease alone
+    progress_s: float | None = None
 
 
 @dataclass(frozen=True)

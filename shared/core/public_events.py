@@ -32,7 +32,7 @@ PublicEvent = Mapping[str, JsonValue]
 
 
 class PublicType(StrEnum):
-    """The types of public events, in the order of a job's life."""
+    """The types of public events: in the order of a job's life, then those of incidents, gates and webhooks."""
 
     WAITING = "job.waiting"
     THROTTLED = "job.throttled"
@@ -49,6 +49,15 @@ class PublicType(StrEnum):
     FAILED = "job.failed"
     CANCELED = "job.canceled"
     REDRIVEN = "job.redriven"
+    INCIDENT_OPENED = "incident.opened"
+    INCIDENT_RESOLVED = "incident.resolved"
+    QUOTA_CHANGED = "quota.changed"
+    BREAKER_OPENED = "breaker.opened"
+    BREAKER_CLOSED = "breaker.closed"
+    WEBHOOK_DISABLED = "webhook.disabled"
+    WEBHOOK_SUSPENDED = "webhook.suspended"
+    WEBHOOK_RESUMED = "webhook.resumed"
+    WEBHOOK_DEAD = "webhook.dead"
 
 
 #: when each public event comes, for the documentation
@@ -59,7 +68,7 @@ MEANINGS: Mapping[PublicType, str] = {
     PublicType.QUEUED: "The job was created, and its first directive follows.",
     PublicType.LEASED: "An attempt of a step was recorded; its directive is published.",
     PublicType.STARTED: "A service took the job up: the first ACK, or what overtook it.",
-    PublicType.PROGRESS: "A heartbeat that prolonged the attempt's lease.",
+    PublicType.PROGRESS: "A heartbeat that was written: it renews the lease, or its `progress` is new.",
     PublicType.STEP_COMPLETED: "A step succeeded.",
     PublicType.RETRYING: "An attempt failed, and another one follows at `nextEligibleAt`.",
     PublicType.PAUSED: "The job is paused: nothing of it is in flight.",
@@ -68,7 +77,20 @@ MEANINGS: Mapping[PublicType, str] = {
     PublicType.FAILED: "The job failed for good.",
     PublicType.CANCELED: "The job was cancelled.",
     PublicType.REDRIVEN: "Another job takes this one up again.",
+    PublicType.INCIDENT_OPENED: "Something went so wrong that a person has to look.",
+    PublicType.INCIDENT_RESOLVED: "It was resolved, retried or dismissed: `status` says which.",
+    PublicType.QUOTA_CHANGED: "Somebody set or removed a rule, a hold or a throttle of a gate.",
+    PublicType.BREAKER_OPENED: "So many jobs ended badly that the gate lets nobody in.",
+    PublicType.BREAKER_CLOSED: "The breaker of the gate limits nothing any more.",
+    PublicType.WEBHOOK_DISABLED: "A webhook was switched off, by somebody or by its receiver, which answered 410.",
+    PublicType.WEBHOOK_SUSPENDED: "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
+    PublicType.WEBHOOK_RESUMED: "A webhook that was switched off, suspended or waiting goes on.",
+    PublicType.WEBHOOK_DEAD: "Deliveries of a webhook, or of `callback_urls`, were given up.",
 }
+#: those of webhooks (`shared.core.hook_log`), which go to no webhook
+OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
+#: those of gates and incidents (`shared.core.public_log_events`)
+OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
 #: after these nothing more happens to the job but `job.redriven`
 TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
 
@@ -175,7 +197,8 @@ def public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
 
 
 def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
-    id_, at = f"{event.job_id}:{event.seq}:{n}", _instant(event.at)
+    id_, at = f"{event.job_id}:{event.seq}:{n}", instant(event.at)
+    href = f"/v1/jobs/{quote(event.job_id, safe='')}?asOf={event.seq}"
     data: dict[str, JsonValue] = {
         "eventId": id_,
         "eventType": type_.value,
@@ -185,10 +208,10 @@ def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
         "jobType": job.request_type,
         "correlationId": job.correlation_id,
         "idempotencyKey": job.idempotency_key,
-        "labels": _bounded(dict(job.labels), event) if job.labels else None,
+        "labels": bounded(dict(job.labels), href) if job.labels else None,
         "stepId": event.step_id,
         "attemptNo": event.attempt_no,
-        "payload": {name: _bounded(value, event) for name, value in _payload(event, job, type_).items()},
+        "payload": {name: bounded(value, href) for name, value in _payload(event, job, type_).items()},
         "provenance": _provenance(event),
     }
     envelope: dict[str, JsonValue] = {
@@ -201,9 +224,9 @@ def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
         "tenant": job.tenant,
         "jobseq": event.seq,
         "traceparent": job.traceparent,
-        "data": _without_none(data),
+        "data": without_none(data),
     }
-    return _without_none(envelope)
+    return without_none(envelope)
 
 
 def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
@@ -237,11 +260,11 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
             payload["redrivenBy"] = of_job.get("redriven_by")
         case _:
             pass
-    return _without_none(payload)
+    return without_none(payload)
 
 
 def _error(code: JsonValue, message: JsonValue) -> JsonValue:
-    return _without_none({"code": code, "message": message}) or None
+    return without_none({"code": code, "message": message}) or None
 
 
 def _provenance(event: Event) -> dict[str, JsonValue]:
@@ -254,7 +277,7 @@ def _provenance(event: Event) -> dict[str, JsonValue]:
         "leaseId": event.lease_digest,
         "taskRunnerId": _short(data.get("task_runner_id")),
     }
-    return _without_none(found)
+    return without_none(found)
 
 
 def _short(name: JsonValue) -> JsonValue:
@@ -262,11 +285,10 @@ def _short(name: JsonValue) -> JsonValue:
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
 
-def _bounded(value: JsonValue, event: Event) -> JsonValue:
+def bounded(value: JsonValue, href: str) -> JsonValue:
+    """The value, or where it is too large its size and the path that has it."""
     size = len(encoded(value))
-    if size <= MAX_VALUE_BYTES:
-        return value
-    return {"omitted": size, "href": f"/v1/jobs/{quote(event.job_id, safe='')}?asOf={event.seq}"}
+    return value if size <= MAX_VALUE_BYTES else {"omitted": size, "href": href}
 
 
 def encoded(value: JsonValue) -> bytes:
@@ -287,9 +309,11 @@ def _changes(event: Event) -> Mapping[str, Any]:
     return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
 
 
-def _without_none(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def without_none(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The members that have a value."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _instant(at: datetime) -> str:
+def instant(at: datetime) -> str:
+    """As every event has it."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

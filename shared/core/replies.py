@@ -24,12 +24,14 @@ MAX_IGNORED_EVENTS = 20
 HEARTBEAT_SHARE_OF_LEASE = 0.25
 #: the same where the service declares a cadence, of which the lease is two
 HEARTBEAT_SHARE_OF_CADENCE = 0.5
+#: of a step; past them a heartbeat is written with its lease alone, so that progress does not fill histories
+MAX_HEARTBEATS = 2_000
 
 #: Race revived: such an attempt may still be taken, until the next one is recorded
 _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
-def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
+def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
     """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order.
 
     REFUSED where it names another tenant or a step that the job has not: it is not the job's, and leaves nothing in it.
@@ -46,7 +48,7 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcom
             case "ACK":
                 return _accept(record, step, reply, StepTrigger.ACK, provenance)
             case "HEARTBEAT":
-                return _heartbeat(record, step, reply, provenance)
+                return _heartbeat(record, step, reply, provenance, progress_s)
             case "RESULT":
                 return _result(record, step, reply, provenance)
     except NoSuchTransition:
@@ -110,16 +112,18 @@ def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, prov
     return transitioned(record, after, EventType(reply.type), provenance, step=step, data=_event_data(reply))
 
 
-def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
+def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> Outcome:
     if step.status is not StepStatus.PROCESSING:
         return _accept(record, step, reply, StepTrigger.HEARTBEAT, provenance)
     if record.job.status is JobStatus.CANCELLING:
         return _ignore(record, reply, IgnoreReason.CANCELLING, provenance)
     lease_expires_at = lease_until(record, step, provenance.at)
-    stays = lease_expires_at == step.lease_expires_at or step.attempt_is_over(provenance.at)
-    if stays or not _heartbeat_due(step, provenance):
+    moves = lease_expires_at != step.lease_expires_at and _heartbeat_due(step, provenance)
+    moves = moves or _progress_due(step, reply, provenance, progress_s)
+    if step.attempt_is_over(provenance.at) or not moves:
         return ignored(record, IgnoreReason.HEARTBEAT_NOT_DUE)
     columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
+    columns["heartbeats"] = step.heartbeats + 1
     if reply.progress is not None:
         columns["progress"] = reply.progress
     after = move_step(record, step, StepTrigger.HEARTBEAT, provenance, **columns)
@@ -137,6 +141,13 @@ def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
         return True
     started = step.lease_expires_at - timedelta(seconds=timings.running_lease_s)
     return (provenance.at - started).total_seconds() >= share_s
+
+
+def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
+    """Whether the heartbeat says something new, long enough after what was written of the step last (R6)."""
+    if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
+        return False
+    return (provenance.at - step.updated_at).total_seconds() >= progress_s
 
 
 def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:

@@ -16,6 +16,8 @@ ADMISSION_QUEUE = "lucius-admission"
 HINTS_QUEUE = "lucius-hints"
 #: tries of webhooks' deliveries
 WEBHOOKS_QUEUE = "lucius-webhooks"
+#: in the place of a tenant: what belongs to none; no tenant is named so
+PLATFORM = "=platform"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
 from shared.operations.hook_calls import HookCalls
 from shared.operations.in_flight import InFlight
-from shared.operations.known_feeds import KnownFeeds
+from shared.operations.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -84,6 +84,8 @@ class Context:
     hook_calls: HookCalls = field(default_factory=HookCalls)
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
+    #: and of the logs that they have
+    compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
     #: who waits in this process for a tenant's feed
     feed_tails: FeedTails = field(default_factory=FeedTails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it

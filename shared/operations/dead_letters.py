@@ -21,6 +21,7 @@ from shared.core.states import JobStatus
 from shared.errors import Contended, ControlNotPossible, JobNotFound, LuciusError
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, fill
+from shared.operations.log_hints import note_incident
 from shared.operations.read_history import read_for_list
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
 from shared.responses.job import DeadLetter
@@ -89,10 +90,21 @@ async def leave_open(context: Context, job: Job) -> None:
     """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
+    note_incident(context, incident)
     try:
-        await context.incidents.leave_open(incident)
+        await leave_list(context, incident)
     except LuciusError as fault:
         telemetry.record_fault(fault)
+
+
+async def leave_list(context: Context, incident: Incident) -> None:
+    """A job's settled incident leaves the list of open ones; where there are feeds, the sweeper takes it off when its
+    feed has it (R79). Raises LedgerUnavailable.
+    """
+    if context.feed is None:
+        await context.incidents.leave_open(incident)
+    else:
+        await context.incidents.enter_open(incident, context.clock.now())
 
 
 async def incident_of_job(context: Context, job: Job) -> Incident | None:

@@ -21,6 +21,7 @@ from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable
 from shared.operations import desk_counts
 from shared.operations.context import Context
+from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
 
@@ -129,10 +130,11 @@ def desk_write(
 
 
 async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Gate | None = None) -> None:
-    """Sends what a written desk asks for, a look or a division; what is lost costs a minute, until the sweep.
+    """Sends what a written desk asks for, a look or a division, and hints; what is lost comes by the sweep.
 
     `seen_by`: a gate whose next division has to read this desk.
     """
+    note_desk_log(context, write)
     tenant, after = write.after.tenant, write.after
     before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
     try:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 
+from shared.core.hints import incident_hint
 from shared.core.job import Job
 from shared.core.reasons import Reason
 from shared.errors import LuciusError
+from shared.operations import log_hints
 from shared.operations.context import Context
+from shared.operations.dead_letters import incident_of_job
 from shared.ports.index import FIRST_CLEARING, EndedRow
 
 #: after its end, of a job whose last hint the queue did not take
@@ -21,13 +24,18 @@ async def hint_behind(context: Context, job: Job) -> bool:
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Whether an ended job has rows that its feed has not; then it is hinted at. Raises LedgerUnavailable."""
+    """Whether an ended job, or its incident, has rows that its feed has not; then it is hinted at.
+
+    Raises LedgerUnavailable.
+    """
     if context.feed is None or context.hinting is None or job.error_code == Reason.WITHDRAWN:
         return False
     if (job.completed_at or job.updated_at) < (await context.feed.identity()).since:
         return False
+    incident = await incident_of_job(context, job)
+    is_incident_behind = incident is not None and await log_hints.is_behind(context, incident_hint(incident))
     if await context.feed.seen(job.tenant, job.job_id) >= job.event_seq:
-        return False
+        return is_incident_behind
     await context.hinting.send(job)
     return True
 

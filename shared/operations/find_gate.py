@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.gates.changes import gate_named
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.routing import normalise
+from shared.core.routing import PLATFORM, normalise
 from shared.errors import GateNotFound, GateUnclear, QuotaInvalid
 from shared.operations.context import Context
 
@@ -51,8 +51,8 @@ async def find_gate(
     if job_type is not None and source is not None:
         raise GateUnclear
     tenant, source = normalise(tenant), normalise(source) if source is not None else None
-    if not tenant or len(encode_key(tenant)) > MAX_KEY:
-        raise QuotaInvalid(("tenant", "is blank, or too long for a key"))
+    if not tenant or tenant == PLATFORM or len(encode_key(tenant)) > MAX_KEY:
+        raise QuotaInvalid(("tenant", "is blank, no tenant's name, or too long for a key"))
     if tenant == EVERY and source is not None:
         raise QuotaInvalid(("source", "has no rule for every tenant"))
     if job_type is not None or source is not None or gate_id is None:

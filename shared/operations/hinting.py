@@ -24,7 +24,7 @@ from shared.ports.feed import HintQueue
 _MAX_HINTS, _MAX_BYTES = 100, 200_000
 #: that wait in a process; what is past it is left to the sweeper
 _MAX_WAITING = 5_000
-#: jobs whose last rows, without public events, a process remembers
+#: jobs, gates and incidents whose last rows, without public events, a process remembers
 _MAX_INTERNAL = 2_000
 #: after a send that failed none is tried: a bus that is away costs each commit nothing
 _QUIET = timedelta(seconds=5)
@@ -40,7 +40,7 @@ class Hinting:
         self._clock = clock
         self._spawn = spawn
         self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
-        #: of jobs whose last rows mean nothing: the first and the last of these
+        #: of those whose last rows mean nothing: the first and the last of these
         self._internal: OrderedDict[str, tuple[int, int]] = OrderedDict()
         #: referred to here, since asyncio refers to tasks weakly
         self._sender: asyncio.Task[None] | None = None
@@ -48,18 +48,27 @@ class Hinting:
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
         """EVENT rows that were committed; sent soon where they mean public events."""
-        hint = self._extended(hint_of(job, rows))
-        if hint.events:
+        if rows:
+            self.note_hint(hint_of(job, rows))
+
+    def note_hint(self, hint: Hint) -> None:
+        """The same of a hint that was made already; what it means nobody may know yet."""
+        hint = self._extended(hint)
+        if hint.events or hint.events is None:
             self._enter(hint, None)
         elif hint.last is not None:
-            self._internal[job.job_id] = (hint.first, hint.last)
+            self._internal[hint.key] = (hint.first, hint.last)
             if len(self._internal) > _MAX_INTERNAL:
                 self._internal.popitem(last=False)
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
         """The same, or without rows a hint at all that the job has; whether the queue has it. Raises nothing."""
+        return await self.send_hint(hint_of(job, rows))
+
+    async def send_hint(self, hint: Hint) -> bool:
+        """The same of a hint that was made already."""
         sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._enter(self._extended(hint_of(job, rows)), sent)
+        self._enter(self._extended(hint), sent)
         return await sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
@@ -75,7 +84,7 @@ class Hinting:
 
     def _extended(self, hint: Hint) -> Hint:
         """With the rows before it that mean nothing, so that nobody has to read whether they do."""
-        first, last = self._internal.pop(hint.job_id, (0, 0))
+        first, last = self._internal.pop(hint.key, (0, 0))
         return replace(hint, first=first) if last and last + 1 == hint.first else hint
 
     def _enter(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:

@@ -29,8 +29,9 @@ from shared.core.routing import normalise
 from shared.errors import Contended, IncidentNoJob, IncidentNotFound, IncidentSettled
 from shared.operations.context import Context
 from shared.operations.creation import Created
-from shared.operations.dead_letters import end_dead_letter, incident_of_job
+from shared.operations.dead_letters import end_dead_letter, incident_of_job, leave_list
 from shared.operations.list_jobs import Page, fill_from
+from shared.operations.log_hints import note_incident, note_settled
 from shared.operations.redrive_job import redrive_job
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
@@ -88,7 +89,7 @@ async def list_incidents(
 
 async def read_incident(context: Context, incident_id: str) -> Incident:
     """Raises IncidentNotFound, LedgerUnavailable."""
-    incident, _ = await _find(context, incident_id)
+    incident, _ = await find_incident(context, incident_id)
     if incident is None:
         raise IncidentNotFound(incident_id)
     return incident
@@ -127,6 +128,7 @@ async def raise_incident(
             at=context.clock.now(),
         )
         if await context.incidents.open(incident, entry):
+            note_incident(context, incident, entry)
             telemetry.warn("INCIDENT_OPENED", kind=kind.value, subject=subject, tenant_id=tenant, reason=code)
             return incident
         known = await context.incidents.find_open(kind, subject)
@@ -144,10 +146,10 @@ async def settle_incident(context: Context, kind: IncidentKind, subject: str, wh
     known = await context.incidents.find_open(kind, subject)
     if known is None:
         return None
-    at = context.clock.now()
-    return await context.incidents.settle(
-        known, Settlement(state=IncidentState.RESOLVED, actor=SYSTEM, reason=why, at=at)
-    )
+    settlement = Settlement(state=IncidentState.RESOLVED, actor=SYSTEM, reason=why, at=context.clock.now())
+    after = await context.incidents.settle(known, settlement, stays=context.feed is not None)
+    note_settled(context, known, after, settlement)
+    return after
 
 
 async def resolve_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
@@ -181,7 +183,7 @@ async def retry_incident(
     Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and what `redrive_job` raises: JOB_LIVE of a job that has
     not ended.
     """
-    incident, job = await _find(context, incident_id)
+    incident, job = await find_incident(context, incident_id)
     if job is None and incident is None:
         raise IncidentNotFound(incident_id)
     if job is None:
@@ -194,7 +196,7 @@ async def retry_incident(
     return await read_incident(context, incident_id), created
 
 
-async def _find(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
+async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
     """The incident, and the job that it is, or would be, about. Raises LedgerUnavailable."""
     opened_at = opened_of(incident_id)
     if opened_at is not None:
@@ -208,7 +210,7 @@ async def _find(context: Context, incident_id: str) -> tuple[Incident | None, Jo
 
 async def _open_or_done(context: Context, incident_id: str, state: IncidentState) -> tuple[Incident, Job | None]:
     """An incident that is open, or in `state`. Raises IncidentNotFound, IncidentSettled, Transient."""
-    incident, job = await _find(context, incident_id)
+    incident, job = await find_incident(context, incident_id)
     if incident is None:
         raise IncidentNotFound(incident_id)
     if job is not None and incident.is_open and job.redriven_by is not None:
@@ -222,11 +224,12 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
     """Raises IncidentSettled where somebody else settled it otherwise meanwhile, Contended, LedgerUnavailable."""
-    after = await context.incidents.settle(incident, settlement)
+    after = await context.incidents.settle(incident, settlement, stays=context.feed is not None)
+    note_settled(context, incident, after, settlement)
     if after.state is not settlement.state:
         raise IncidentSettled(incident.id, after.state)
     if incident.kind is IncidentKind.JOB:
-        await context.incidents.leave_open(incident)
+        await leave_list(context, after)
     telemetry.info(
         "INCIDENT_SETTLED",
         kind=incident.kind.value,

@@ -14,6 +14,8 @@ from shared.ports.hooks import Hooks
 
 #: tenants that a process remembers, and jobs of each
 _MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
+#: logs of gates and incidents
+_MAX_LOGS = 20_000
 
 
 @dataclass
@@ -48,15 +50,31 @@ class KnownFeeds:
         """Raises LedgerUnavailable."""
         if (known := self._known.get(tenant)) is None:
             known = self._known[tenant] = KnownFeed(await feed.head(tenant))
+        self._known.move_to_end(tenant)
+        while len(self._known) > _MAX_TENANTS:
+            self._known.popitem(last=False)
         if known.hooks is None and hooks is not None:
             # after HEAD: what was changed since then makes the next write a conflict
             stored = await hooks.all_of(tenant) if known.head.hooks else []
             if known.hooks is None:
                 known.hooks = [each.hook for each in stored if each.hook.id != DEFAULT_HOOK]
-        self._known.move_to_end(tenant)
-        while len(self._known) > _MAX_TENANTS:
-            self._known.popitem(last=False)
         return known
 
     def forget(self, tenant: str) -> None:
         self._known.pop(tenant, None)
+
+
+class ComparedLogs:
+    """How far the feeds surely have the logs of gates and incidents; they never have less later (R79)."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def has(self, tenant: str, key: str, seq: int) -> bool:
+        return self._seen.get((tenant, key), 0) >= seq
+
+    def remember(self, tenant: str, key: str, seq: int) -> None:
+        self._seen[tenant, key] = seq
+        self._seen.move_to_end((tenant, key))
+        while len(self._seen) > _MAX_LOGS:
+            self._seen.popitem(last=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared import telemetry
+from shared.core.routing import PLATFORM
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
@@ -39,6 +40,9 @@ async def prune_feeds(context: Context) -> int:
             telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
         return count
 
-    total = sum(await at_once(await context.index.tenants(), one, limit=_AT_ONCE))
+    # a gate's tenant may never have had a job
+    gated = (await context.desks.directory()).tenants
+    tenants = {*await context.index.tenants(), *gated, PLATFORM}
+    total = sum(await at_once(sorted(tenants), one, limit=_AT_ONCE))
     telemetry.info("FEEDS_PRUNED", count=total)
     return total

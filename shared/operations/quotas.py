@@ -38,7 +38,9 @@ from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.gated_tenants import enter, leave_or_stay
 from shared.operations.incidents import settle_incident
+from shared.operations.log_hints import note_gate_log
 from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -240,10 +242,10 @@ async def _change(
         await _publish_default(context, after)
         return Changed(before, after, desk, known)
     _check_room(desk, after, context.clock.now())
-    await _enter(context, gate.tenant)
+    await enter(context, gate.tenant)
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
-    await _leave_or_stay(context, changed)
+    await leave_or_stay(context, changed.desk)
     if gate.kind in DIVIDED:
         # processes with an older directory may divide by the rule of before until then
         try:
@@ -263,13 +265,13 @@ async def _change(
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
     """Raises Contended, LedgerUnavailable, and what `alter` raises."""
-    tried: list[tuple[Changed, str]] = []
+    tried: list[tuple[Changed, LogEntry]] = []
 
     async def act(stored: StoredDesk, known: Directory) -> Changed:
         now = context.clock.now()
         before = await state_of(context, stored.desk, gate)
-        for changed, hash_ in tried:
-            if before.log_hash == hash_:
+        for changed, entry in tried:
+            if before.log_hash == entry.hash:
                 # an earlier try of this very write went through
                 return changed
         after = alter(before, now)
@@ -285,36 +287,15 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
-        changed = Changed(before, after, changes.with_change(stored.desk, after, known, now), known)
-        tried.append((changed, entry.hash))
-        await context.index.write_desk(DeskWrite(before=stored, after=changed.desk, log=(entry,)))
+        desk = changes.with_change(stored.desk, after, known, now, is_fed=context.feed is not None)
+        changed = Changed(before, after, desk, known)
+        tried.append((changed, entry))
+        await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
         return changed
 
-    return await desk_turns.at_desk(context, gate.tenant, act)
-
-
-async def _enter(context: Context, tenant: str) -> None:
-    if tenant != EVERY:
-        await context.desks.enter_tenant(tenant, context.clock.now())
-        context.gates.forget()
-
-
-async def _leave_or_stay(context: Context, changed: Changed) -> None:
-    """The tenant leaves the directory where nothing is set and nobody waits (Race last-rule).
-
-    Whoever sets something enters the tenant before its write and again after it; whoever takes the entry away looks
-    again: one of the two comes last, and sees the other's.
-    """
-    tenant, now = changed.after.gate.tenant, context.clock.now()
-    if tenant == EVERY:
-        return
-    if not changes.in_use(changed.desk, now):
-        await context.desks.remove_tenant(tenant)
-        stored = await context.desks.read(tenant)
-        if stored is None or not changes.in_use(stored.desk, now):
-            context.gates.forget()
-            return
-    await _enter(context, tenant)
+    written = await desk_turns.at_desk(context, gate.tenant, act)
+    note_gate_log(context, gate, [entry for changed, entry in tried if changed is written])
+    return written
 
 
 async def _publish_default(context: Context, state: GateState) -> None:

@@ -40,7 +40,7 @@ class EventFilter:
         if (self.terminal and event.event_type not in TERMINAL) or self.job_id not in (None, event.job_id):
             return None
         whole: dict[str, Any] = json.loads(event.text)
-        if self.job_type not in (None, whole["data"]["jobType"]):
+        if self.job_type not in (None, whole["data"].get("jobType")):
             return None
         labels = whole["data"].get("labels") or {}
         return whole if self.label is None or labels.get(self.label[0]) == self.label[1] else None

@@ -73,7 +73,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
     provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
-    outcome = apply(stored.record, ReplyArrived(reply), provenance)
+    outcome = apply(stored.record, ReplyArrived(reply, context.settings.progress_s), provenance)
     if outcome.kind is OutcomeKind.REFUSED:
         return "REJECTED", outcome.reason_code
     return outcome.kind.value, outcome.reason_code

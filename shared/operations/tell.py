@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
@@ -21,6 +21,7 @@ from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
+from shared.operations.logged_events import entries_after
 from shared.operations.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
 from shared.operations.send_deliveries import send_tries
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
@@ -88,7 +89,7 @@ class _Teller:
         self._tenant = tenant
         self._todo: OrderedDict[str, list[Hint]] = OrderedDict()
         for hint in hints:
-            self._todo.setdefault(hint.job_id, []).append(hint)
+            self._todo.setdefault(hint.key, []).append(hint)
         self._failed: list[Hint] = []
         #: a first transaction takes a job's first hint for the feed's first of it, and is proved wrong by a conflict
         self._trusts_first = True
@@ -165,7 +166,7 @@ class _Teller:
         rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
         is_all = True
         if rows is None:
-            rows, callbacks, is_all = await self._read(job_id, seen)
+            rows, callbacks, is_all = await self._read(hints[0], seen)
         for seq, events in rows:
             found = targets_of(self._context, known, events, callbacks or ())
             if not transaction.takes(job_id, events, found):
@@ -182,10 +183,12 @@ class _Teller:
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
 
     async def _read(
-        self, job_id: str, seen: int
+        self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
-        """The job's EVENT rows after `seen`, whom to call of them, and whether these are all; a job that is gone has
-        none."""
+        """What follows on row `seen`, whom to call of it, and whether that is all; of what is gone there is none."""
+        if not (job_id := hint.job_id):
+            entries = await entries_after(self._context, hint, seen, _MAX_READ)
+            return entries, (), len(entries) < _MAX_READ
         stored = await self._context.ledger.read(job_id)
         if stored is None or stored.record.job.tenant != self._tenant:
             return [], (), True
@@ -201,11 +204,11 @@ class _Teller:
                 number=number,
                 event_id=event["id"],
                 event_type=event["type"],
-                job_id=job_id,
+                job_id=event["data"].get("jobId", ""),
                 at=now,
                 text=encoded(numbered(event, number, issuer)).decode(),
             )
-            for number, (job_id, event) in enumerate(transaction.events, head.number + 1)
+            for number, (_, event) in enumerate(transaction.events, head.number + 1)
         ]
         new = frozenset(transaction.new & transaction.seen.keys())
         pending = pending_of(self._tenant, events, transaction.targets)
@@ -215,8 +218,7 @@ class _Teller:
         by_tries: defaultdict[int, list[Hint]] = defaultdict(list)
         for hint in self._failed:
             if hint.tries < len(AGAIN_AFTER):
-                again = Hint(tenant=hint.tenant, job_id=hint.job_id, last=hint.last, tries=hint.tries + 1)
-                by_tries[hint.tries].append(again)
+                by_tries[hint.tries].append(replace(hint, first=0, events=None, tries=hint.tries + 1))
         for tries, hints in by_tries.items():
             if self._context.hinting is not None:
                 await self._context.hinting.again(hints, self._context.clock.now() + AGAIN_AFTER[tries])

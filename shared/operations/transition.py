@@ -15,7 +15,7 @@ from shared.core.decide import apply
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed
 from shared.core.history import Origin
-from shared.core.incidents import IncidentState, Settlement
+from shared.core.incidents import IncidentState, Settlement, incident_of
 from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
@@ -37,6 +37,7 @@ from shared.operations.dead_letters import enter_open, leave_open
 from shared.operations.dependants import call, notify_dependants
 from shared.operations.desk_turns import Entered
 from shared.operations.feed_comparison import clear_soon
+from shared.operations.log_hints import note_incident
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -186,10 +187,14 @@ async def close(context: Context, stored: Stored) -> Entered:
     job = stored.record.job
     await enter_open(context, job)
     purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
+    entered = Entered()
     if await desks.is_counted(context, job):
-        return await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
-    await context.index.close(job, claim_expires_at=expires_at, purged=purged)
-    return Entered()
+        entered = await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
+    else:
+        await context.index.close(job, claim_expires_at=expires_at, purged=purged)
+    if (found := incident_of(job)) is not None:
+        note_incident(context, *found)
+    return entered
 
 
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:

@@ -6,12 +6,12 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from shared.core.deliveries import resumed
-from shared.core.hook_log import PREFIX, logged
+from shared.core.hook_log import PREFIX, hook_envelope, logged
 from shared.core.public_events import Issuer, encoded, numbered
 from shared.core.webhooks import (
     DEFAULT_HOOK,
@@ -252,25 +252,8 @@ async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
     Raises WebhooksOff, HookNotFound, DefaultHook, LedgerUnavailable.
     """
     hook = (await _own(context, tenant, hook_id)).hook
-    id_, at = f"{hook.id}:test:{context.new_salt()}", context.clock.now().astimezone(UTC).isoformat()
-    event = {
-        "specversion": "1.0",
-        "id": id_,
-        "type": f"{PREFIX}test",
-        "subject": hook.id,
-        "time": at,
-        "datacontenttype": "application/json",
-        "tenant": tenant,
-        "data": {
-            "eventId": id_,
-            "eventType": f"{PREFIX}test",
-            "timestamp": at,
-            "tenant": tenant,
-            "hookId": hook.id,
-            "payload": {"state": hook.state.value},
-            "provenance": {"actor": "system", "source": "webhooks"},
-        },
-    }
+    id_ = f"{hook.id}:test:{context.new_salt()}"
+    event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
     issuer = Issuer(context.settings.environment, context.settings.public_url)
     text = encoded(numbered(event, 0, issuer)).decode()
     assert hook.url is not None

@@ -56,10 +56,10 @@ class Incidents(Protocol):
     async def list_open(
         self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
     ) -> list[IncidentRow]:
-        """Every open incident, of all tenants, and perhaps some that are not open any more (Race incident)."""
+        """Every open incident, of all tenants, and some that are not open any more (Race incident, R79)."""
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        """A job's incident stands in the list of open ones; again is harmless."""
+        """A job's incident stands in the list of open ones, in whatever state; again is harmless."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
         """It does not any more; with `etag`, unless it was entered again. Again is harmless."""
@@ -70,10 +70,10 @@ class Incidents(Protocol):
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         """The open one that is no job's."""
 
-    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+    async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         """The incident as it is then: as `settlement` says, or as it was where it is not open any more.
 
-        One of no job leaves the list of open ones with it. Raises Contended.
+        One of no job leaves the list of open ones with it; or, with `stays`, is there as it is now. Raises Contended.
         """
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:

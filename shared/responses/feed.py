@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.responses.response import Instant, JobId, Response
+from shared.responses.response import Instant, Response
 
 
 class PublicEvent(Response):
@@ -17,8 +17,8 @@ class PublicEvent(Response):
     """The same however often the event comes."""
     source: Annotated[str, Field(examples=["/lucius/prod/acme"])]
     type: Annotated[str, Field(examples=["job.completed"])]
-    subject: JobId
-    """The job's id."""
+    subject: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
+    """The id of the job, of the gate or of the incident."""
     time: Instant
     datacontenttype: str
     dataschema: str | None = None
@@ -26,7 +26,7 @@ class PublicEvent(Response):
     sequence: Annotated[str, Field(examples=["00000000000000001042"])]
     """Its number in the tenant's feed: 20 digits, without gaps."""
     jobseq: Annotated[int, Field(ge=1)]
-    """The job's own event that it comes from."""
+    """The row of its subject that it comes from: of the job's own events, of the log of the gate or the incident."""
     traceparent: str | None = None
     data: dict[str, Any]
 

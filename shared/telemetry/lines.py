@@ -102,7 +102,12 @@ LINES: tuple[Line, ...] = (
     Line("BULK_UNSEEN", _W, "Bulks could not be looked at; the next pass looks again"),
     Line("HINTS_LOST", _W, "The queue lucius-hints took no hints; the events come later, by the sweeper's passes"),
     Line("HINT_UNKNOWN", _W, "A message of the queue lucius-hints is no hint"),
-    Line("JOB_UNREAD", _W, "A job's public events could not be read; it is hinted at again, at most three times"),
+    Line(
+        "JOB_UNREAD",
+        _W,
+        "Public events of a job, gate or incident could not be read; it is hinted at again, at most three times",
+    ),
+    Line("LOG_UNCOMPARED", _W, "Logs of gates or incidents could not be compared with the feeds; the next pass does"),
     Line("FEED_UNWRITTEN", _W, "A tenant's feed could not be written now; its jobs are hinted at again"),
     Line("FEEDS_PRUNED", _I, "Events whose time in the feeds was over were removed, with their count"),
     Line("FEED_UNPRUNED", _W, "Old events of a tenant could not be removed now; the next hour tries again"),

@@ -7,10 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from shared.core.as_of import columns
 from shared.core.job import Record
-from shared.core.occurrences import DeadlinePassed
+from shared.core.occurrences import DeadlinePassed, ReplyArrived
+from shared.core.reasons import IgnoreReason
+from shared.core.replies import MAX_HEARTBEATS
 from shared.core.states import StepStatus
-from tests.jobs import Story, planned
+from tests.jobs import Story, planned, reply
 
 CADENCE_S = 20.0
 
@@ -60,3 +63,77 @@ def test_silence_is_seen_at_twice_the_cadence(every_s: float) -> None:
     story.now = lease_ends
     assert tries_to_end(story)
     assert (story.step().status, story.step().last_error_code) == (StepStatus.FAILED_RETRY, "LEASE_EXPIRED")
+
+
+PROGRESS_S = 30.0
+
+
+def reports(story: Story, progress: object, **given: object) -> bool:
+    """Whether a heartbeat with that progress is written."""
+    beat = reply(story.record, "HEARTBEAT", progress=progress, **given)
+    outcome = story.occurs(ReplyArrived(beat, PROGRESS_S))
+    assert outcome.transitioned or outcome.reason_code is IgnoreReason.HEARTBEAT_NOT_DUE
+    return outcome.transitioned
+
+
+def working() -> Story:
+    """In service, with a lease of 15 minutes and no cadence."""
+    story = Story(planned())
+    story.recorded()
+    story.after(1).replied("ACK")
+    return story
+
+
+def test_new_progress_is_written_between_leases() -> None:
+    """Every so many seconds, and it prolongs the lease; the same progress, or none, waits for the lease."""
+    story = working()
+    lease = timedelta(seconds=story.step().timings.running_lease_s)
+    assert not reports(story.after(29), 0.1)
+    assert reports(story.after(1), 0.1)
+    assert (story.step().progress, story.step().lease_expires_at) == (0.1, story.now + lease)
+    assert not reports(story.after(1), 0.2)
+    assert not reports(story.after(60), 0.1)
+    assert not story.after(60).replied("HEARTBEAT").transitioned
+    assert reports(story.after(1), 0.2)
+    assert reports(story.after(lease.total_seconds() / 4), 0.2)
+    # an app that names no seconds goes by the lease alone, as jobs of before it did
+    assert not story.after(60).replied("HEARTBEAT", progress=0.3).transitioned
+
+
+def test_progress_is_shown_to_the_end_of_the_longest_attempt() -> None:
+    """The lease cannot be prolonged any more, and nothing is taken after the end (R10)."""
+    record = planned()
+    timings = replace(record.steps[0].timings, attempt_max_s=120.0)
+    story = Story(Record(record.job, (replace(record.steps[0], timings=timings), *record.steps[1:])))
+    story.recorded()
+    story.after(1).replied("ACK")
+    ends = story.step().lease_expires_at
+    assert [reports(story.after(35), number) for number in (1, 2, 3)] == [True] * 3
+    assert story.step().lease_expires_at == ends
+    assert not reports(story.after(35), 4)
+
+
+def test_a_step_has_so_many_heartbeats_and_then_those_of_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over its attempts; the count is in no history, so that a release that drops it breaks none."""
+    assert MAX_HEARTBEATS == 2_000
+    monkeypatch.setattr("shared.core.replies.MAX_HEARTBEATS", 5)
+    story = working()
+    assert [reports(story.after(30), number) for number in range(7)] == [True] * 5 + [False] * 2
+    assert story.step().heartbeats == 5
+    assert reports(story.after(900 / 4), 8)
+    story.replied("RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"}, result_ref=None)
+    story.after(1000).recorded()
+    story.after(1).replied("ACK")
+    assert not reports(story.after(31), 9)
+    assert "heartbeats" not in columns(story.step())
+    assert all("heartbeats" not in str(event.data) for event in story.events)
+
+
+def test_a_history_of_a_release_that_drops_the_count_is_whole() -> None:
+    story = working()
+    assert reports(story.after(30), 1)
+    dropped = replace(story.record, steps=tuple(replace(step, heartbeats=0) for step in story.record.steps))
+    assert columns(dropped.steps[0]) == columns(story.step())
+    story.record = dropped
+    assert reports(story.after(30), 2)
+    assert story.step().heartbeats == 1

@@ -30,7 +30,8 @@ from shared.errors import (
 from shared.operations import incidents
 from shared.operations import list_jobs as lists
 from shared.operations.dead_letters import dismiss_dead_letter, list_dead_letters
-from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
+from shared.operations.sweeper.comparison import compare_dead_letters
+from shared.operations.sweeper.logs import compare_incidents
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share
 from tests.jobs import START
@@ -402,7 +403,7 @@ async def test_what_settled_unseen_leaves_the_list_of_open_ones(world: World, mo
     assert len(await world.index.incidents.list_open(after=None, limit=10)) == 3
     assert await listed(world) == [kept]
     world.clock.advance(300)
-    assert await leave_settled(world.context, lambda: False) == 0
+    assert await compare_incidents(world.context, lambda: False, whole=True) == 0
     hour = now.replace(minute=0) + timedelta(hours=2)
     world.clock.advance((hour - world.clock.now()).total_seconds())
     await sweep(world.context, world.orchestrations)
@@ -425,7 +426,7 @@ async def test_an_incident_that_is_entered_again_stays_listed(world: World, monk
         return before
 
     monkeypatch.setattr(world.index.incidents, "read", slow)
-    await leave_settled(world.context, lambda: False)
+    await compare_incidents(world.context, lambda: False, whole=True)
     assert await listed(world) == [incident_id]
 
 

@@ -273,6 +273,6 @@ def test_every_column_is_either_kept_or_reset() -> None:
         ),
         *("gated_since", "gated_until", "gated_by"),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
-        *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
+        *("last_error_code", "last_error_message", "progress", "heartbeats", "created_at", "updated_at"),
     }
     assert STEP_KEPT | STEP_CARRIED | reset == {field.name for field in fields(Step)}

@@ -382,7 +382,7 @@ async def test_old_deliveries_go_with_their_events(given: Hooked) -> None:
     rows = await given.deliveries(hook)
     assert {(each.state, each.error) for each in rows} == {(DeliveryState.DEAD, "EXPIRED")}
     numbers = [each.number for each in rows]
-    common = {"state": "ENABLED", "reason": "EXPIRED"}
+    common = {"status": "ENABLED", "reason": "EXPIRED"}
     assert [event["data"]["payload"] for event in await given.events("webhook.dead")] == [
         {**common, "deliveries": 1, "first": max(numbers), "last": max(numbers)},
         {**common, "deliveries": count, "first": min(numbers), "last": max(numbers)},

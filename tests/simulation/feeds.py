@@ -71,6 +71,8 @@ class Feeds:
             hinting=Hinting(queue, self._world, self._world.host.spawn),
             known_feeds=KnownFeeds(),
         )
+        if self._world.webhooks is not None:
+            context = self._world.webhooks.context(context)
         self._takers = (context, replace(context, known_feeds=KnownFeeds()))
         return context
 

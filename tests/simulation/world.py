@@ -51,6 +51,7 @@ from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.services import Services
+from tests.simulation.webhooks import Webhooks
 
 SWEEP_EVERY_S = 60.0
 #: triggers/replies_bus.py
@@ -111,6 +112,8 @@ class Plan:
     max_deliveries: int = 10
     #: public events go into feeds
     events: bool = False
+    #: and from there to webhooks
+    hooks: bool = False
 
 
 @dataclass
@@ -189,6 +192,7 @@ class World:
             new_salt=lambda: "",
         )
         self.feeds = Feeds(self) if plan.events else None
+        self.webhooks = Webhooks(self) if plan.hooks else None
         if self.feeds is not None:
             self.feeds.watch()
             self.context = self.feeds.context(self.context)
@@ -256,6 +260,8 @@ class World:
 
     async def run(self) -> Report:
         self.callers.start()
+        if self.webhooks is not None:
+            self.webhooks.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         try:
             await self.scheduler.run(self.faults.end_at + MAX_SETTLING, self._over)
@@ -303,6 +309,8 @@ class World:
             yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
         if self.feeds is not None:
             yield from self.feeds.unfinished()
+        if self.webhooks is not None:
+            yield from self.webhooks.unfinished()
 
     # --- activities and triggers, as the app's own are
 

@@ -6,20 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 import azure.functions as func
+import pytest
 
 from shared.adapters.memory_feed import MemoryFeed, MemoryHints
 from shared.core.hints import encode_hint
+from shared.core.webhooks import DeliveryState
 from shared.operations.hinting import Hinting
+from shared.ports.webhooks import encode_call
 from tests.operations.conftest import World, world
+from tests.operations.hooked import hooked
 from tests.operations.support import submitted
-from triggers import hints_bus, prune_timer
+from triggers import hints_bus, prune_timer, webhooks_bus
 
 __all__ = ["world"]  # the fixture
 
 
 class FixedWiring:
     def __init__(self, given: World, events: str) -> None:
-        self.settings = replace(given.context.settings, events=events)
+        self.settings = replace(given.context.settings, events=events, webhook_keys=(("k1", b"1" * 32),))
         self._context = replace(given.context, settings=self.settings)
 
     def context(self) -> Any:
@@ -30,14 +34,14 @@ def functions(given: World) -> dict[str, Any]:
     """What the worker gets, by name."""
     wiring: Any = FixedWiring(given, "feed")
     app = func.FunctionApp()
-    for module in (hints_bus, prune_timer):
+    for module in (hints_bus, webhooks_bus, prune_timer):
         app.register_functions(module.blueprint(wiring))
     return {each.get_function_name(): each for each in app.get_functions()}
 
 
 def test_there_are_none_while_events_are_off(world: World) -> None:
     wiring: Any = FixedWiring(world, "off")
-    for module in (hints_bus, prune_timer):
+    for module in (hints_bus, webhooks_bus, prune_timer):
         assert module.blueprint(wiring)._function_builders == []
 
 
@@ -49,7 +53,7 @@ async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:
     assert context.hinting is not None
     await context.hinting.settle()
     found = functions(fed)
-    assert set(found) == {"tell", "prune"}
+    assert set(found) == {"tell", "deliver", "prune"}
     [hint] = [hint for hint, _ in queue.sent]
 
     class Message:
@@ -64,3 +68,31 @@ async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:
     await found["tell"].get_user_function()([Message(b"{"), Message(encode_hint(hint)), Message(b'{"tenant": 1}')])
     [event] = await feed.events("tenant_a", after=0, limit=10)
     assert (event.job_id, event.event_type) == (job_id, "job.queued")
+
+
+async def test_a_message_of_the_queue_of_webhooks(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    given = hooked(world)
+    hook = await given.hook()
+    await given.finished()
+    wiring: Any = FixedWiring(given.world, "feed")
+    wiring._context = given.world.context
+    app = func.FunctionApp()
+    app.register_functions(webhooks_bus.blueprint(wiring))
+    [deliver] = app.get_functions()
+
+    class Message:
+        message_id = "m"
+
+        def __init__(self, body: bytes) -> None:
+            self._body = body
+
+        def get_body(self) -> bytes:
+            return self._body
+
+    for body in (b"{", *(encode_call(call) for call in given.taken())):
+        await deliver.get_user_function()(Message(body))
+    assert "DELIVERY_UNKNOWN" in caplog.text
+    assert {row.state for row in await given.deliveries(hook)} == {DeliveryState.DELIVERED}
+    without = replace(wiring.settings, webhook_keys=())
+    wiring.settings = without
+    assert webhooks_bus.blueprint(wiring)._function_builders == []

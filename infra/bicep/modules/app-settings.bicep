@@ -121,6 +121,9 @@ type tuningType = {
   @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
   LUCIUS_EVENTS: string?
 
+  @description('Optional. Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5.')
+  LUCIUS_PROGRESS_SECONDS: string?
+
   @description('Optional. Days that a public event stays in its tenant\'s feed.')
   LUCIUS_FEED_DAYS: string?
 

@@ -650,13 +650,18 @@ class PublicEvent(Message):
     id: Annotated[str, Field(description="The same however often the event comes.")]
     source: str
     type: str
-    subject: Annotated[str, Field(description="The job's id.")]
+    subject: Annotated[str, Field(description="The id of the job, of the gate or of the incident.")]
     time: AwareDatetime
     datacontenttype: str
     dataschema: str | None = None
     tenant: str
     sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
-    jobseq: Annotated[int, Field(description="The job's own event that it comes from.")]
+    jobseq: Annotated[
+        int,
+        Field(
+            description="The row of its subject that it comes from: of the job's own events, of the log of the gate or the incident."
+        ),
+    ]
     traceparent: str | None = None
     data: dict[str, Any]
 

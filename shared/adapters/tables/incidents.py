@@ -116,7 +116,7 @@ class TablesIncidents:
         pointer = await read_row(*await self._place(None), _subject_row(kind, subject))
         return await self.read(None, pointer["incident_id"], pointer["opened_at"]) if pointer is not None else None
 
-    async def settle(self, incident: Incident, settlement: Settlement) -> Incident:
+    async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         table, partition = await self._place(incident.home)
         row = newest_first(_ROW, incident.opened_at, incident.id)
         for _ in range(_MAX_RACES):
@@ -127,7 +127,7 @@ class TablesIncidents:
             if not operations:
                 return _incident_of(entity)
             if incident.home is None:
-                operations += _leaves(partition, _incident_of(entity), settlement)
+                operations += _leaves(partition, _incident_of(entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
                 await transact(table, operations)
         raise Contended("the incident was changed by others at every try")
@@ -191,17 +191,20 @@ def removes(entity: Entity) -> list[Operation]:
     return [("delete", {"PartitionKey": entity["PartitionKey"], "RowKey": row}) for row in rows]
 
 
-def _leaves(partition: str, incident: Incident, settlement: Settlement) -> list[Operation]:
+def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[Operation]:
     """What goes, or is settled, beside an INCIDENT row that is no job's."""
     found = settled(incident, settlement)
-    rows = (
-        _subject_row(incident.kind, incident.subject),
-        newest_first(_OPEN, incident.opened_at, incident.id),
-    )
-    gone: list[Operation] = [("delete", {"PartitionKey": partition, "RowKey": row}) for row in rows]
-    if found is None or incident.tenant is None:
-        return gone
-    return [*gone, ("update", _entity(partition, _of(incident.tenant), found[0]), {"mode": UpdateMode.REPLACE})]
+    gone = [_subject_row(incident.kind, incident.subject)]
+    settles: list[Operation] = []
+    if found is None or not stays:
+        gone.append(newest_first(_OPEN, incident.opened_at, incident.id))
+    else:
+        listed = {**_entity(partition, _OPEN, found[0]), "entered_at": settlement.at}
+        settles.append(("upsert", listed, {"mode": UpdateMode.REPLACE}))
+    if found is not None and incident.tenant is not None:
+        row = _entity(partition, _of(incident.tenant), found[0])
+        settles.append(("update", row, {"mode": UpdateMode.REPLACE}))
+    return [*(("delete", {"PartitionKey": partition, "RowKey": row}) for row in gone), *settles]
 
 
 def _of(tenant: str) -> str:

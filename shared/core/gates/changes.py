@@ -5,7 +5,7 @@ What changes nothing gives the very state that it was given, so that a repeated 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +16,7 @@ from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
-from shared.core.gates.rules import OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.errors import QuotaForbidden, QuotaInvalid
 
 #: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
@@ -197,18 +197,30 @@ def in_use(desk: Desk, now: datetime) -> bool:
     return bool(desk.staged or desk.lines) or any(is_set(state, now) for state in desk.gates.values())
 
 
-def with_change(desk: Desk, state: GateState, directory: Directory, now: datetime) -> Desk:
+def with_change(desk: Desk, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False) -> Desk:
     """The desk with the state; of a type or source for which nothing is left the row keeps nothing: its log has all.
+
+    `is_fed`: there are feeds, and the row keeps it until the tenant's has that log (R79), while it has room.
+    """
+    if (is_fed and len(desk.gates) < MAX_RULES) or not is_idle(state, directory, now):
+        return desk.with_state(state)
+    return without(desk, {state.gate.id})
+
+
+def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
+    """Whether nothing is left of a gate of a type or source.
 
     A credit that a rate for every tenant goes on counting is something, and the epoch of a breaker, which jobs that
     are inside may have.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
     is_counted = rate.rate_of(state, directory.rule_of(state), now) is not None
-    if is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT:
-        return desk.with_state(state)
-    gates = {id_: kept for id_, kept in desk.gates.items() if id_ != state.gate.id}
-    return replace(desk, gates=gates)
+    return not (is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT)
+
+
+def without(desk: Desk, gate_ids: Collection[str]) -> Desk:
+    """The desk without the states of these gates."""
+    return replace(desk, gates={id_: kept for id_, kept in desk.gates.items() if id_ not in gate_ids})
 
 
 def gate_named(tenant: str, job_type: str | None, source: str | None) -> Gate:

@@ -20,7 +20,7 @@ from shared.core.gates.breaker import Breaker, BreakerRule, End
 EVERY = "*"
 #: the end of a tenant's lines where no rule names another: staged jobs
 MAX_STAGED = 1_000
-#: of one tenant, since they are columns of one row
+#: gates of one tenant for which something is set, since they are columns of one row
 MAX_RULES = 100
 
 

@@ -140,7 +140,8 @@ async def _decide(
     # a reply proves by the lease whose it is, a callback by its token; any other may be anybody's on the bus
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
-    arrived = ReplyArrived(with_allowed_result(context, stored.record.job.tenant, reply))
+    allowed = with_allowed_result(context, stored.record.job.tenant, reply)
+    arrived = ReplyArrived(allowed, context.settings.progress_s)
     if not is_recent:
         return await transition(
             context, stored, arrived, origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated

@@ -3,8 +3,6 @@
 A job's end writes it. Not so the end by a release that knows no dead letters, before this one or beside it, and that
 release's redrive leaves it. So each list is read once, again ten minutes later, and then after ever longer waits, up
 to a day: an hour of two releases is so made good within an hour.
-
-And of the list of open incidents with the incidents, once an hour: what is settled leaves it (R64).
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 
 from shared.core.states import JobStatus
 from shared.operations.context import Context
@@ -20,14 +17,11 @@ from shared.operations.dead_letters import restore_dead_letter
 from shared.operations.read_history import read_for_list
 from shared.operations.sweeper.turns import at_once
 from shared.ports.dead_letters import LONGEST_COMPARISON_WAIT, Comparison
-from shared.ports.incidents import IncidentRow
 from shared.ports.index import ListRow
 from shared.ports.sweeps import Share
 
 #: rows of one query
 _PAGE = 1000
-#: an incident may be entered so long before the transaction that opens it ends
-_OPENING = timedelta(minutes=10)
 
 
 async def compare_dead_letters(context: Context, share: Share, is_over: Callable[[], bool]) -> int:
@@ -71,25 +65,3 @@ async def _write_missing(context: Context, rows: list[ListRow]) -> int:
     unknown = [row for row in rows if row.status == JobStatus.FAILED_FINAL and row.dead_letter is None]
     await at_once(unknown, one)
     return written
-
-
-async def leave_settled(context: Context, is_over: Callable[[], bool]) -> int:
-    """Takes what is not open any more off the list of open incidents; how many there were. Raises LedgerUnavailable."""
-    gone, after, now = 0, None, context.clock.now()
-
-    async def look(row: IncidentRow) -> None:
-        nonlocal gone
-        listed = row.incident
-        found = await context.incidents.read(listed.home, listed.id, listed.opened_at)
-        if found is None or not found.is_open:
-            # unless it was entered again meanwhile
-            await context.incidents.leave_open(listed, etag=row.etag)
-            gone += 1
-
-    while True:
-        rows = await context.incidents.list_open(after=after, limit=_PAGE)
-        settled_long = [row for row in rows if row.entered_at is None or row.entered_at + _OPENING <= now]
-        await at_once(settled_long, look)
-        if len(rows) < _PAGE or is_over():
-            return gone
-        after = rows[-1].cursor

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.canonical import encode_key
+from shared.core.incidents import job_incident_id
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
 from shared.core.states import JobStatus
@@ -143,6 +144,7 @@ async def _forget(context: Context, ended: EndedRow) -> None:
     """After its rows: a hint that finds them and no SEEN row would bring its whole life again."""
     if context.feed is not None:
         await context.feed.forget(ended.tenant, ended.job_id)
+        await context.feed.forget(ended.tenant, job_incident_id(ended.job_id))
 
 
 def archive_name(record: Record) -> str:

@@ -28,10 +28,11 @@ from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
-from shared.operations.sweeper.comparison import compare_dead_letters, leave_settled
+from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
+from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import Clearing
@@ -126,8 +127,7 @@ class _Pass:
                 await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
-                if self._began.minute == 0:
-                    await self._leave_settled()
+            await self._compare_logs()
         report.actions += clearing.actions
         report.more = report.more or look is not None or clear is not None
         telemetry.info(
@@ -314,12 +314,14 @@ class _Pass:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
 
-    async def _leave_settled(self) -> None:
+    async def _compare_logs(self) -> None:
+        whole, is_over = self._began.minute == 0, self._is_over(PASS_S)
         try:
-            await leave_settled(self._context, self._is_over(PASS_S))
+            await compare_logs(self._context, self._share, self._gates, is_over, whole=whole)
         except LuciusError as fault:
-            # whoever reads the list of open incidents leaves those out
+            # events come a pass later; whoever reads the list of open incidents leaves out what is settled
             telemetry.record_fault(fault)
+            telemetry.warn("LOG_UNCOMPARED", reason=str(fault))
 
     async def _remove_old(self) -> None:
         try:

@@ -1,0 +1,134 @@
+"""The sweeper's comparison of the logs of gates and incidents with the feeds: a hint that was lost is sent again (R79).
+
+Each pass compares the gates at the desks that it read, the desk of the rules for every tenant, and the incidents that
+were opened last. The pass that begins an hour compares all: the desks of tenants that sleep, and each incident in the
+list of open ones, from which it takes what is settled (R64). Of a log that a feed is known to have nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.gates import changes
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import EVERY, Directory, GateState
+from shared.core.hints import gate_hint, incident_hint
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.operations.desk_turns import at_desk, directory
+from shared.operations.gated_tenants import is_in_use, leave_or_stay
+from shared.operations.log_hints import is_behind
+from shared.operations.sweeper.turns import at_once
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.incidents import IncidentRow
+from shared.ports.sweeps import Share
+
+#: rows of one query
+_PAGE = 1000
+#: an incident may be entered so long before the transaction that opens it ends
+_OPENING = timedelta(minutes=10)
+#: the hint at what was entered since then is on its way
+_YOUNG = timedelta(minutes=1)
+
+
+async def compare_logs(
+    context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
+) -> None:
+    """`gates`: as this pass read them; `whole`: the pass that begins an hour. Without feeds that alone does anything.
+
+    Raises LedgerUnavailable.
+    """
+    if context.feed is not None:
+        await _compare_gates(context, share, gates, whole=whole)
+    if share.number == 0 and (whole or context.feed is not None):
+        await compare_incidents(context, is_over, whole=whole)
+
+
+async def _compare_gates(context: Context, share: Share, gates: Iterable[GateState], *, whole: bool) -> None:
+    known = await directory(context)
+    found: defaultdict[str, list[GateState]] = defaultdict(list)
+    for state in gates:
+        if state.gate.tenant != EVERY:
+            found[state.gate.tenant].append(state)
+    read = {tenant for tenant in known.tenants if whole and share.has(tenant)} | (
+        {EVERY} if share.number == 0 else set()
+    )
+
+    async def one(tenant: str) -> None:
+        try:
+            await _compare_desk(context, tenant, None if tenant in read else found[tenant], known)
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("LOG_UNCOMPARED", tenant_id=tenant, reason=str(fault))
+
+    await at_once(sorted(read | found.keys()), one)
+
+
+async def _compare_desk(context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory) -> None:
+    """`states`: None: the desk is read, and the tenant leaves the directory where nothing keeps it there."""
+    desk: Desk | None = None
+    if states is None:
+        stored = await context.desks.read(tenant)
+        desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=context.clock.now())
+        states = desk.gates.values()
+    idle: dict[str, int] = {}
+    for state in states:
+        is_fed = state.log_seq and not await is_behind(context, gate_hint(state.gate, (), last=state.log_seq))
+        if is_fed and changes.is_idle(state, known, context.clock.now()):
+            idle[state.gate.id] = state.log_seq
+    if idle:
+        desk = await _forget(context, tenant, idle)
+    if desk is not None and tenant in known.tenants and not is_in_use(context, desk):
+        await leave_or_stay(context, desk)
+
+
+async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Desk:
+    """The desk without the gates of which nothing is left, whose logs are as far as they were. Raises Contended."""
+
+    async def act(stored: StoredDesk, known: Directory) -> Desk:
+        gates, now = stored.desk.gates, context.clock.now()
+        gone = {id_ for id_, seq in idle.items() if id_ in gates and gates[id_].log_seq == seq}
+        after = changes.without(stored.desk, {id_ for id_ in gone if changes.is_idle(gates[id_], known, now)})
+        if len(after.gates) != len(gates):
+            await context.index.write_desk(DeskWrite(before=stored, after=after))
+        return after
+
+    return await at_desk(context, tenant, act)
+
+
+async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:
+    """Takes what is settled off the list of open incidents, once the feed has it; how many went.
+
+    `whole`: all of the list, and each incident is read; else what the rows of its first page say.
+
+    Raises LedgerUnavailable.
+    """
+    gone, after, began = 0, None, context.clock.now()
+
+    async def look(row: IncidentRow) -> None:
+        nonlocal gone
+        listed = found = row.incident
+        age = began - row.entered_at if row.entered_at is not None else _OPENING
+        if age < _YOUNG:
+            return
+        if whole and (age >= _OPENING or not found.is_open):
+            now = await context.incidents.read(listed.home, listed.id, listed.opened_at)
+            if now is None:
+                await context.incidents.leave_open(listed, etag=row.etag)
+                gone += 1
+                return
+            found = now
+        if not await is_behind(context, incident_hint(found)) and not found.is_open:
+            # unless it was entered again meanwhile
+            await context.incidents.leave_open(listed, etag=row.etag)
+            gone += 1
+
+    while True:
+        rows = await context.incidents.list_open(after=after, limit=_PAGE)
+        await at_once(rows, look)
+        if len(rows) < _PAGE or not whole or is_over():
+            return gone
+        after = rows[-1].cursor
