@@ -1,4 +1,4 @@
-"""`/v1/webhooks`: where a tenant's events are posted to, and what became of each of them (R84-R87)."""
+"""`/v1/webhooks`: where a tenant's events are posted to (R84, R86, R87)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
-from shared.core.public_events import PublicType
+from shared.core.public_events import OF_HOOKS, PublicType
 from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
-from shared.errors import DeliveryNotFound, HookNotFound
+from shared.errors import HookNotFound
 from shared.operations import webhooks
 from shared.operations.context import Context
 from shared.responses.webhook import (
     DefaultSecret,
-    Delivery,
-    DeliveryPage,
     HookDetail,
     HookLog,
     HookPage,
@@ -32,14 +30,11 @@ from shared.responses.webhook import (
 from shared.views import webhook as views
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
-from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
 from triggers.http.routes import Request, add
 
 _ID = re.compile(rf"{DEFAULT_HOOK}|hook_[0-9a-f]{{32}}")
-_NUMBER = re.compile(r"[0-9]{1,18}")
-_MAX_NAME = 64
 
 HOOK_ID = Parameter(
     name="hookId",
@@ -59,8 +54,8 @@ _TENANT_PROBLEMS = (
     (403, ProblemCode.TENANT_FORBIDDEN),
     (404, ProblemCode.WEBHOOKS_OFF),
 )
-_HOOK_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.HOOK_NOT_FOUND))
-_OWN_PROBLEMS = (*_HOOK_PROBLEMS, (409, ProblemCode.DEFAULT_HOOK))
+HOOK_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.HOOK_NOT_FOUND))
+_OWN_PROBLEMS = (*HOOK_PROBLEMS, (409, ProblemCode.DEFAULT_HOOK))
 _BODY_PROBLEMS = (
     (400, ProblemCode.HOOK_INVALID),
     (400, ProblemCode.HOOK_URL_REFUSED),
@@ -106,7 +101,7 @@ READ = Route(
     summary="Read a webhook, and how its deliveries go",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},
-    problems=_HOOK_PROBLEMS,
+    problems=HOOK_PROBLEMS,
 )
 CHANGE = Route(
     function="webhooks_change",
@@ -158,7 +153,7 @@ ROTATE = Route(
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
-    problems=_HOOK_PROBLEMS,
+    problems=HOOK_PROBLEMS,
 )
 RESUME = Route(
     function="webhooks_resume",
@@ -185,55 +180,6 @@ SECRET = Route(
     caching=NO_STORE,
     problems=(*_TENANT_PROBLEMS, (409, ProblemCode.HOOK_KEY_GONE)),
 )
-DELIVERIES = Route(
-    function="webhooks_deliveries",
-    method="GET",
-    path="v1/webhooks/{hookId}/deliveries",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="List what a webhook was to deliver, and what came of it",
-    parameters=(
-        HOOK_ID,
-        TENANT,
-        Parameter(
-            name="state",
-            where="query",
-            schema={"enum": [state.value for state in DeliveryState]},
-            description="Only those in this state.",
-        ),
-        *PAGE,
-    ),
-    responses={200: DeliveryPage},
-    problems=(*_HOOK_PROBLEMS, (400, ProblemCode.STATE_INVALID), *PAGE_PROBLEMS),
-)
-REDELIVER = Route(
-    function="webhooks_redeliver",
-    method="POST",
-    path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Deliver an event once more, now",
-    description="With the same `webhook-id`. Of one that waits the next try comes now.",
-    parameters=(
-        HOOK_ID,
-        Parameter(
-            name="number",
-            where="path",
-            required=True,
-            schema={"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
-            description="The delivery's `number`.",
-        ),
-        TENANT,
-        Parameter(
-            name="name",
-            where="query",
-            schema={"type": "string", "maxLength": _MAX_NAME},
-            description=f"Of `{DEFAULT_HOOK}`: the delivery's `name`.",
-        ),
-    ),
-    responses={200: Delivery},
-    problems=(*_HOOK_PROBLEMS, (404, ProblemCode.DELIVERY_NOT_FOUND)),
-)
 LOG = Route(
     function="webhooks_log",
     method="GET",
@@ -244,11 +190,11 @@ LOG = Route(
     description="Also of one that was removed.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookLog},
-    problems=_HOOK_PROBLEMS,
+    problems=HOOK_PROBLEMS,
 )
 ROUTES = (
     *(CREATE, LIST, READ, CHANGE, REMOVE, TEST, ROTATE, RESUME, SECRET),
-    *(DELIVERIES, REDELIVER, LOG),
+    LOG,
 )
 
 
@@ -264,14 +210,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     add(bp, ROTATE, _rotate, wiring)
     add(bp, RESUME, _resume, wiring)
     add(bp, SECRET, _secret, wiring)
-    add(bp, DELIVERIES, _deliveries, wiring)
-    add(bp, REDELIVER, _redeliver, wiring)
     add(bp, LOG, _log, wiring)
     return bp
 
 
 async def _create(request: Request) -> func.HttpResponse:
-    context, tenant = await request.fresh_context(), _tenant_of(request)
+    context, tenant = await request.fresh_context(), tenant_of(request)
     body = optional_body(request.http, NewHook, ProblemCode.HOOK_INVALID)
     asked = webhooks.HookRequest(
         url=body.url,
@@ -287,17 +231,17 @@ async def _create(request: Request) -> func.HttpResponse:
 
 
 async def _list(request: Request) -> func.HttpResponse:
-    found = await webhooks.list_hooks(request.context(), _tenant_of(request))
+    found = await webhooks.list_hooks(request.context(), tenant_of(request))
     return respond(request.http, HookPage(webhooks=[views.hook(each) for each in found]))
 
 
 async def _read(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     return await _shown(request, context, await webhooks.read_hook(context, tenant, hook_id))
 
 
 async def _change(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = await request.fresh_context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = await request.fresh_context(), tenant_of(request), hook_id_of(request)
     changes = optional_body(request.http, HookChange, ProblemCode.HOOK_INVALID).changes()
     if "format" in changes:
         changes["format"] = HookFormat(changes["format"])
@@ -308,64 +252,38 @@ async def _change(request: Request) -> func.HttpResponse:
 
 
 async def _remove(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     await webhooks.remove_hook(context, tenant, hook_id, request.caller.actor)
     return func.HttpResponse(status_code=204, headers={"X-Correlation-Id": correlation_id(request.http)})
 
 
 async def _test(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     return respond(request.http, views.hook_test(await webhooks.test_hook(context, tenant, hook_id)))
 
 
 async def _rotate(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     rotated = await webhooks.rotate_hook(context, tenant, hook_id, request.caller.actor)
     secrets = secrets_of(context.settings.webhook_keys, rotated, context.clock.now())
     return respond(request.http, views.hook_secret(rotated, secrets[0]))
 
 
 async def _resume(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     resumed = await webhooks.resume_hook(context, tenant, hook_id, request.caller.actor)
     return await _shown(request, context, resumed)
 
 
 async def _secret(request: Request) -> func.HttpResponse:
     context = request.context()
-    found = await webhooks.read_hook(context, _tenant_of(request), DEFAULT_HOOK)
+    found = await webhooks.read_hook(context, tenant_of(request), DEFAULT_HOOK)
     secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
     return respond(request.http, views.default_secret(found, secrets))
 
 
-async def _deliveries(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
-    limit, _ = page(request.http)
-    given = request.http.params.get("state")
-    if given is not None and given not in {*DeliveryState}:
-        raise RequestError(ProblemCode.STATE_INVALID, f"state is one of {', '.join(DeliveryState)}")
-    found, following = await webhooks.list_deliveries(
-        context,
-        tenant,
-        hook_id,
-        state=DeliveryState(given) if given is not None else None,
-        after=request.http.params.get("cursor") or None,
-        limit=limit,
-    )
-    return respond(request.http, DeliveryPage(deliveries=[views.delivery(each) for each in found], next=following))
-
-
-async def _redeliver(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
-    number, name = request.http.route_params["number"], request.http.params.get("name", "")
-    if _NUMBER.fullmatch(number) is None or len(name) > _MAX_NAME or not (not name or name.isprintable()):
-        raise DeliveryNotFound(hook_id, 0)
-    found = await webhooks.redeliver(context, tenant, hook_id, int(number), name, request.caller.actor)
-    return respond(request.http, views.delivery(found))
-
-
 async def _log(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), _tenant_of(request), _hook_id(request)
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     entries = await webhooks.hook_log(context, tenant, hook_id)
     return respond(request.http, HookLog(entries=[views.log_entry(each) for each in entries]))
 
@@ -377,7 +295,7 @@ async def _shown(request: Request, context: Context, found: Any) -> func.HttpRes
     return respond(request.http, views.hook_detail(found, waiting[0].created_at if waiting else None))
 
 
-def _tenant_of(request: Request) -> str:
+def tenant_of(request: Request) -> str:
     """Raises RequestError (400), TenantForbidden."""
     named = request.http.params.get("tenant_id")
     moving = request.http.method not in ("GET", "HEAD")
@@ -387,7 +305,7 @@ def _tenant_of(request: Request) -> str:
     return normalise(tenant)
 
 
-def _hook_id(request: Request) -> str:
+def hook_id_of(request: Request) -> str:
     """What has another form names no webhook, and no key of a table. Raises HookNotFound."""
     given: str = request.http.route_params["hookId"]
     if _ID.fullmatch(given) is None:
@@ -400,8 +318,10 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
     if body is None:
         return HookFilter()
     types, job_types = body.types or [], body.job_types or []
-    known = {each.value for each in PublicType}
-    wrong = [(f"filter.types.{n}", "is no type of event") for n, each in enumerate(types) if each not in known]
+    # events of webhooks go to no webhook
+    known = {*PublicType} - OF_HOOKS
+    unknown = "is no type of event that a webhook gets"
+    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(types) if each not in known]
     wrong += [
         (f"filter.job_types.{n}", "is no request type")
         for n, each in enumerate(job_types)

@@ -110,6 +110,7 @@ def test_a_webhook_from_its_making_to_its_end(own: httpx.Client, tenant: str) ->
         ({"url": URL, "filter": {"types": []}}, ["filter.types"]),
         ({"url": URL, "filter": {"labels": {}}}, ["filter.labels"]),
         ({"url": URL, "filter": {"types": ["job.completed", "job.exploded"]}}, ["filter.types.1"]),
+        ({"url": URL, "filter": {"types": ["webhook.dead"]}}, ["filter.types.0"]),
         ({"url": URL, "filter": {"job_types": ["NONE", "OCR"]}}, ["filter.job_types.0"]),
         ({"url": URL, "after": -1}, ["after"]),
         ({"url": URL, "secret": "mine"}, ["secret"]),
