@@ -227,7 +227,7 @@ async def _create(request: Request) -> func.HttpResponse:
     made = await webhooks.create_hook(context, tenant, asked, request.caller.actor)
     now = context.clock.now()
     shown = views.hook_secret(made, secrets_of(context.settings.webhook_keys, made, now)[0])
-    return respond(request.http, shown, status=201, headers={"Location": f"/v1/webhooks/{made.id}"})
+    return respond(request.http, shown, status=201, headers={"Location": shown.links.self})
 
 
 async def _list(request: Request) -> func.HttpResponse:

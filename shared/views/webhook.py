@@ -61,13 +61,15 @@ def log_entry(entry: core.HookEntry) -> HookLogEntry:
 
 def _members(row: core.Hook) -> dict[str, Any]:
     path, has_address = f"/v1/webhooks/{quote(row.id, safe='')}", row.url is not None
+    # an operator of all tenants has to name it
+    tenant = f"?tenant_id={quote(row.tenant, safe='')}"
     links = HookLinks(
-        self=path,
-        deliveries=f"{path}/deliveries",
-        log=f"{path}/log",
-        test=f"{path}:test" if has_address else None,
-        rotate=f"{path}:rotate",
-        resume=f"{path}:resume" if row.state is not core.HookState.ENABLED else None,
+        self=path + tenant,
+        deliveries=f"{path}/deliveries{tenant}",
+        log=f"{path}/log{tenant}",
+        test=f"{path}:test{tenant}" if has_address else None,
+        rotate=f"{path}:rotate{tenant}",
+        resume=f"{path}:resume{tenant}" if row.state is not core.HookState.ENABLED else None,
     )
     return {
         "hookId": row.id,

@@ -18,7 +18,6 @@ def map_body(context, body):
     """
     if not isinstance(body, dict):
         return body
-    body = _reachable(body)
     if TENANT and "tenant_id" in body:
         body = body | {"tenant_id": TENANT}
     named = body.get("dependencies")
@@ -31,25 +30,15 @@ def map_body(context, body):
 
 def _reachable(body):
     """Which addresses webhooks may go to, and which names events have, no schema says: what fits it gets good ones."""
-    if isinstance(body.get("url"), str) and 0 < len(body["url"]) <= 2048:
+    if "url" in body:
         body = body | {"url": "https://hooks.example.com/x"}
-    urls = body.get("callback_urls")
-    if isinstance(urls, dict) and all(isinstance(url, str) and url.startswith("https://") for url in urls.values()):
-        body = body | {"callback_urls": dict.fromkeys(urls, "https://hooks.example.com/x")}
+    if body.get("callback_urls"):
+        body = body | {"callback_urls": dict.fromkeys(body["callback_urls"], "https://hooks.example.com/x")}
     words = body.get("filter")
     if "action" not in body and isinstance(words, dict):
         good = {"types": ["job.completed"], "job_types": ["OCR"]}
-        named = {name: names for name, names in good.items() if _are_names(words.get(name))}
-        body = body | {"filter": words | named}
+        body = body | {"filter": words | {name: names for name, names in good.items() if words.get(name)}}
     return body
-
-
-def _are_names(given):
-    return (
-        isinstance(given, list)
-        and 0 < len(given) <= 50
-        and all(isinstance(each, str) and 0 < len(each) <= 128 and each.strip() for each in given)
-    )
 
 
 @schemathesis.hook
@@ -71,6 +60,8 @@ def filter_body(context, body):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """A hold is of one gate, and its end is ahead; it and a bulk are of one tenant: an operator's token has none."""
+    if isinstance(case.body, dict) and case.meta is not None and case.meta.generation.mode.is_positive:
+        case.body = _reachable(case.body)
     if case.operation.path == "/v1/bulk" and isinstance(case.body, dict) and isinstance(case.body.get("filter"), dict):
         words = case.body["filter"]
         case.body = {**case.body, "filter": {**words, "tenant_id": words.get("tenant_id") or "fuzzed"}}
