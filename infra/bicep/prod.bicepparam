@@ -40,6 +40,7 @@ param scale = {
   alwaysReadyDurable: 2
   alwaysReadyReplies: 1
   alwaysReadyAdmission: 1
+  alwaysReadyDeliver: empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')) ? 0 : 1
 }
 
 // A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.

@@ -51,7 +51,8 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     Raises Conflict where HEAD, the hook or a delivery is not as it was read; HookLimit, LedgerRefused,
     LedgerUnavailable.
     """
-    feed, hooks = context.feed, context.hooks
+    # what the request may not reach its `hooks` refuse
+    feed, hooks = context.of_all_tenants.feed, context.hooks
     assert feed is not None
     assert hooks is not None
     known = await context.known_feeds.of(feed, tenant, hooks)

@@ -8,7 +8,6 @@ message that is lost the sweeper sends again.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from urllib.parse import urlsplit
 
 from shared import telemetry
@@ -32,8 +31,8 @@ from shared.ports.feed import FeedEvent
 from shared.ports.hooks import HookWrite, StoredDelivery, StoredHook
 from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
 
-#: deliveries that a flow lets go at once, and when it goes on
-FLOW_ROWS, _FLOW_ON = 20, timedelta(seconds=2)
+#: deliveries that a flow lets go at once
+FLOW_ROWS = 20
 #: of so many that wait, the one with the fewest tries is the probe: one that always fails keeps no hook waiting
 _PROBE_AMONG = 20
 _LINES = {
@@ -110,7 +109,8 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
     if len(rows) == FLOW_ROWS:
         last = rows[-1].delivery
         onward = replace(call, number=last.number, name=last.name)
-        await send_calls(context, [onward], at=context.clock.now() + _FLOW_ON)
+        span = context.hook_calls.span(_receiver(stored.hook), FLOW_ROWS)
+        await send_calls(context, [onward], at=context.clock.now() + span)
 
 
 async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall) -> None:
@@ -120,7 +120,7 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
     if event is None or url is None:
         await _write(context, stored, row, call, EXPIRED if event is None else JOB_GONE)
         return
-    receiver = f"host {urlsplit(url).netloc}" if hook.id == DEFAULT_HOOK else f"{hook.tenant} {hook.id}"
+    receiver = _receiver(hook, url)
     place = (hook.tenant, hook.id, delivery.number, delivery.name)
     if context.hook_calls.is_in_hand(place):
         return
@@ -129,8 +129,13 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
             answer = await post(context, hook, url, message_id(delivery), event.text)
             context.hook_calls.took(receiver, answer.took_ms / 1000)
             await _write(context, stored, row, call, answer)
-    if not has_room:
-        await send_calls(context, [call], at=context.hook_calls.put_back(receiver, context.clock.now()))
+    if not has_room and (at := context.hook_calls.put_back(receiver, context.clock.now())) is not None:
+        await send_calls(context, [call], at=at)
+
+
+def _receiver(hook: Hook, url: str = "") -> str:
+    """Who has a few calls at once: a hook, or the host of a callback."""
+    return f"host {urlsplit(url).netloc}" if hook.id == DEFAULT_HOOK else f"{hook.tenant} {hook.id}"
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:

@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 AT_ONCE = 4
 #: what is above comes back no sooner, and one after the other as fast as the receiver took those before
 _BACK_AFTER = timedelta(seconds=2)
+_BACK_WITHIN = timedelta(minutes=10)
+#: between two portions of what waited for a receiver
+_LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
 #: receivers whose pace is remembered
 _MAX_PACES = 1_000
 #: of a pace, the last call's part
@@ -53,10 +56,19 @@ class HookCalls:
         if len(self._pace) > _MAX_PACES:
             self._pace.pop(next(iter(self._pace)))
 
-    def put_back(self, key: str, now: datetime) -> datetime:
-        """When a call that found no room comes again."""
+    def span(self, key: str, calls: int) -> timedelta:
+        """In which the receiver takes so many, as far as this process knows."""
+        pace = self._pace.get(key)
+        return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
+
+    def put_back(self, key: str, now: datetime) -> datetime | None:
+        """When a call that found no room comes again; None: so many wait that the sweeper shall send it again, which
+        begins with the oldest."""
         if len(self._next) > _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}
         spacing = self._pace.get(key, timedelta()) / AT_ONCE
-        self._next[key] = max(self._next.get(key, now) + spacing, now + _BACK_AFTER)
-        return self._next[key]
+        at = max(self._next.get(key, now) + spacing, now + _BACK_AFTER)
+        if at > now + _BACK_WITHIN:
+            return None
+        self._next[key] = at
+        return at

@@ -27,7 +27,7 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
         if hook_id != DEFAULT_HOOK and await hooks.read(tenant, hook_id) is None:
             while await hooks.drop_pending(tenant, hook_id, limit=_REMOVED) == _REMOVED:
                 pass
-        elif context.sender is not None:
+        elif hook_id != DEFAULT_HOOK or context.sender is not None:
             while await _give_up(context, hooks, tenant, hook_id, before) == _GIVEN_UP:
                 pass
 

@@ -222,7 +222,7 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
     Raises WebhooksOff, HookNotFound, DeliveryNotFound, also where its event is kept no more; Contended,
     LedgerUnavailable.
     """
-    hooks, feed = hooks_of(context), context.feed
+    hooks, feed = hooks_of(context), context.of_all_tenants.feed
     assert feed is not None
     for _ in range(MAX_CONFLICTS):
         stored = await _read(context, tenant, hook_id)

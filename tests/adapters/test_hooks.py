@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from shared.access.caller import Caller
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.direct import DirectAccount
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tenant_hooks import TenantHooks
 from shared.core.hook_log import hook_event, logged
 from shared.core.webhooks import (
@@ -25,6 +32,10 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite, StoredDelivery
 from tests.adapters.conftest import Storage
 from tests.jobs import START
+from tests.operations.conftest import World, world
+from tests.operations.hooked import hooked
+
+__all__ = ["world"]  # a fixture of the operations' tests
 
 TENANT = "tenant/ä"
 HOOK = Hook(
@@ -257,3 +268,49 @@ async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> N
 
 
 STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
+
+
+async def test_what_webhooks_cost(azurite: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/events.md has it; a tenant without webhooks costs what it did."""
+    requests, real = Counter[str](), DirectAccount.send
+
+    async def send(self: DirectAccount, method: str, path: str, *args: Any, **fields: Any) -> Any:
+        requests["reads" if method == "GET" else "writes"] += 1
+        return await real(self, method, path, *args, **fields)
+
+    own = uuid.uuid4().hex[:12]
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
+    given = hooked(world)
+    feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
+    context = replace(given.world.context, feed=feed, hooks=hooks)
+    given = replace(given, world=replace(given.world, context=context))
+    await given.finished()
+    monkeypatch.setattr(DirectAccount, "send", send)
+    await given.finished(idempotency_key="2")
+    assert requests == {"writes": 1}
+
+    await given.hook(filter={"types": frozenset({"job.queued", "job.completed"})})
+    # the webhook's first success is noted on it
+    await given.finished(idempotency_key="3")
+    await given.delivered()
+    requests.clear()
+    await given.finished(idempotency_key="4")
+    assert requests == {"writes": 1}
+    requests.clear()
+    await given.delivered()
+    assert requests == {"reads": 3 * 2, "writes": 2}
+    requests.clear()
+    await given.healed()
+    assert requests == {"reads": 3}
+    await given.finished(idempotency_key="5", callback_urls={"done": "https://a.example"})
+    await given.delivered()
+    requests.clear()
+    await given.finished(idempotency_key="6", callback_urls={"done": "https://a.example"})
+    given.queue.sent = [each for each in given.queue.sent if each[0].hook_id == "default"]
+    assert requests == {"writes": 1}
+    requests.clear()
+    await given.delivered()
+    # and its job, which is in memory here
+    assert requests == {"reads": 3, "writes": 1}
+    assert len(given.receiver.got) == 2 + 2 + 2 + 1 + 1
+    await account.close()

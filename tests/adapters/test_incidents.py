@@ -21,7 +21,9 @@ from shared.core.incidents import (
     opened,
     opened_of,
 )
+from shared.core.incidents import settled as core_settled
 from shared.core.job import Job
+from shared.core.public_log_events import incident_events
 from shared.core.states import JobStatus
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import LetterState
@@ -207,6 +209,27 @@ async def test_the_list_of_open_ones_is_of_all(storage: Storage) -> None:
     for _ in range(2):
         await storage.incidents.leave_open(incident)
     assert await listed() == [(first.id, first.opened_at)]
+
+
+async def test_a_settled_one_may_stay_listed(storage: Storage) -> None:
+    """As it is then, so that its feed can be compared with it; its subject is free, and it leaves by name (R79)."""
+    for tenant in (None, TENANT):
+        first, entry = of_no_job(f"of {tenant}", tenant=tenant)
+        assert await storage.incidents.open(first, entry)
+        settled = await storage.incidents.settle(first, RESOLVED, stays=True)
+        assert (settled.state, settled.log_seq) == (IncidentState.RESOLVED, 2)
+        assert settled == await storage.incidents.settle(first, RETRIED, stays=True)
+        [row] = await storage.incidents.list_open(after=None, limit=9)
+        assert (row.incident, row.entered_at) == (settled, RESOLVED.at)
+        assert await storage.incidents.find_open(first.kind, first.subject) is None
+        # what is read of the log means what was written of it
+        log = await storage.incidents.log(first, after=0, limit=9)
+        made = core_settled(first, RESOLVED)
+        assert made is not None
+        expected = [each for one in (entry, made[1]) for each in incident_events(one, first)]
+        assert [each for one in log for each in incident_events(one, settled)] == expected
+        await storage.incidents.leave_open(settled, etag=row.etag)
+        assert await storage.incidents.list_open(after=None, limit=9) == []
 
 
 async def test_a_subject_has_one_open_incident_of_no_job(storage: Storage) -> None:

@@ -85,6 +85,39 @@ def test_an_operator_names_a_tenant(api: Live, own: httpx.Client, job_id: str, t
     assert (refused.status_code, refused.json()["code"]) == (403, "TENANT_FORBIDDEN")
 
 
+def test_what_people_change_at_gates(api: Live) -> None:
+    """Of a tenant in its own feed; of no tenant in that of `=platform`, which no caller of one tenant reads."""
+    tenant, operator = f"gated-{uuid.uuid4()}", api.operator()
+    changed = {}
+    for whose, job_type in ((tenant, "OCR"), ("*", "EMBEDDING_SIS")):
+        names = {"tenant": whose, "type": job_type}
+        known = operator.get("/v1/quotas", params=names).json()["quotas"][0]
+        body, match = {"max_active": 999, "reason": "month end"}, {"If-Match": known["etag"]}
+        path = f"/v1/quotas/{known['id']}"
+        operator.patch(path, params=names, json=body, headers=match).raise_for_status()
+        # so that no other test meets the rule
+        reason, match = {"reason": "it is over"}, {"If-Match": "*"}
+        operator.delete(path, params={**names, **reason}, headers=match).raise_for_status()
+        changed[whose] = known["id"]
+    own = api.client(tenant=tenant)
+    wait_until(lambda: len(page(own)["events"]) == 2, "the changes are not in the feed")
+    event = page(own, types="quota.changed", jobType="OCR")["events"][0]
+    assert (event["subject"], event["data"]["payload"]["after"]["rule"]) == (changed[tenant], {"max_active": 999})
+    path = event["dataschema"].removeprefix("https://lucius.example/base")
+    schema = api.stack.http.get(path).raise_for_status().json()
+    Draft202012Validator(schema, format_checker=FormatChecker()).validate(event)
+    mine = {"tenant_id": "=platform", "types": "quota.changed"}
+    wait_until(lambda: changed["*"] in [each["subject"] for each in page(operator, **mine)["events"]], "not in a feed")
+    # as it stands in an address, with or without an escape
+    assert operator.get("/v1/events?tenant_id==platform&limit=1").json() == page(operator, **{**mine, "limit": 1})
+    refused = own.get("/v1/events", params=mine)
+    assert (refused.status_code, refused.json()["code"]) == (403, "TENANT_FORBIDDEN")
+    stream = operator.get("/v1/events", params={**mine, "after": "earliest"}, headers={"Accept": "text/event-stream"})
+    assert changed["*"] in stream.text
+    posted = operator.post("/v1/orchestrate", json=envelope(tenant_id="=Platform"))
+    assert (posted.status_code, posted.json()["code"]) == (400, "ENVELOPE_INVALID")
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [

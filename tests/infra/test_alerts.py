@@ -69,6 +69,7 @@ CEILINGS = {
     "queued-jobs": _queued_s() - SEEN_S,
     "oldest-wait": math.inf,
     "breaker-open": 2,
+    "webhooks-suspended": math.inf,
     "stuck-jobs": _outbox_s() - SEEN_S,
     "failure-rate": 100,
     "exceptions": math.inf,

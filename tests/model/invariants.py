@@ -18,6 +18,7 @@ Rows = dict[str, dict[str, Any]]
 #: columns that the fields of each EVENT give, and the count of replies that are in no EVENT
 _NOT_FOLDED = frozenset(
     {"updated_at", "event_seq", "event_hash", "suppressed", "lease_id", "backlog_until", "gated_until", "gated_by"}
+    | {"heartbeats"}
 )
 #: EVENT rows that no row of a table led to
 _WITHOUT_TRANSITION = frozenset(

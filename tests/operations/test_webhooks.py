@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from shared.access.webhook_signature import secrets_of
+from shared.apidocs import event_schemas
 from shared.core.chained_log import entry_hash
 from shared.core.hints import hint_of
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
@@ -255,6 +257,8 @@ async def test_the_log_is_a_chain_and_its_events_are_in_the_feed_once(given: Hoo
         previous = entry.hash
     events = await given.events("webhook.")
     assert [event["id"] for event in events] == [f"{hook.id}:2:0", f"{hook.id}:3:0"]
+    for event in events:
+        Draft202012Validator(event_schemas.documents()[event["type"]]).validate(event | {"dataschema": "https://x"})
     assert events[0]["data"]["provenance"]["actor"] == BY
     # they go to no hook
     assert given.queue.sent == [each for each in given.queue.sent if each[0].kind != "try"]

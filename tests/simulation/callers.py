@@ -9,12 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.contracts.envelope import Envelope
+from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import ControlNotPossible, DependencyUnknown, JobNotFound, LimitReached, NotRedrivable, Transient
+from shared.errors import (
+    ControlNotPossible,
+    DependencyUnknown,
+    GateNotFound,
+    JobNotFound,
+    LimitReached,
+    NotRedrivable,
+    Transient,
+)
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
+from shared.operations.quotas import By, delete_rule, hold, resume, set_rule
 from shared.operations.redrive_job import redrive_job
 from tests.jobs import envelope
 from tests.simulation import protocols
@@ -24,6 +34,12 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OPERATOR_EVERY_S = 600.0
+#: that no job has to pass: what people change at them is for the feeds
+_GATES = (
+    Gate(GateKind.TYPE, "tenant_0", "NOBODYS"),
+    Gate(GateKind.SOURCE, "tenant_1", "nobody"),
+    Gate(GateKind.TYPE, EVERY, "NOBODYS"),
+)
 
 
 class Callers:
@@ -70,6 +86,12 @@ class Callers:
                 )
         for _ in range(2 if self.plan.redrives else 0):
             self.scheduler.later(self.random.uniform(0, span_s), self._redrive_some)
+        for gate in _GATES if self.plan.events else ():
+            kinds = [self.random.choice(("set", "set", "hold", "resume")) for _ in range(2)]
+            for number, kind in enumerate((*kinds, "resume", "delete")):
+                # one after the other, until nothing is left of it
+                after_s = self.random.uniform(number, number + 1) * span_s / 4
+                self._schedule(after_s, partial(self._change_until_answered, gate, kind))
         self.scheduler.at(self.faults.end_at + timedelta(seconds=1), self._operator_tick)
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
@@ -139,6 +161,25 @@ class Callers:
             if self.faults.occurs(0.2):
                 return  # gave up without knowing whether it went through
             await self.scheduler.pause(self.random.uniform(0.2, 30))
+
+    async def _change_until_answered(self, gate: Gate, kind: str) -> None:
+        by, number = By(actor="operator", reason="the simulation"), self.random.randrange(1, 9)
+        for _ in range(20):
+            act: Any = {
+                "set": partial(set_rule, patch={"max_active": number}, rule_seq=None),
+                "hold": partial(hold, until=None),
+                "resume": resume,
+                "delete": partial(delete_rule, rule_seq=None),
+            }[kind]
+            try:
+                await self.host.serve(act(self._world.context, self._world.orchestrations, gate, by=by))
+                return
+            except GateNotFound:
+                return
+            except (HostDown, Transient):
+                if self.faults.occurs(0.2):
+                    return
+                await self.scheduler.pause(self.random.uniform(0.2, 30))
 
     async def _control(self, job_id: str, kind: ControlKind, origin: Origin) -> None:
         await self.host.serve(control_job(self._world.context, self._world.orchestrations, job_id, kind, origin))

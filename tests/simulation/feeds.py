@@ -1,4 +1,4 @@
-"""Hints and the feed of a simulated world, and what must be true of it at rest (R71 to R73).
+"""Hints and the feed of a simulated world, and what must be true of it at rest (R71 to R73, R78, R79).
 
 Hints are lost after the queue took them, come twice, late and out of order, and are taken by two processes at once.
 """
@@ -12,15 +12,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from shared.adapters.memory_feed import MemoryFeed
+from shared.core.chained_log import Entry
 from shared.core.hints import Hint, decode_hint, encode_hint
+from shared.core.incidents import Incident, IncidentEntry
 from shared.core.job import Event, Record
-from shared.core.public_events import public_events
+from shared.core.public_events import PublicEvent, public_events
+from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
-from shared.operations.known_feeds import KnownFeeds
+from shared.operations.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.tell import take_hints
+from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedWrite, Head
 from shared.ports.ledger import Stored
 from tests.simulation.bus import LOCK_S
@@ -58,6 +62,8 @@ class Feeds:
         self.feed = CheckedFeed(world)
         #: public events by tenant and job, in order, of all that ever was committed
         self.expected: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        #: those of gates and incidents, by feed and key, and by the number of the entry
+        self._logged: defaultdict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
         self._on_the_way: Counter[str] = Counter()
         self._takers: tuple[Context, ...] = ()
 
@@ -70,6 +76,7 @@ class Feeds:
             feed=port(self.feed, LedgerUnavailable),
             hinting=Hinting(queue, self._world, self._world.host.spawn),
             known_feeds=KnownFeeds(),
+            compared_logs=ComparedLogs(),
         )
         if self._world.webhooks is not None:
             context = self._world.webhooks.context(context)
@@ -92,11 +99,30 @@ class Feeds:
             return stored
 
         ledger.create, ledger.commit = created, committed
+        desks, incidents = self._world.index.desks, self._world.index.incidents
+        put_desk, put = desks.put, incidents._put
+
+        def written(desk: DeskWrite) -> None:
+            put_desk(desk)
+            gates = {**(desk.before.desk.gates if desk.before is not None else {}), **desk.after.gates}
+            for entry in desk.log:
+                gate = gates[entry.gate_id].gate
+                self._note_entry(feed_of(gate.tenant), gate.id, entry, gate_events(entry, gate))
+
+        def logged(incident: Incident, entry: IncidentEntry) -> None:
+            put(incident, entry)
+            self._note_entry(feed_of(incident.tenant), incident.id, entry, incident_events(entry, incident))
+
+        desks.put, incidents._put = written, logged  # type: ignore[method-assign]
 
     def _note(self, record: Record, events: Sequence[Event]) -> None:
         job = record.job
         for event in events:
             self.expected[job.tenant, job.job_id] += [each["id"] for each in public_events(event, job)]
+
+    def _note_entry(self, tenant: str, key: str, entry: Entry, events: Sequence[PublicEvent]) -> None:
+        """The opening of a job's incident may be written again."""
+        self._logged[tenant, key][entry.seq] = [each["id"] for each in events]
 
     # --- `shared.ports.feed.HintQueue`
 
@@ -140,14 +166,24 @@ class Feeds:
                 yield f"{job_id}: {sorted(missing)} are in no feed"
 
     def check(self) -> None:
-        """Each public event once, and each job's in its order."""
-        for (tenant, job_id), expected in self._real():
-            found = [each for each in self.feed.ids(tenant) if each.rpartition(":")[0].rpartition(":")[0] == job_id]
+        """Each public event once, and those of each job, gate and incident in their order."""
+        for (tenant, key), expected in self._real():
+            found = [each for each in self.feed.ids(tenant) if each.rpartition(":")[0].rpartition(":")[0] == key]
             if found != expected:
-                self._world.add_violation(f"{job_id} is in the feed as {found}, and its rows mean {expected}")
+                self._world.add_violation(f"{key} is in the feed as {found}, and its rows mean {expected}")
+        self._world.report.events["of logs"] += sum(len(expected) for _, expected in self._logs())
         self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed._heads)
 
+    def is_behind(self) -> bool:
+        """Whether something of a log is in no feed."""
+        return any(set(expected).difference(self.feed.ids(tenant)) for (tenant, _), expected in self._logs())
+
+    def _logs(self) -> Iterator[tuple[tuple[str, str], list[str]]]:
+        for key, entries in self._logged.items():
+            yield key, [each for seq in sorted(entries) for each in entries[seq]]
+
     def _real(self) -> Iterator[tuple[tuple[str, str], list[str]]]:
+        yield from self._logs()
         for key, expected in self.expected.items():
             record = self._world.ledger.records.get(key[1])
             if record is None or record.job.error_code != Reason.WITHDRAWN:

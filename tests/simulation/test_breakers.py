@@ -84,10 +84,17 @@ class Outage(World):
                 self.probes[tenant] = max(self.probes[tenant], probes)
 
 
-async def outage(jobs: int, rule: BreakerRule, odds: Odds = NO_FAULTS, seed: int = 1) -> Outage:
+async def outage(
+    jobs: int, rule: BreakerRule, odds: Odds = NO_FAULTS, seed: int = 1, *, events: bool = False
+) -> Outage:
     """A world in which every job came to its end; the log of each breaker is a way that it can go."""
     plan = Plan(
-        jobs=jobs, odds=odds, request_types=(OCR,), owners_checked=False, faults_end_after=timedelta(minutes=40)
+        jobs=jobs,
+        odds=odds,
+        request_types=(OCR,),
+        owners_checked=False,
+        faults_end_after=timedelta(minutes=40),
+        events=events,
     )
     world = Outage(seed, plan, rule)
     report = await world.run()
@@ -117,10 +124,19 @@ def failed(world: World) -> int:
 
 
 async def test_a_service_that_fails_for_ten_minutes() -> None:
-    """It opens after a few bad ends, probes, and closes; every job ends, and most waited the fault out."""
-    world = await outage(60, BreakerRule(min_calls=4), seed=2)
+    """It opens after a few bad ends, probes, and closes; every job ends, and most waited the fault out.
+
+    All of it is in the feeds, each once and in order.
+    """
+    world = await outage(60, BreakerRule(min_calls=4), seed=5, events=True)
     await healed(world)
     assert failed(world) <= 20
+    assert world.feeds is not None
+    feed = world.feeds.feed
+    events = [each for tenant in TENANTS for each in await feed.events(tenant, after=0, limit=10_000)]
+    types = Counter(each.event_type for each in events)
+    assert types["breaker.opened"] >= types["breaker.closed"] == len(TENANTS)
+    assert types["incident.opened"] > len(TENANTS)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from shared.operations.sweeper.report import SweepReport
 from tests.simulation.plans import HOSTILE, LIVES, plan_of
 from tests.simulation.world import simulate
+
+#: a lost hint comes within an hour
+_LONG_ENOUGH = timedelta(hours=3)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 
@@ -137,4 +141,26 @@ def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) ->
         return original(head, turn=NoTurn())
 
     monkeypatch.setattr(known_feeds, "KnownFeed", without_turn)
+    assert _feed_is_wrong(range(10))
+
+
+def test_logs_that_nobody_compares_with_the_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last hint at a gate or an incident is lost, and its event is in no feed (R79)."""
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "compare_logs", _nothing)
+    monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
+    monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
+    assert _feed_is_wrong(range(4))
+
+
+def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last entry is in no feed, and nothing leads to its log."""
+    changes = importlib.import_module("shared.core.gates.changes")
+    original = changes.with_change
+
+    def at_once(*args: Any, is_fed: bool) -> Any:
+        return original(*args)
+
+    monkeypatch.setattr(changes, "with_change", at_once)
+    monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
+    monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
     assert _feed_is_wrong(range(10))

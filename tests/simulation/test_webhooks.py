@@ -92,15 +92,15 @@ def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.Monk
     assert is_found(range(10))
 
 
-def test_a_delivery_row_beside_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by a call of its own after the events: who dies in between has made none."""
-    tell = importlib.import_module("shared.operations.tell")
-    original = tell._Teller._write_some
+    telling = importlib.import_module("shared.operations.tell")
+    original = telling._Teller._write_some
 
     async def apart(self: Any, known: Any) -> Any:
         writes = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tell, "pending_of", lambda *args: writes.append(args) or [])
+            patch.setattr(telling, "pending_of", lambda *args: writes.append(args) or [])
             await original(self, known)
         made = [
             row for args in writes for row in importlib.import_module("shared.operations.match_hooks").pending_of(*args)
@@ -113,5 +113,5 @@ def test_a_delivery_row_beside_the_feed(monkeypatch: pytest.MonkeyPatch) -> None
             )
         return made
 
-    monkeypatch.setattr(tell._Teller, "_write_some", apart)
+    monkeypatch.setattr(telling._Teller, "_write_some", apart)
     assert is_found(range(10))

@@ -371,6 +371,7 @@ class World:
         # a line moves by the sweeps, where nothing else moves it
         due = due or any(active.place and active.place.is_staged for active in self.index._active.values())
         due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
+        due = due or (self.feeds is not None and self.feeds.is_behind())
         if self.host.up and (due or self.bus.dead_letters):
             for _ in range(2 if self.faults.occurs(0.1) else 1):
                 self.host.spawn(self._sweep())

@@ -260,6 +260,18 @@ var logAlerts = [
     dimension: 'JobType'
   }
   {
+    name: 'webhooks-suspended'
+    means: 'The receiver of a webhook took nothing for a day: its events wait until somebody resumes it.'
+    section: 'a-webhook-is-suspended'
+    command: 'lucius webhooks list'
+    severity: 3
+    query: loadTextContent('../queries/webhooks-suspended.kql')
+    measure: 'Suspended'
+    aggregation: 'Maximum'
+    threshold: 0
+    window: 'PT15M'
+  }
+  {
     name: 'stuck-jobs'
     means: 'Directives wait for their ACK: a platform service is away, or does not keep up.'
     section: 'directives-are-not-taken-up'
