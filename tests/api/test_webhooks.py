@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -252,9 +255,44 @@ def test_a_finished_job_reaches_the_receiver_of_the_page(
     own.delete(path)
 
 
-def end_of_a_job(api: Live, own: httpx.Client, tenant: str) -> str:
+def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client, tenant: str) -> None:
+    """By https, to the name that the certificate has, signed with the tenant's default secret; once more on demand."""
+    taken: list[tuple[bytes, dict[str, str]]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            taken.append((body, {name.lower(): value for name, value in self.headers.items()}))
+            self.send_response(204)
+            self.end_headers()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*api.certificate)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever, 0.05)
+        try:
+            done = f"https://localhost:{server.server_port}/done?key=%2F"
+            job_id = end_of_a_job(api, own, tenant, callback_urls={"done": done})
+            wait_until(lambda: taken, "nothing came")
+            [delivery] = own.get("/v1/webhooks/default/deliveries").json()["deliveries"]
+            again = f"/v1/webhooks/default/deliveries/{delivery['number']}:redeliver"
+            assert refusal(own.post(again)) == (404, "DELIVERY_NOT_FOUND")
+            assert own.post(again, params={"name": "done"}).json()["name"] == "done"
+            wait_until(lambda: len(taken) == 2, "it did not come again")
+        finally:
+            server.shutdown()
+    assert (delivery["name"], delivery["jobId"], delivery["event_type"]) == ("done", job_id, "job.failed")
+    secret = own.get("/v1/webhooks/default/secret").json()["secret"]
+    events = [Webhook(secret).verify(body, headers) for body, headers in taken]
+    assert [(each["type"], each["subject"]) for each in events] == [("job.failed", job_id)] * 2
+    assert len({headers["webhook-id"] for _, headers in taken}) == 1
+
+
+def end_of_a_job(api: Live, own: httpx.Client, tenant: str, **members: Any) -> str:
     """The id of a job that has failed."""
-    body = envelope(tenant_id=tenant, idempotency_key=str(uuid.uuid4()))
+    body = envelope(tenant_id=tenant, idempotency_key=str(uuid.uuid4()), **members)
     job_id = str(own.post("/v1/orchestrate", json=body).json()["jobId"])
     with ScriptedService(api.stack.bus_connection) as service:
         error = {"code": "PDF_ENCRYPTED", "message": "locked"}
