@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
-from shared.apidocs import bulk_examples, event_schemas, quota_examples
+from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -59,6 +59,12 @@ REQUESTS: JsonObject = {
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
     "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
     "TicketRequest": {"path": "/v1/events"},
+    "NewHook": {
+        "url": "https://hooks.example.com/lucius",
+        "filter": {"types": ["job.completed", "job.failed"]},
+        "description": "billing",
+    },
+    "HookChange": {"enabled": False},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "BulkRequest": {
         "action": "redrive",
@@ -220,6 +226,7 @@ def by_model() -> JsonObject:
         **_incidents(failed),
         **quota_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
+        **webhook_examples.by_model(JOB_ID),
     }
 
 

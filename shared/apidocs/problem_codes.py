@@ -46,6 +46,7 @@ class ProblemCode(StrEnum):
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
+    HOOK_INVALID = "HOOK_INVALID", "The body is no webhook, or its filter names what no event has; see `errors`."
     HOOK_KEY_GONE = "HOOK_KEY_GONE", "The key that the hook's secret was made of is configured no more: rotate it."
     HOOK_LIMIT = "HOOK_LIMIT", "The tenant has as many webhooks as it may have."
     HOOK_NOT_FOUND = "HOOK_NOT_FOUND", "There is no such webhook, or it is another tenant's."
