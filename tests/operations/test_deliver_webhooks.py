@@ -17,6 +17,7 @@ from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
 from shared.operations.heal_deliveries import MAX_OVERDUE
 from shared.operations.hook_calls import AT_ONCE, HookCalls
+from shared.operations.sweeper.sweep import sweep
 from shared.operations.webhooks import change_hook, remove_hook, resume_hook
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import HookWrite
@@ -425,7 +426,7 @@ async def test_a_bus_that_takes_no_messages(given: Hooked, monkeypatch: pytest.M
         await given.finished()
     assert await states(given, hook) == [PENDING]
     given.world.clock.advance(61)
-    await given.healed()
+    await sweep(given.world.context, given.world.orchestrations)
     await given.delivered()
     assert await states(given, hook) == [DELIVERED]
 
