@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.core.deliveries import with_dead_logged
 from shared.core.hook_log import SYSTEM, hook_event, logged
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
@@ -133,6 +134,20 @@ def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
     changed = write.after.id if write.after is not None else write.before.hook.id if write.before is not None else ""
     kept = [hook for hook in hooks if hook.id != changed]
     return kept + ([write.after] if write.after is not None and changed != DEFAULT_HOOK else [])
+
+
+def dead_logged(context: Context, found: HookChange) -> HookChange:
+    """With what its hook's log does not have yet of deliveries that were given up."""
+    after, data, reason = with_dead_logged(found.after, context.clock.now())
+    return replace(found, after=after, data=data, reason=reason)
+
+
+async def log_dead(context: Context, stored: StoredHook) -> None:
+    """Deliveries that were given up go into the hook's log and the feed. Raises as `write_change` does, but Conflict:
+    then another one has written the hook, and the next pass looks again."""
+    change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
+    with contextlib.suppress(Conflict):
+        await write_change(context, stored.hook.tenant, dead_logged(context, change))
 
 
 async def default_hook(context: Context, tenant: str) -> StoredHook:

@@ -149,6 +149,24 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     assert (after.failures, after.waits_until) == (0, None)
 
 
+async def test_a_receiver_that_refuses_everything(given: Hooked) -> None:
+    """Its deaths are logged together: HEAD is for those who write the feed."""
+    hook = await given.hook()
+    rows = await happened(given, 30, hook)
+    given.receiver.answer = Answer(status=404)
+    await given.delivered([call_of(row) for row in rows])
+    await given.run(timedelta(seconds=50))
+    assert set(await states(given, hook)) == {DEAD}
+    assert len(await given.events("webhook.dead")) == 1
+    for _ in range(3):
+        given.world.clock.advance(61)
+        await given.healed()
+    payloads = [event["data"]["payload"] for event in await given.events("webhook.dead")]
+    assert [payload["deliveries"] for payload in payloads] == [1, 29]
+    assert (min(each["first"] for each in payloads), max(each["last"] for each in payloads)) == (1, 30)
+    assert (await given.now(hook)).failures == 0
+
+
 async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -> None:
     """The oldest waits behind those that were tried less when a probe is chosen."""
     hook = await given.hook()

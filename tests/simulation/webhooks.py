@@ -209,6 +209,8 @@ class Webhooks:
                 yield f"{stored.delivery.event_id} of {tenant} waits for {stored.delivery.hook_id}"
         for stored in self._rows._hooks.values():
             hook = stored.hook
+            if hook.unlogged:
+                yield f"{hook.id} has given up {hook.unlogged} deliveries that no log has"
             if hook.state is not HookState.ENABLED or hook.waits_until is not None or hook.caught_up is not None:
                 yield f"{hook.id} is {hook.state}, waits until {hook.waits_until}, has caught up to {hook.caught_up}"
 
@@ -246,6 +248,9 @@ class Webhooks:
         log = self._rows._log.get((tenant, hook.id), [])
         expected = [f"{hook.id}:{entry.seq}:0" for entry in log if EVENTS[HookAct(entry.type)] is not None]
         found = [event["id"] for event in events if event["type"].startswith(PREFIX) and event["subject"] == hook.id]
+        dead = sum(entry.data["deliveries"] for entry in log if entry.type == HookAct.DEAD)
+        if dead != sum(each.state is DeliveryState.DEAD for each in self._deliveries(tenant, hook.id)):
+            self._world.add_violation(f"the log of {hook.id} has {dead} deliveries that were given up")
         if found != expected or [entry.seq for entry in log] != list(range(1, len(log) + 1)):
             self._world.add_violation(f"the log of {hook.id} means {expected}, and the feed has {found}")
 
