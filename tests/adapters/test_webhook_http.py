@@ -108,11 +108,13 @@ async def test_a_post_has_its_headers_its_body_and_its_address_as_they_are() -> 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     headers = {"webhook-id": "job_1:1:0:hook_1", "Content-Type": "application/cloudevents+json"}
-    answer = await HttpWebhookSender(LOOPBACK).post(f"http://127.0.0.1:{port}/a%2Fb?sig=x%2By%3D&b=%20", headers, BODY)
+    answer = await HttpWebhookSender(LOOPBACK).post(
+        f"http://127.0.0.1:{port}/a%2Fb?sig=x%2By%3D&b=%20&c=%7e%2f", headers, BODY
+    )
     server.close()
     head, body = seen[0].split(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
-    assert lines[0] == "POST /a%2Fb?sig=x%2By%3D&b=%20 HTTP/1.1"
+    assert lines[0] == "POST /a%2Fb?sig=x%2By%3D&b=%20&c=%7e%2f HTTP/1.1"
     assert {"webhook-id: job_1:1:0:hook_1", "Content-Type: application/cloudevents+json"} <= set(lines)
     assert {"User-Agent: lucius", "Accept-Encoding: identity", f"Host: 127.0.0.1:{port}"} <= set(lines)
     assert body == BODY
