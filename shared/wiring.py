@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials_async import AsyncTokenCredential
+from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
@@ -28,8 +29,10 @@ from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
+from shared.adapters.servicebus_events import ServiceBusEvents
 from shared.adapters.servicebus_hints import ServiceBusDeliveries, ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
+from shared.adapters.servicebus_links import bus_client
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
@@ -53,6 +56,8 @@ from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
@@ -61,7 +66,7 @@ from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
-from shared.ports.feed import Feed
+from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
@@ -177,6 +182,8 @@ class Wiring:
             credential=_credential(settings.servicebus_connection),
             url=settings.servicebus_admin_url,
         )
+        clock, known_feeds = SystemClock(), KnownFeeds()
+        topic = _events_topic(settings, publisher.client) if settings.events == "topic" else None
         return Context(
             settings=settings,
             registry=self._packaged.registry,
@@ -200,8 +207,10 @@ class Wiring:
             hooks=stores.hooks if settings.events != "off" else None,
             sender=_webhook_sender(settings),
             deliveries=ServiceBusDeliveries(publisher.client) if settings.sends_webhooks else None,
-            hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
-            clock=SystemClock(),
+            hinting=Hinting(ServiceBusHints(publisher.client), clock) if settings.events != "off" else None,
+            known_feeds=known_feeds,
+            passing=Passing(topic, stores.feed, known_feeds, clock) if topic is not None else None,
+            clock=clock,
             sleep=asyncio.sleep,
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
@@ -227,6 +236,17 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
         hooks=TenantHooks(context.hooks, caller, moving=moving) if context.hooks is not None else None,
     )
+
+
+def _events_topic(settings: Settings, bus: ServiceBusClient) -> EventTopic:
+    if settings.events_connection is None and settings.events_namespace is None:
+        return ServiceBusEvents(bus)
+    client = bus_client(
+        connection=settings.events_connection,
+        namespace=settings.events_namespace,
+        credential=_credential(settings.events_connection),
+    )
+    return ServiceBusEvents(client)
 
 
 def _callers(settings: Settings) -> Callers:

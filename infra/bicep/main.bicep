@@ -156,6 +156,9 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
+@description('Optional. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/deploy.md, Public events). Empty: the namespace of this template.')
+param eventsNamespace string = ''
+
 @description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
 param targetBasedScaling bool = false
 
@@ -520,6 +523,7 @@ module functionApp 'modules/function-app.bicep' = {
     hosting: hosting
     scale: scale
     sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
+    events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'
     identity: {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId
@@ -549,6 +553,7 @@ module appSettings 'modules/app-settings.bicep' = {
     workspaceRetentionDays: workspaceRetentionDays
     referenceHosts: storage.outputs.referenceHosts
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
+    eventsNamespace: eventsNamespace
     durable: {
       backend: durableBackend
       taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'

@@ -73,3 +73,13 @@ class MemoryHints:
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
         self.sent += [(hint, at) for hint in hints]
+
+
+class MemoryEvents:
+    """See `shared.ports.feed.EventTopic`: what was sent, for tests; it drops nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[FeedEvent] = []
+
+    async def send(self, events: Sequence[FeedEvent]) -> None:
+        self.sent += events

@@ -24,6 +24,9 @@ WAITS = (
 FAILURES_TO_WAIT = 5
 #: without a success: a hook is suspended
 SUSPENDED_AFTER = timedelta(days=1)
+#: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
+#: not keep HEAD from those who write the feed
+LOGGED_EVERY = timedelta(minutes=1)
 #: of one job that are called
 MAX_CALLBACKS = 10
 #: answers to one delivery that another try does not mend
@@ -159,9 +162,35 @@ def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> Judge
     return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
+def with_dead(hook: Hook, number: int, reason: str) -> Hook:
+    """One more delivery, by its event's number, was given up that its log does not have."""
+    first, last = hook.unlogged_first or number, hook.unlogged_last or number
+    return replace(
+        hook,
+        unlogged=hook.unlogged + 1,
+        unlogged_first=min(first, number),
+        unlogged_last=max(last, number),
+        unlogged_reason=reason,
+    )
+
+
+def is_log_due(hook: Hook, now: datetime) -> bool:
+    """Whether what was given up is to be logged now."""
+    return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
+
+
+def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | None], str]:
+    """The hook without them, what the log's entry has of them, and its reason."""
+    data = {"deliveries": hook.unlogged, "first": hook.unlogged_first, "last": hook.unlogged_last}
+    after = replace(hook, unlogged=0, unlogged_first=None, unlogged_last=None, unlogged_reason=None, dead_logged_at=now)
+    return after, data, hook.unlogged_reason or ""
+
+
 def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Judgement:
     reason = answer.error or f"HTTP_{answer.status}"
-    return Judgement(hook=hook, delivery=_ended(tried, DeliveryState.DEAD, now), act=HookAct.DEAD, reason=reason)
+    counted = with_dead(hook, tried.number, reason)
+    act = HookAct.DEAD if is_log_due(counted, now) else None
+    return Judgement(hook=counted, delivery=_ended(tried, DeliveryState.DEAD, now), act=act, reason=reason)
 
 
 def _ended(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:

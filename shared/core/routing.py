@@ -18,6 +18,8 @@ HINTS_QUEUE = "lucius-hints"
 WEBHOOKS_QUEUE = "lucius-webhooks"
 #: in the place of a tenant: what belongs to none; no tenant is named so
 PLATFORM = "=platform"
+#: public events of all tenants, for whoever subscribes
+EVENTS_TOPIC = "lucius-events"
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,12 @@ class Hook:
     waits: int = 0
     #: of the next probe: a message of an older one is void
     probe: int = 0
+    #: deliveries that were given up since its log last had some, the numbers of their first and last event, and why
+    unlogged: int = 0
+    unlogged_first: int | None = None
+    unlogged_last: int | None = None
+    unlogged_reason: str | None = None
+    dead_logged_at: datetime | None = None
     #: the head of its log
     log_seq: int = 0
     log_hash: str = ""

@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.core.deliveries import with_dead_logged
 from shared.core.hook_log import SYSTEM, hook_event, logged
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
 from shared.errors import Conflict, Contended, HookLimit, Transient, WebhooksOff
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
-from shared.ports.feed import FeedEvent
+from shared.operations.passing import with_sent
+from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
 
 #: of one tenant, without `default`
@@ -55,18 +57,24 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     feed, hooks = context.of_all_tenants.feed, context.hooks
     assert feed is not None
     assert hooks is not None
-    known = await context.known_feeds.of(feed, tenant, hooks)
+    known, passing = await context.known_feeds.of(feed, tenant, hooks), context.passing
     try:
         # as a batch of hints has its turn
         async with known.turn:
             write, hook = _write_of(context, tenant, found, known)
+            of_feed = with_sent(passing, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
+            write = replace(write, head=of_feed.head)
             head = await hooks.write(write)
             assert head is not None
+            if passing is not None:
+                passing.wrote(of_feed)
             known.head, known.hooks = head, _after(known.hooks or (), write)
             context.feed_tails.grew(tenant, head.number)
     except (Conflict, Transient):
         context.known_feeds.forget(tenant)
         raise
+    if passing is not None and write.events:
+        await passing.pass_on([tenant])
     return hook
 
 
@@ -126,6 +134,20 @@ def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
     changed = write.after.id if write.after is not None else write.before.hook.id if write.before is not None else ""
     kept = [hook for hook in hooks if hook.id != changed]
     return kept + ([write.after] if write.after is not None and changed != DEFAULT_HOOK else [])
+
+
+def dead_logged(context: Context, found: HookChange) -> HookChange:
+    """With what its hook's log does not have yet of deliveries that were given up."""
+    after, data, reason = with_dead_logged(found.after, context.clock.now())
+    return replace(found, after=after, data=data, reason=reason)
+
+
+async def log_dead(context: Context, stored: StoredHook) -> None:
+    """Deliveries that were given up go into the hook's log and the feed. Raises as `write_change` does, but Conflict:
+    then another one has written the hook, and the next pass looks again."""
+    change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
+    with contextlib.suppress(Conflict):
+        await write_change(context, stored.hook.tenant, dead_logged(context, change))
 
 
 async def default_hook(context: Context, tenant: str) -> StoredHook:

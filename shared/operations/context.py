@@ -13,6 +13,7 @@ from shared.operations.hinting import Hinting
 from shared.operations.hook_calls import HookCalls
 from shared.operations.in_flight import InFlight
 from shared.operations.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -86,6 +87,8 @@ class Context:
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: and of the logs that they have
     compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
+    #: None: the feeds are passed on to no topic
+    passing: Passing | None = None
     #: who waits in this process for a tenant's feed
     feed_tails: FeedTails = field(default_factory=FeedTails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it

@@ -20,6 +20,7 @@ from shared.operations.change_hooks import (
     FIRST_WAIT_S,
     MAX_CONFLICTS,
     HookChange,
+    dead_logged,
     default_hook,
     hooks_of,
     write_change,
@@ -38,7 +39,6 @@ _PROBE_AMONG = 20
 _LINES = {
     HookAct.DISABLED: "HOOK_DISABLED",
     HookAct.SUSPENDED: "HOOK_SUSPENDED",
-    HookAct.DEAD: "DELIVERY_DEAD",
 }
 
 
@@ -172,7 +172,7 @@ async def _write(
             result = judged(stored.hook, row.delivery, found, now, is_probe=is_probe)
         try:
             if result.act is not None:
-                await write_change(context, call.tenant, _change(stored, row, result))
+                await write_change(context, call.tenant, _change(context, stored, row, result))
             else:
                 changed = result.hook != stored.hook
                 write = HookWrite(
@@ -196,24 +196,24 @@ async def _write(
     raise Contended("others wrote the hook at every try")
 
 
-def _change(stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:
+def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:
     assert result.act is not None
-    number = row.delivery.number
-    data = {"deliveries": 1, "first": number, "last": number} if result.act is HookAct.DEAD else {}
-    return HookChange(
+    change = HookChange(
         act=result.act,
         before=stored,
         after=result.hook,
         reason=result.reason,
-        data=data,
         deliveries=[(row, result.delivery)],
     )
+    return dead_logged(context, change) if result.act is HookAct.DEAD else change
 
 
 async def _go_on(context: Context, before: Hook, result: Judgement) -> None:
     """The messages that follow; the sweeper makes up for those that are lost."""
     hook, delivery = result.hook, result.delivery
-    if result.act is not None:
+    if delivery.state is DeliveryState.DEAD:
+        telemetry.warn("DELIVERY_DEAD", tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
+    elif result.act is not None:
         telemetry.warn(_LINES[result.act], tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
     telemetry.increment("webhook_tries_total", outcome=_outcome(result))
     if result.flows:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.deliveries import is_log_due
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
+from shared.operations.change_hooks import log_dead
 from shared.operations.context import Context
 from shared.operations.match_hooks import NOTED_EVERY
 from shared.operations.send_deliveries import catch_up_of, probe_of, send_calls, send_tries
@@ -66,7 +68,11 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
 
 async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found) -> None:
     tenant, now = noted.tenant, context.clock.now()
-    known = {stored.hook.id: stored.hook for stored in await hooks.all_of(tenant)}
+    rows_of_hooks = await hooks.all_of(tenant)
+    for stored in rows_of_hooks:
+        if is_log_due(stored.hook, now):
+            await log_dead(context, stored)
+    known = {stored.hook.id: stored.hook for stored in rows_of_hooks}
     rows = await hooks.pending(tenant, None, limit=MAX_OVERDUE)
     if not rows and not set(known) - {DEFAULT_HOOK} and now - noted.noted_at > _FORGOTTEN_AFTER:
         await hooks.forget(noted)

@@ -23,6 +23,7 @@ from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
 from shared.operations.logged_events import entries_after
 from shared.operations.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
+from shared.operations.passing import with_sent
 from shared.operations.send_deliveries import send_tries
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
 
@@ -77,6 +78,8 @@ async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
         await _Teller(context, context.feed, *hinted).run()
 
     await at_once(of_tenants.items(), one, limit=_AT_ONCE)
+    if context.passing is not None:
+        await context.passing.pass_on(of_tenants)
 
 
 class _Teller:
@@ -138,10 +141,13 @@ class _Teller:
                 telemetry.warn("JOB_UNREAD", jobId=job_id, tenant_id=self._tenant, reason=str(fault))
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
-            write = self._write_of(transaction, known.head)
+            passing = self._context.passing
+            write = with_sent(passing, self._write_of(transaction, known.head))
             pending = write.pending
             await note_callbacks(self._context, self._tenant, known, pending)
             known.head = await self._feed.write(write)
+            if passing is not None:
+                passing.wrote(write)
             known.remember(transaction.seen)
             self._context.feed_tails.grew(self._tenant, known.head.number)
         for job_id in finished:

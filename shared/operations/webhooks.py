@@ -97,9 +97,12 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
     if "url" in changes:
         _check(context, changes["url"])
     columns = {name: changes[name] for name in ("url", "format", "filter", "description") if name in changes}
+    probe = 0
 
     async def decide() -> HookChange:
+        nonlocal probe
         stored = await _own(context, tenant, hook_id)
+        probe = stored.hook.probe
         after, act = replace(stored.hook, **columns), HookAct.CHANGED
         enabled, is_off = changes.get("enabled"), stored.hook.state is HookState.DISABLED
         if enabled is False and not is_off:
@@ -116,7 +119,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
         )
 
     made = await change_in_turn(context, tenant, decide)
-    if made.state is HookState.ENABLED:
+    if made.state is HookState.ENABLED and made.probe != probe:
         await send_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
     return made
 
@@ -185,9 +188,14 @@ async def list_hooks(context: Context, tenant: str) -> list[Hook]:
 
 
 async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
-    """In the order of its numbers; also of a hook that was removed. Raises WebhooksOff, HookNotFound,
-    LedgerUnavailable."""
-    found = await hooks_of(context).log(tenant, hook_id, after=0, limit=MAX_LOG)
+    """The last entries, in the order of their numbers; of a hook that was removed the first.
+
+    Raises WebhooksOff, HookNotFound, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    stored = await hooks.read(tenant, hook_id)
+    first = max(stored.hook.log_seq - MAX_LOG, 0) if stored is not None else 0
+    found = await hooks.log(tenant, hook_id, after=first, limit=MAX_LOG)
     if not found:
         raise HookNotFound(hook_id)
     return found

@@ -109,6 +109,12 @@ LINES: tuple[Line, ...] = (
     ),
     Line("LOG_UNCOMPARED", _W, "Logs of gates or incidents could not be compared with the feeds; the next pass does"),
     Line("FEED_UNWRITTEN", _W, "A tenant's feed could not be written now; its jobs are hinted at again"),
+    Line(
+        "EVENTS_UNSENT",
+        _W,
+        "The topic lucius-events took no events, or they could not be read; it is tried again",
+    ),
+    Line("EVENTS_NEVER_SENT", _W, "Events left a tenant's feed before the topic had taken them; `count` has how many"),
     Line("FEEDS_PRUNED", _I, "Events whose time in the feeds was over were removed, with their count"),
     Line("FEED_UNPRUNED", _W, "Old events of a tenant could not be removed now; the next hour tries again"),
     Line("DELIVERIES_LOST", _W, "The queue lucius-webhooks took no messages; the sweeper sends them again"),

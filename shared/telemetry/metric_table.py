@@ -129,6 +129,8 @@ METRICS: tuple[Metric, ...] = (
         "What passes did: `start, restart, replace, raise, end, withdraw, close`, in clearing "
         "`purge, drop, archive, remove`; `failed`: the next one tries again",
     ),
+    Metric("events_unsent", _G, "{event}", (), "Public events that the topic `lucius-events` has not taken yet"),
+    Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest of them; 0: there is none"),
     Metric(
         "dependency_faults_total",
         _C,

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from shared.core.deliveries import FAILURES_TO_WAIT, MAX_CALLBACKS, WAITS, callback_names, is_for, judged, resumed
+from shared.core.deliveries import (
+    FAILURES_TO_WAIT,
+    MAX_CALLBACKS,
+    WAITS,
+    callback_names,
+    is_for,
+    judged,
+    resumed,
+    with_dead_logged,
+)
 from shared.core.hook_log import EVENTS
 from shared.core.public_events import OF_HOOKS
 from shared.core.webhooks import (
@@ -92,7 +101,24 @@ def test_one_that_is_refused_is_dead_at_the_third_time(status: int) -> None:
         assert (delivery.refusals, delivery.due_at) == (number, START + WAITS[number - 1])
     found = judged(HOOK, delivery, answer, START)
     assert (found.delivery.state, found.act, found.reason) == (DeliveryState.DEAD, HookAct.DEAD, f"HTTP_{status}")
-    assert found.hook == HOOK
+    assert (found.hook.failures, found.hook.waits_until) == (0, None)
+    after, data, reason = with_dead_logged(found.hook, START)
+    assert (data, reason) == ({"deliveries": 1, "first": 7, "last": 7}, f"HTTP_{status}")
+    assert after == replace(HOOK, dead_logged_at=START)
+
+
+def test_a_receiver_that_refuses_everything_is_logged_once_a_minute() -> None:
+    """Else it would write HEAD with each of them, and keep those who write the feed from it."""
+    hook, acts = replace(HOOK, dead_logged_at=START), []
+    for second in (0, 10, 59, 60):
+        delivery = replace(DELIVERY, number=100 - second, refusals=2, tries=2)
+        found = judged(hook, delivery, POISON, START + timedelta(seconds=second))
+        assert found.delivery.state is DeliveryState.DEAD
+        hook = found.hook
+        acts.append(found.act)
+    assert acts == [None, None, None, HookAct.DEAD]
+    _, data, _ = with_dead_logged(hook, START)
+    assert data == {"deliveries": 4, "first": 40, "last": 100}
 
 
 def test_410_switches_a_hook_off() -> None:
@@ -172,13 +198,14 @@ def test_a_callback_has_its_own_schedule_and_dies() -> None:
     delivery, hook, waits = DELIVERY, DEFAULT, []
     while delivery.state is DeliveryState.PENDING:
         found = judged(hook, delivery, BAD, START)
-        assert found.hook == DEFAULT
         delivery = found.delivery
         waits += [delivery.due_at - START] if delivery.due_at is not None else []
     assert waits == [*WAITS]
     assert (delivery.tries, found.act, found.reason) == (8, HookAct.DEAD, "HTTP_500")
     gone = judged(DEFAULT, DELIVERY, Answer(status=410), START)
-    assert (gone.delivery.state, gone.act, gone.hook) == (DeliveryState.DEAD, HookAct.DEAD, DEFAULT)
+    assert (gone.delivery.state, gone.act) == (DeliveryState.DEAD, HookAct.DEAD)
+    for hook in (found.hook, gone.hook):
+        assert (hook.state, hook.failures, hook.waits_until) == (HookState.ENABLED, 0, None)
 
 
 @pytest.mark.parametrize("state", [HookState.DISABLED, HookState.SUSPENDED])

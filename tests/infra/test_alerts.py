@@ -74,6 +74,7 @@ CEILINGS = {
     "failure-rate": 100,
     "exceptions": math.inf,
     "dependency-faults": math.inf,
+    "events-unsent": math.inf,
     "rejected-messages": math.inf,
     "sweeps-failed": _passes(RULES["sweeps-failed"]),
     "logs-capped": math.inf,

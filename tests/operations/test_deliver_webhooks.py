@@ -17,6 +17,7 @@ from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
 from shared.operations.heal_deliveries import MAX_OVERDUE
 from shared.operations.hook_calls import AT_ONCE, HookCalls
+from shared.operations.sweeper.sweep import sweep
 from shared.operations.webhooks import change_hook, remove_hook, resume_hook
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import HookWrite
@@ -146,6 +147,24 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     }
     after = await given.now(hook)
     assert (after.failures, after.waits_until) == (0, None)
+
+
+async def test_a_receiver_that_refuses_everything(given: Hooked) -> None:
+    """Its deaths are logged together: HEAD is for those who write the feed."""
+    hook = await given.hook()
+    rows = await happened(given, 30, hook)
+    given.receiver.answer = Answer(status=404)
+    await given.delivered([call_of(row) for row in rows])
+    await given.run(timedelta(seconds=50))
+    assert set(await states(given, hook)) == {DEAD}
+    assert len(await given.events("webhook.dead")) == 1
+    for _ in range(3):
+        given.world.clock.advance(61)
+        await given.healed()
+    payloads = [event["data"]["payload"] for event in await given.events("webhook.dead")]
+    assert [payload["deliveries"] for payload in payloads] == [1, 29]
+    assert (min(each["first"] for each in payloads), max(each["last"] for each in payloads)) == (1, 30)
+    assert (await given.now(hook)).failures == 0
 
 
 async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -> None:
@@ -425,7 +444,7 @@ async def test_a_bus_that_takes_no_messages(given: Hooked, monkeypatch: pytest.M
         await given.finished()
     assert await states(given, hook) == [PENDING]
     given.world.clock.advance(61)
-    await given.healed()
+    await sweep(given.world.context, given.world.orchestrations)
     await given.delivered()
     assert await states(given, hook) == [DELIVERED]
 

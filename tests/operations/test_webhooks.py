@@ -214,14 +214,17 @@ async def test_a_change_of_filter_address_and_format(given: Hooked) -> None:
         BY,
     )
     assert changed == await given.now(hook)
+    assert given.queue.sent.pop()[0].kind == "flow"
+    await change_hook(given.world.context, TENANT, hook.id, {"description": "for us"}, BY)
+    assert given.queue.sent == []
     await given.finished()
     await given.delivered()
     assert [(url, body["type"]) for url, _, body in given.receiver.got] == [
         ("https://other.example/secret/path", "job.queued")
     ]
     entries = await hook_log(given.world.context, TENANT, hook.id)
-    assert [entry.type for entry in entries] == ["CREATED", "CHANGED"]
-    assert entries[-1].data == {"host": "other.example", "types": ["job.queued"]}
+    assert [entry.type for entry in entries] == ["CREATED", "CHANGED", "CHANGED"]
+    assert entries[1].data == {"host": "other.example", "types": ["job.queued"]}
     assert "secret/path" not in str(entries)
 
 

@@ -29,8 +29,6 @@ from shared.errors import BusUnavailable, HookNotFound, LedgerUnavailable, Trans
 from shared.operations.context import Context
 from shared.operations.deliver_webhooks import deliver, message_id
 from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.hook_calls import HookCalls
-from shared.operations.known_feeds import KnownFeeds
 from shared.operations.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.simulation.bus import LOCK_S
@@ -56,7 +54,8 @@ class Webhooks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._salts = itertools.count(1)
-        self._takers: tuple[Context, ...] = ()
+        #: processes
+        self.takers: tuple[Context, ...] = ()
         #: by `webhook-id`, what was answered
         self.answers: defaultdict[str, list[int | None]] = defaultdict(list)
         self._outages: list[tuple[datetime, datetime]] = []
@@ -65,17 +64,14 @@ class Webhooks:
         """With webhooks, as a process begins."""
         port, feeds = self._world._port, self._world.feeds
         assert feeds is not None
-        context = replace(
+        return replace(
             context,
             settings=replace(context.settings, events="feed", webhook_keys=(("k1", b"k" * 32),)),
             hooks=port(feeds.feed.hooks, LedgerUnavailable),
             sender=self,
             deliveries=port(_Queue(self), BusUnavailable),
-            hook_calls=HookCalls(),
             new_salt=lambda: f"{next(self._salts):032x}",
         )
-        self._takers = (context, replace(context, known_feeds=KnownFeeds(), hook_calls=HookCalls()))
-        return context
 
     def start(self) -> None:
         world = self._world
@@ -114,7 +110,7 @@ class Webhooks:
                 await self._world.scheduler.pause(self._world.random.uniform(0.2, 60))
 
     def _context(self) -> Context:
-        return self._world.random.choice(self._takers)
+        return self._world.random.choice(self.takers)
 
     # --- `shared.ports.webhooks.WebhookSender`
 
@@ -213,6 +209,8 @@ class Webhooks:
                 yield f"{stored.delivery.event_id} of {tenant} waits for {stored.delivery.hook_id}"
         for stored in self._rows._hooks.values():
             hook = stored.hook
+            if hook.unlogged:
+                yield f"{hook.id} has given up {hook.unlogged} deliveries that no log has"
             if hook.state is not HookState.ENABLED or hook.waits_until is not None or hook.caught_up is not None:
                 yield f"{hook.id} is {hook.state}, waits until {hook.waits_until}, has caught up to {hook.caught_up}"
 
@@ -250,6 +248,9 @@ class Webhooks:
         log = self._rows._log.get((tenant, hook.id), [])
         expected = [f"{hook.id}:{entry.seq}:0" for entry in log if EVENTS[HookAct(entry.type)] is not None]
         found = [event["id"] for event in events if event["type"].startswith(PREFIX) and event["subject"] == hook.id]
+        dead = sum(entry.data["deliveries"] for entry in log if entry.type == HookAct.DEAD)
+        if dead != sum(each.state is DeliveryState.DEAD for each in self._deliveries(tenant, hook.id)):
+            self._world.add_violation(f"the log of {hook.id} has {dead} deliveries that were given up")
         if found != expected or [entry.seq for entry in log] != list(range(1, len(log) + 1)):
             self._world.add_violation(f"the log of {hook.id} means {expected}, and the feed has {found}")
 

@@ -54,6 +54,8 @@ from tests.simulation.services import Services
 from tests.simulation.webhooks import Webhooks
 
 SWEEP_EVERY_S = 60.0
+#: triggers/prune_timer.py
+_PRUNE_EVERY_S = 3600.0
 #: triggers/replies_bus.py
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
@@ -263,6 +265,8 @@ class World:
         if self.webhooks is not None:
             self.webhooks.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
+        if self.feeds is not None:
+            self.scheduler.later(_PRUNE_EVERY_S, self._prune_tick)
         try:
             await self.scheduler.run(self.faults.end_at + MAX_SETTLING, self._over)
             await check_final_state(self)
@@ -375,6 +379,11 @@ class World:
         if self.host.up and (due or self.bus.dead_letters):
             for _ in range(2 if self.faults.occurs(0.1) else 1):
                 self.host.spawn(self._sweep())
+
+    def _prune_tick(self) -> None:
+        assert self.feeds is not None
+        self.scheduler.later(_PRUNE_EVERY_S, self._prune_tick)
+        self.scheduler.spawn(self.feeds.prune())
 
     async def _sweep(self) -> None:
         with self.owners.sweeping() as done:

@@ -13,12 +13,27 @@ from shared.core.hints import encode_hint
 from shared.core.webhooks import DeliveryState
 from shared.operations.hinting import Hinting
 from shared.ports.webhooks import encode_call
+from shared.settings import load
+from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.hooked import hooked
 from tests.operations.support import submitted
 from triggers import hints_bus, prune_timer, webhooks_bus
 
 __all__ = ["world"]  # the fixture
+
+
+BUS = {
+    "LUCIUS_STORAGE_BACKEND": "memory",
+    "LUCIUS_AUTH_MODE": "none",
+    "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
+}
+#: a host name is a sign of a deployment
+JWT = {
+    "LUCIUS_AUTH_ISSUER": "https://issuer.example.com",
+    "LUCIUS_AUTH_AUDIENCE": "api://lucius",
+    "LUCIUS_AUTH_JWKS_URL": "https://issuer.example.com/keys",
+}
 
 
 class FixedWiring:
@@ -43,6 +58,32 @@ def test_there_are_none_while_events_are_off(world: World) -> None:
     wiring: Any = FixedWiring(world, "off")
     for module in (hints_bus, webhooks_bus, prune_timer):
         assert module.blueprint(wiring)._function_builders == []
+
+
+@pytest.mark.parametrize(
+    ("events", "built"), [("off", (False, False, False)), ("", (True, True, False)), ("topic", (True, True, True))]
+)
+async def test_what_is_built_for_events(events: str, built: tuple[bool, bool, bool]) -> None:
+    """With `off` nothing that could cost; without a word the feed, and no topic."""
+    context = Wiring(load({**BUS, "LUCIUS_EVENTS": events})).context()
+    assert tuple(each is not None for each in (context.feed, context.hinting, context.passing)) == built
+
+
+@pytest.mark.parametrize("identity", [False, True])
+async def test_events_may_have_a_namespace_of_their_own(identity: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a connection string or by the app's identity; hints stay on the bus."""
+    monkeypatch.setattr("shared.wiring._credential", lambda connection: None if connection else object())
+    named = (
+        {"LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace": "events.example.com"}
+        if identity
+        else {"LUCIUS_EVENTS_CONNECTION": "Endpoint=sb://events.example.com;SharedAccessKeyName=n;SharedAccessKey=k"}
+    )
+    environment = {name: value for name, value in BUS.items() if name != "LUCIUS_AUTH_MODE"} | JWT
+    context = Wiring(load({**environment, **named, "LUCIUS_EVENTS": "topic"})).context()
+    passing: Any = context.passing
+    hinting: Any = context.hinting
+    assert passing._topic._client.fully_qualified_namespace == "events.example.com"
+    assert hinting._queue._sender._client.fully_qualified_namespace == "127.0.0.1"
 
 
 async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:

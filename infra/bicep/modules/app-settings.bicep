@@ -52,6 +52,9 @@ param durable {
   endpoint: string?
 }
 
+@description('Optional. Host name of another Service Bus namespace, which has the topic of public events. Empty: the bus has it.')
+param eventsNamespace string = ''
+
 @description('Optional. Address of the App Configuration store. Empty: the packaged protocols rule.')
 param appConfigurationEndpoint string = ''
 
@@ -118,7 +121,7 @@ type tuningType = {
   @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
-  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
+  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `topic`: these are passed on to the topic `lucius-events` as well; `off`: neither.')
   LUCIUS_EVENTS: string?
 
   @description('Optional. Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5.')
@@ -253,6 +256,9 @@ var appSettings = {
 var configurationSettings = {
   LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint
 }
+var eventsSettings = {
+  LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace
+}
 var callbackSettings = {
   LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})'
 }
@@ -280,6 +286,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     durable.backend == 'DurableTaskScheduler' ? schedulerSettings : {},
     appSettings,
     empty(appConfigurationEndpoint) ? {} : configurationSettings,
+    empty(eventsNamespace) ? {} : eventsSettings,
     empty(callbackKeysUri) ? {} : callbackSettings,
     empty(webhookKeysUri) ? {} : webhookSettings,
     hosting == 'FlexConsumption' ? {} : premiumSettings,

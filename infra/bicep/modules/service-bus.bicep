@@ -151,6 +151,20 @@ resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
+// Its subscriptions are made by the teams that read it; without one it keeps nothing. `tell` sends an event again after a crash,
+// minutes later at most.
+resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
+  parent: namespace
+  name: topology.events.topic
+  properties: {
+    requiresDuplicateDetection: true
+    duplicateDetectionHistoryTimeWindow: topology.events.duplicateDetectionWindow
+    maxSizeInMegabytes: topology.events.maxSizeInMegabytes
+    defaultMessageTimeToLive: topology.events.defaultMessageTimeToLive
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {

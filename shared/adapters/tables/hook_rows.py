@@ -21,7 +21,7 @@ from shared.core.webhooks import (
 
 #: columns that are read as they stand
 _HOOK_PLAIN = frozenset(each.name for each in fields(Hook)) - {"url", "format", "filter", "state", "secret", "previous"}
-_NUMBERS = frozenset({"first", "caught_up", "number"})
+_NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogged_last"})
 
 
 def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
