@@ -13,8 +13,10 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -37,12 +39,15 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
 
+#: A name whose servers never answer holds a thread for longer than a try; the loop's own threads resolve the stores.
+_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="webhook-lookup")
+
+
 async def system_lookup(host: str, port: int) -> list[str]:
     """By the machine's resolver."""
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-        )
+        found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, lookup)
     except UnicodeError as error:
         raise OSError(str(error)) from None
     return [str(address[0]) for *_, address in found]

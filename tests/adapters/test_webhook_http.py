@@ -7,10 +7,12 @@ import contextlib
 import gzip
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -106,11 +108,13 @@ async def test_a_post_has_its_headers_its_body_and_its_address_as_they_are() -> 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     headers = {"webhook-id": "job_1:1:0:hook_1", "Content-Type": "application/cloudevents+json"}
-    answer = await HttpWebhookSender(LOOPBACK).post(f"http://127.0.0.1:{port}/a%2Fb?sig=x%2By%3D&b=%20", headers, BODY)
+    answer = await HttpWebhookSender(LOOPBACK).post(
+        f"http://127.0.0.1:{port}/a%2Fb?sig=x%2By%3D&b=%20&c=%7e%2f", headers, BODY
+    )
     server.close()
     head, body = seen[0].split(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
-    assert lines[0] == "POST /a%2Fb?sig=x%2By%3D&b=%20 HTTP/1.1"
+    assert lines[0] == "POST /a%2Fb?sig=x%2By%3D&b=%20&c=%7e%2f HTTP/1.1"
     assert {"webhook-id: job_1:1:0:hook_1", "Content-Type: application/cloudevents+json"} <= set(lines)
     assert {"User-Agent: lucius", "Accept-Encoding: identity", f"Host: 127.0.0.1:{port}"} <= set(lines)
     assert body == BODY
@@ -162,13 +166,13 @@ async def test_a_receiver_that_takes_too_long_is_given_up(receive: Receiver, err
     """Also one that sends byte by byte."""
     answer = await posted(receive, try_s=0.3)
     assert (answer.status, answer.error) == (None, error)
-    assert answer.took_ms >= 300
+    assert answer.took_ms >= 250
 
 
 async def test_a_body_that_never_ends_holds_nobody_longer_than_a_try() -> None:
     """The status has come: it is the answer."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n"
-    assert (await posted(dripping(b"x", head), try_s=0.3)).status == 200
+    assert (await posted(dripping(b"x", head), try_s=5)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -300,6 +304,28 @@ async def test_a_resolver_answers_for_its_target_only() -> None:
     for host, port in (("b.example", 443), ("a.example", 80)):
         with pytest.raises(HookUrlRefused):
             await resolver.resolve(host, port)
+
+
+async def test_names_that_never_resolve_hold_up_webhooks_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than the loop has threads: what else resolves names there goes on."""
+    released = threading.Event()
+    real = socket.getaddrinfo
+
+    def resolve(host: str, *args: Any, **options: Any) -> Any:
+        if host == "slow.example.com":
+            released.wait(LONG_S)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return real(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    try:
+        sender = HttpWebhookSender(try_s=0.3)
+        posts = [sender.post("https://slow.example.com/", {}, BODY) for _ in range(40)]
+        assert {(each.status, each.error) for each in await asyncio.gather(*posts)} == {(None, "TIMEOUT")}
+        async with asyncio.timeout(LONG_S / 2):
+            assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+    finally:
+        released.set()
 
 
 async def test_the_machine_resolves_names() -> None:
