@@ -14,6 +14,8 @@ _BACK_AFTER = timedelta(seconds=2)
 _BACK_WITHIN = timedelta(minutes=10)
 #: between two portions of what waited for a receiver
 _LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
+#: after a send that failed none is tried
+_QUIET = timedelta(seconds=5)
 #: receivers whose pace is remembered
 _MAX_PACES = 1_000
 #: of a pace, the last call's part
@@ -21,7 +23,8 @@ _LAST = 0.3
 
 
 class HookCalls:
-    """By receiver: the calls that run, how long one takes, and when the next one that is put back may come."""
+    """By receiver: the calls that run, how long one takes, and when the next one that is put back may come. And whether
+    the queue of their messages takes any."""
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
@@ -29,6 +32,14 @@ class HookCalls:
         self._in_hand: set[tuple[str, str, int, str]] = set()
         self._pace: dict[str, timedelta] = {}
         self._next: dict[str, datetime] = {}
+        self._quiet_until: datetime | None = None
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Whether the queue took nothing a moment ago: nobody waits for it again so soon."""
+        return self._quiet_until is not None and now < self._quiet_until
+
+    def be_quiet(self, now: datetime) -> None:
+        self._quiet_until = now + _QUIET
 
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
