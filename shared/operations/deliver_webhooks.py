@@ -104,8 +104,10 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
     if stored.hook.probe != call.tries:
         return
     after = (call.number, call.name) if call.number else None
-    rows = await hooks.pending(call.tenant, call.hook_id, after=after, limit=FLOW_ROWS)
-    await send_tries(context, [row.delivery for row in rows])
+    rows, now = await hooks.pending(call.tenant, call.hook_id, after=after, limit=FLOW_ROWS), context.clock.now()
+    # the others' messages come when they are due
+    due = [row.delivery for row in rows if row.delivery.due_at is None or row.delivery.due_at <= now]
+    await send_tries(context, due)
     if len(rows) == FLOW_ROWS:
         last = rows[-1].delivery
         onward = replace(call, number=last.number, name=last.name)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.deliveries import is_log_due
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
-from shared.errors import LuciusError
+from shared.errors import Conflict, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.change_hooks import log_dead
 from shared.operations.context import Context
 from shared.operations.match_hooks import NOTED_EVERY
-from shared.operations.send_deliveries import catch_up_of, probe_of, send_calls, send_tries
-from shared.ports.hooks import Hooks, HookTenant
+from shared.operations.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
+from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
-#: of one hook and pass, the oldest
+#: of one hook and pass, the oldest; where there are so many, they flow
 MAX_OVERDUE = 100
 #: after the instant at which it should have come
 _LATE = timedelta(minutes=1)
@@ -68,13 +69,10 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
 
 async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found) -> None:
     tenant, now = noted.tenant, context.clock.now()
-    rows_of_hooks = await hooks.all_of(tenant)
-    for stored in rows_of_hooks:
-        if is_log_due(stored.hook, now):
-            await log_dead(context, stored)
-    known = {stored.hook.id: stored.hook for stored in rows_of_hooks}
+    known: dict[str, StoredHook | None] = {DEFAULT_HOOK: None}
+    known |= {stored.hook.id: stored for stored in await hooks.all_of(tenant)}
     rows = await hooks.pending(tenant, None, limit=MAX_OVERDUE)
-    if not rows and not set(known) - {DEFAULT_HOOK} and now - noted.noted_at > _FORGOTTEN_AFTER:
+    if not rows and set(known) == {DEFAULT_HOOK} and now - noted.noted_at > _FORGOTTEN_AFTER:
         await hooks.forget(noted)
         return
     waiting: defaultdict[str, list[Delivery]] = defaultdict(list)
@@ -82,24 +80,41 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found
         waiting[row.delivery.hook_id].append(row.delivery)
     if len(rows) == MAX_OVERDUE:
         # there may be more, of others
-        for hook_id in {*known, DEFAULT_HOOK}:
+        for hook_id in known:
             of_hook = await hooks.pending(tenant, hook_id, limit=MAX_OVERDUE)
             waiting[hook_id] = [row.delivery for row in of_hook]
-    for hook_id in {*known, DEFAULT_HOOK}:
-        await _send(context, known.get(hook_id), waiting[hook_id], now)
-    _note(found, known.values(), waiting)
+    _note(found, [stored.hook for stored in known.values() if stored is not None], waiting)
+    for hook_id, stored in known.items():
+        if stored is None:
+            # not made yet, and nothing was tried
+            await send_tries(context, [each for each in waiting[hook_id] if now - _due(each) > _LATE])
+        else:
+            await _look(context, hooks, stored, waiting[hook_id], now)
 
 
-async def _send(context: Context, hook: Hook | None, waiting: list[Delivery], now: datetime) -> None:
-    """Of a hook, or of `default`, which may not be made yet."""
-    if hook is not None and hook.state is not HookState.ENABLED:
+async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Sequence[Delivery], now: datetime) -> None:
+    hook = stored.hook
+    if is_log_due(hook, now):
+        await log_dead(context, stored)
+        if (again := await hooks.read(hook.tenant, hook.id)) is None:
+            return
+        stored, hook = again, again.hook
+    if hook.state is not HookState.ENABLED:
         return
-    if hook is not None and hook.waits_until is not None:
+    if hook.waits_until is not None:
         if now - hook.waits_until > _LATE:
             await send_calls(context, [probe_of(hook)])
         return
-    await send_tries(context, [each for each in waiting if now - _due(each) > _LATE])
-    if hook is not None and hook.caught_up is not None:
+    late = [each for each in waiting if now - _due(each) > _LATE]
+    if len(late) == MAX_OVERDUE:
+        # so many are let go at the receiver's pace; what the pass before began is void
+        hook = replace(hook, probe=hook.probe + 1)
+        with contextlib.suppress(Conflict):
+            await hooks.write(HookWrite(tenant=hook.tenant, before=stored, after=hook))
+            await send_calls(context, [flow_of(hook)])
+    else:
+        await send_tries(context, late)
+    if hook.caught_up is not None:
         await send_calls(context, [catch_up_of(hook)])
 
 
