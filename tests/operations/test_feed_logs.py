@@ -4,30 +4,36 @@ lost (R78, R79).
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from shared.access.caller import Caller, Scope
+from shared.adapters.memory import MemoryLedger
 from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.tenant_scope import TenantFeed
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.incidents import IncidentKind, job_incident_id
 from shared.core.public_events import PublicType
+from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.routing import PLATFORM
 from shared.errors import LedgerUnavailable, QuotaInvalid
 from shared.operations import incidents, quotas
 from shared.operations.find_gate import find_gate
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.read_feed import EventFilter, read_feed
 from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.sweeps import Share
-from tests.operations.conftest import World
+from tests.operations.conftest import World, built
 from tests.operations.support import limited, redrive
 from tests.operations.test_breakers import MINUTE, ends, opened
 from tests.operations.test_feed import TENANT, Fed, of, refusing
@@ -434,6 +440,78 @@ async def test_who_settles_a_jobs_incident_dies_before_anybody_knows(fed: Fed, m
     assert (await logs(fed))[-1] == f"{incident_id}:2:0"
     await swept_at_the_hour(fed)
     assert await fed.world.index.incidents.list_open(after=None, limit=9) == []
+
+
+class Mortal:
+    """A port of a process that dies before or after so many calls of its ports; then it does nothing more."""
+
+    def __init__(self, target: Any, calls: list[int], dies_after: bool) -> None:
+        self._target, self._calls, self._dies_after = target, calls, dies_after
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            self._calls[0] -= 1
+            if self._calls[0] < 0 or (self._calls[0] == 0 and not self._dies_after):
+                raise LedgerUnavailable("dead")
+            answer = await getattr(self._target, name)(*args, **options)
+            if self._calls[0] == 0:
+                raise LedgerUnavailable("dead")
+            return answer
+
+        return call
+
+
+async def whole(fed: Fed, *gates: Gate) -> None:
+    """Each feed has what the logs mean, each once and in order."""
+    for gate in gates:
+        log = await fed.world.index.desks.log(gate.tenant, gate.id, after=0, limit=1000)
+        expected = [each["id"] for entry in log for each in gate_events(entry, gate)]
+        found = await logs(fed, feed_of(gate.tenant))
+        assert [each for each in found if each.startswith(f"{gate.id}:")] == expected
+    for rows in fed.world.index.incidents._rows.values():
+        for incident in rows.values():
+            log_of = await fed.world.index.incidents.log(incident, after=0, limit=1000)
+            expected = [each["id"] for entry in log_of for each in incident_events(entry, incident)]
+            found = await logs(fed, feed_of(incident.tenant))
+            assert [each for each in found if each.startswith(f"{incident.id}:")] == expected
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+@pytest.mark.parametrize("act", ["set", "delete", "default", "resolve", "retry", "raise", "settle"])
+async def test_a_process_that_dies_at_any_call(world: World, act: str, dies_after: bool) -> None:
+    """And takes the hints with it that it had noted: within two hours each feed has what was logged."""
+    for number in range(1, 100):
+        fed = of(limited(built(MemoryLedger()), staging="on"))
+        await ruled(fed.world, OCR, max_active=5)
+        incident_id, of_no_job = await an_incident(fed.world), await raised(fed.world)
+        await fed.taken()
+        calls = [number]
+        ports: Any = {
+            name: Mortal(getattr(fed.world.context, name), calls, dies_after)
+            for name in ("index", "desks", "incidents", "ledger")
+        }
+        dying = replace(fed.world, context=replace(fed.world.context, **ports, gates=GateDirectory()))
+        acts: dict[str, Callable[[], Awaitable[Any]]] = {
+            "set": partial(ruled, dying, OCR, max_active=6),
+            "delete": partial(quotas.delete_rule, dying.context, dying.orchestrations, OCR, OPERATOR, rule_seq=None),
+            "default": partial(ruled, dying, EVERYBODY, max_active=6),
+            "resolve": partial(resolve, dying, incident_id),
+            "retry": partial(retry, dying, incident_id),
+            "raise": partial(raised, dying, "another", TENANT),
+            "settle": partial(
+                incidents.settle_incident, dying.context, IncidentKind.BREAKER, of_no_job.subject, "over"
+            ),
+        }
+        with contextlib.suppress(LedgerUnavailable, ExceptionGroup):
+            await acts[act]()
+        await fed.hints()  # lost
+        for _ in range(2):
+            await swept_at_the_hour(fed)
+        await whole(fed, OCR, EVERYBODY)
+        if calls[0] > 0:
+            assert number > 1
+            return
+    raise AssertionError("it never came to its end")
 
 
 async def test_a_job_goes_after_its_incidents_events(world: World) -> None:

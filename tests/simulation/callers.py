@@ -86,7 +86,7 @@ class Callers:
                 )
         for _ in range(2 if self.plan.redrives else 0):
             self.scheduler.later(self.random.uniform(0, span_s), self._redrive_some)
-        for gate in _GATES if self.plan.events else ():
+        for gate in _GATES if self.plan.gates else ():
             kinds = [self.random.choice(("set", "set", "hold", "resume")) for _ in range(2)]
             for number, kind in enumerate((*kinds, "resume", "delete")):
                 # one after the other, until nothing is left of it

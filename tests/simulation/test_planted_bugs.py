@@ -84,7 +84,7 @@ def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _feed_is_wrong(seeds: range) -> bool:
-    return any(simulate(seed, replace(plan_of(seed), events=True)).violations for seed in seeds)
+    return any(simulate(seed, replace(plan_of(seed), events=True, gates=True)).violations for seed in seeds)
 
 
 def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -> None:

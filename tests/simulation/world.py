@@ -116,6 +116,8 @@ class Plan:
     events: bool = False
     #: and from there to webhooks
     hooks: bool = False
+    #: people change gates that no job has to pass
+    gates: bool = False
 
 
 @dataclass
