@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,12 +78,31 @@ async def read_feed(
     if after == LATEST:
         last = (await feed.head(tenant)).number
         return FeedPage([], _cursor(feed_id, last), last, [])
+    number = 0 if after == EARLIEST else _number(after, feed_id, invalid)
+    if number is None:
+        raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
+    most = limit if event_filter == EventFilter() else MAX_LOOKED_AT
+    rows = await feed.events(tenant, after=number, limit=most)
+    if not rows:
+        last = (await feed.head(tenant)).number
+        if number > last:
+            raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
+        if number < last:
+            # they were written between the two reads, or are gone
+            rows = await feed.events(tenant, after=number, limit=most)
+        if not rows and after != EARLIEST and number < last:
+            raise CursorExpired(_cursor(feed_id, last))
+        number = number if rows else last
+    # numbers have no gap: so a page that begins right behind the cursor proves that nothing is missing
+    if rows and after != EARLIEST and rows[0].number != number + 1:
+        raise CursorExpired(_cursor(feed_id, rows[0].number - 1))
+    return _page(rows, feed_id, number, event_filter, limit)
+
+
+async def _earliest(feed: Feed, tenant: str) -> int:
+    """The number before the first event that is kept."""
     first = await feed.events(tenant, after=0, limit=1)
-    earliest = first[0].number - 1 if first else (await feed.head(tenant)).number
-    number = earliest if after == EARLIEST else _number(after, feed_id, invalid)
-    if number is None or number < earliest or (number > earliest and number > (await feed.head(tenant)).number):
-        raise CursorExpired(_cursor(feed_id, earliest))
-    return await _page(feed, tenant, feed_id, number, event_filter, limit)
+    return first[0].number - 1 if first else (await feed.head(tenant)).number
 
 
 async def follow_feed(
@@ -111,10 +130,9 @@ async def follow_feed(
     return page
 
 
-async def _page(feed: Feed, tenant: str, feed_id: str, number: int, event_filter: EventFilter, limit: int) -> FeedPage:
+def _page(rows: Sequence[FeedEvent], feed_id: str, number: int, event_filter: EventFilter, limit: int) -> FeedPage:
     found: list[Mapping[str, Any]] = []
     cursors: list[str] = []
-    rows = await feed.events(tenant, after=number, limit=limit if event_filter == EventFilter() else MAX_LOOKED_AT)
     for row in rows:
         if len(found) == limit:
             break

@@ -385,9 +385,9 @@ async def test_memory_is_bounded(process: Process, topic: Topic, monkeypatch: py
 @pytest.mark.parametrize(
     ("tenants", "each"), [(20, 50), pytest.param(20, 500, marks=pytest.mark.long, id="10,000 events")]
 )
-async def test_readers_that_drop_at_random_miss_nothing(tenants: int, each: int) -> None:
-    """Three processes that die, a topic that refuses, answers that are lost: a reader that keeps the last `sequence`
-    of each tenant reads each event once, in order.
+async def test_processes_that_die_at_random_leave_nothing_out(tenants: int, each: int) -> None:
+    """Three processes that die, a topic that refuses, answers that are lost: the topic takes each event, none before
+    the one in front of it, and HEADs say so in the end.
     """
     chance, topic, clock = random.Random(7), Topic(), StillClock()
     feed = MemoryFeed()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -94,6 +97,44 @@ async def test_a_filter_that_nothing_fits_comes_to_an_end(world: World) -> None:
     page = await read(world, feed, "earliest", EventFilter(job_id="none"))
     assert page.events == []
     assert ids(await read(world, feed, page.next)) == list(range(MAX_LOOKED_AT + 1, MAX_LOOKED_AT + 6))
+
+
+async def test_what_is_written_between_two_reads_is_no_gap(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are read, and then HEAD, which is further then: what lies between is there."""
+    feed = await filled(3)
+    at_end = (await read(world, feed, "latest")).next
+    head = feed.head
+
+    async def later(tenant: str) -> Head:
+        monkeypatch.setattr(feed, "head", head)
+        before = await head(tenant)
+        text = '{"id": "4", "data": {"jobType": "OCR"}}'
+        four = FeedEvent(number=4, event_id="4", event_type="x", job_id="j", at=START, text=text)
+        await feed.write(FeedWrite(tenant=tenant, head=before, events=[four], seen={}))
+        return await head(tenant)
+
+    monkeypatch.setattr(feed, "head", later)
+    assert ids(await read(world, feed, at_end)) == [4]
+
+
+async def test_a_page_with_events_is_one_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an empty one two: who follows a busy tenant reads little more than its events."""
+    feed, calls = await filled(3), Counter[str]()
+
+    def counted(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return await method(*given, **named)
+
+        return call
+
+    for name in ("events", "head"):
+        monkeypatch.setattr(feed, name, counted(name, getattr(feed, name)))
+    page = await read(world, feed, "earliest", limit=2)
+    page = await read(world, feed, page.next)
+    assert calls == {"events": 2}
+    await read(world, feed, page.next)
+    assert calls == {"events": 3, "head": 1}
 
 
 async def test_cursors_that_hold_no_more(world: World) -> None:
