@@ -36,7 +36,8 @@ EVENTS = Route(
     scope=Scope.READ,
     tag="events",
     summary="Read what happened to a tenant's jobs, in order",
-    description="CloudEvents of the tenant's feed: each once, each job's in its order, numbered without gaps. `next` "
+    description="CloudEvents of the tenant's feed, of its jobs, gates and incidents: each once, those of each in their "
+    "order, numbered without gaps. `next` "
     "is the cursor to go on from, also at the end: ask again with it, and nothing is missed. A page may be short, "
     f"or empty, because few events match. With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, "
     "where neither `after` nor `Last-Event-ID` says otherwise.",
@@ -72,7 +73,8 @@ EVENTS = Route(
             name="tenant_id",
             where="query",
             schema={"type": "string"},
-            description="Whose feed; without it that of the token's tenant.",
+            description="Whose feed; without it that of the token's tenant. `=platform`: what belongs to none, for "
+            "callers that see all of them.",
         ),
         Parameter(
             name="wait",

@@ -12,6 +12,7 @@ from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.quotas import RuleChange, Why
+from shared.core.gates import changes
 from shared.core.gates.changes import Patch
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState
@@ -371,6 +372,9 @@ async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
     """The tenant's own gate, then those for which something stands in its desk."""
     desk, known = await read_desk(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
-    others = [state.gate for state in desk.gates.values() if state.gate != own]
+    # one that is kept for its feed alone says nothing to anybody (R79)
+    idle = {state.gate for state in desk.gates.values() if changes.is_idle(state, known, context.clock.now())}
+    hidden = idle if context.feed is not None else set()
+    others = [state.gate for state in desk.gates.values() if state.gate != own and state.gate not in hidden]
     ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
     return [await _quota(context, gate, desk, known) for gate in (own, *ordered)]

@@ -152,7 +152,7 @@ def _document(type_: PublicType) -> JsonObject:
             "description": "The event's number in its tenant's feed: 20 digits, without gaps.",
         },
         "jobseq": {"type": "integer", "minimum": 1, "description": "The row of its subject that means this event."},
-        "traceparent": TEXT,
+        **({} if type_ in _OTHERS else {"traceparent": TEXT}),
         "data": _OTHERS[type_].data(type_) if type_ in _OTHERS else _data(type_),
     }
     optional = {"dataschema", "traceparent"}

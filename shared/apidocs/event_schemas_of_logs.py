@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from shared.apidocs.json_schema import JsonObject
@@ -30,12 +31,17 @@ OMITTED: JsonObject = {
 }
 
 _P = PublicType
-_GATE: JsonObject = {
-    "description": "The gate. `name` is its job type, source, mode, service or lane; empty of a tenant's own.",
-    "type": "object",
-    "properties": {"id": TEXT, "kind": {"enum": [each.value for each in GateKind]}, "name": TEXT},
-    "required": ["id", "kind", "name"],
-}
+
+
+def _gate(kinds: Iterable[GateKind]) -> JsonObject:
+    return {
+        "description": "The gate. `name` is its job type, source, mode, service or lane; empty of a tenant's own.",
+        "type": "object",
+        "properties": {"id": TEXT, "kind": {"enum": [each.value for each in kinds]}, "name": TEXT},
+        "required": ["id", "kind", "name"],
+    }
+
+
 _INCIDENT: JsonObject = {
     "description": "`subject` is the job, the gate or the service that it is about.",
     "type": "object",
@@ -46,47 +52,62 @@ _SETTING: JsonObject = omitted(
     {"description": "`rule`, `hold` and `throttle`, null where there is none.", "type": "object"}
 )
 _REASON: JsonObject = {"description": "As whoever did it gave it.", **omitted(TEXT)}
-_BREAKER_STATE: JsonObject = {"enum": [each.value for each in BreakerState]}
-_BREAKER: JsonObject = {
-    "status": {**_BREAKER_STATE, "description": "The breaker after what happened."},
-    "from": {**_BREAKER_STATE, "description": "The one before."},
-    "until": {**INSTANT, "description": "Of an open one: half-open from then on."},
-    "gate": _GATE,
-    "reason": _REASON,
-}
+_WITH_BREAKER = _gate((GateKind.TYPE, GateKind.PLATFORM_TYPE))
 _COUNTS: JsonObject = {
     "bad": {"type": "integer", "minimum": 0, "description": "Bad ends by which it opened."},
     "calls": {"type": "integer", "minimum": 0, "description": "All ends that counted."},
 }
-_INCIDENT_STATE: JsonObject = {"enum": [each.value for each in IncidentState]}
-_INCIDENT_PAYLOAD: JsonObject = {
-    "status": {**_INCIDENT_STATE, "description": "The incident after what happened."},
-    "from": {**_INCIDENT_STATE, "description": "The one before; of an opening there is none."},
-    "incident": _INCIDENT,
-    "detail": {"description": "What went wrong.", **omitted(TEXT)},
-    "reason": _REASON,
-}
+_DETAIL: JsonObject = {"description": "What went wrong.", **omitted(TEXT)}
+_SETTLED = [each.value for each in IncidentState if each is not IncidentState.OPEN]
 _CHANGES = sorted(each for each, types in GATE_LOG.items() if types is not None and _P.QUOTA_CHANGED in types)
 
 #: members of `payload`, and those of them that are always there
 _PAYLOADS: dict[PublicType, tuple[JsonObject, tuple[str, ...]]] = {
-    _P.INCIDENT_OPENED: (_INCIDENT_PAYLOAD, ("status", "incident", "reason")),
+    _P.INCIDENT_OPENED: (
+        {"status": {"const": "OPEN"}, "incident": _INCIDENT, "detail": _DETAIL, "reason": _REASON},
+        ("status", "incident", "reason"),
+    ),
     _P.INCIDENT_RESOLVED: (
-        {**_INCIDENT_PAYLOAD, "retriedBy": {**TEXT, "description": "The job that took the failed one's place."}},
+        {
+            "status": {"enum": _SETTLED, "description": "What became of it."},
+            "from": {"const": "OPEN"},
+            "incident": _INCIDENT,
+            "detail": _DETAIL,
+            "reason": _REASON,
+            "retriedBy": {**TEXT, "description": "The job that took the failed one's place."},
+        },
         ("status", "from", "incident", "reason"),
     ),
     _P.QUOTA_CHANGED: (
         {
             "change": {"enum": _CHANGES, "description": "What somebody did."},
-            "gate": _GATE,
+            "gate": _gate(GateKind),
             "before": _SETTING,
             "after": _SETTING,
             "reason": _REASON,
         },
         ("change", "gate", "before", "after", "reason"),
     ),
-    _P.BREAKER_OPENED: ({**_BREAKER, **_COUNTS}, ("status", "from", "gate", "reason")),
-    _P.BREAKER_CLOSED: (_BREAKER, ("status", "from", "gate", "reason")),
+    _P.BREAKER_OPENED: (
+        {
+            "status": {"const": "OPEN"},
+            "from": {"enum": [each.value for each in BreakerState], "description": "OPEN: it opened anew."},
+            "until": {**INSTANT, "description": "Half-open from then on."},
+            **_COUNTS,
+            "gate": _WITH_BREAKER,
+            "reason": _REASON,
+        },
+        ("status", "from", "gate", "reason"),
+    ),
+    _P.BREAKER_CLOSED: (
+        {
+            "status": {"const": "CLOSED"},
+            "from": {"enum": ["OPEN", "HALF_OPEN"]},
+            "gate": _WITH_BREAKER,
+            "reason": _REASON,
+        },
+        ("status", "from", "gate", "reason"),
+    ),
 }
 
 _GATE_EXAMPLE = {"id": "0f3a5b7c9d1e2f40", "kind": "tenant/type", "name": "OCR"}

@@ -74,8 +74,9 @@ def _gate_event(entry: LogEntry, gate: Gate, type_: PublicType, n: int) -> Publi
         payload = {"change": entry.type, "before": bounded(before, log), "after": bounded(after, log)}
     else:
         was, now = _breaker(before), _breaker(after)
-        payload = {"status": now.get("state"), "from": was.get("state"), "until": now.get("until")}
-        payload |= {"bad": now.get("bad"), "calls": now.get("calls")} if type_ is _P.BREAKER_OPENED else {}
+        payload = {"status": now.get("state"), "from": was.get("state")}
+        if type_ is _P.BREAKER_OPENED:
+            payload |= {name: now.get(name) for name in ("until", "bad", "calls")}
     payload |= {
         "gate": {"id": gate.id, "kind": gate.kind.value, "name": gate.name},
         "reason": bounded(entry.reason, log),

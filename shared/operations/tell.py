@@ -138,7 +138,8 @@ class _Teller:
                     finished.append(job_id)
             except LuciusError as fault:
                 telemetry.record_fault(fault)
-                telemetry.warn("JOB_UNREAD", jobId=job_id, tenant_id=self._tenant, reason=str(fault))
+                whose = {"jobId": job_id} if self._todo[job_id][0].job_id else {"subject": job_id}
+                telemetry.warn("JOB_UNREAD", **whose, tenant_id=self._tenant, reason=str(fault))
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
             passing = self._context.passing

@@ -100,6 +100,8 @@ def test_what_people_change_at_gates(api: Live) -> None:
         operator.delete(path, params={**names, **reason}, headers=match).raise_for_status()
         changed[whose] = known["id"]
     own = api.client(tenant=tenant)
+    # of the gate nothing is left to show
+    assert [each["kind"] for each in own.get("/v1/quotas").json()["quotas"]] == ["tenant"]
     wait_until(lambda: len(page(own)["events"]) == 2, "the changes are not in the feed")
     event = page(own, types="quota.changed", jobType="OCR")["events"][0]
     assert (event["subject"], event["data"]["payload"]["after"]["rule"]) == (changed[tenant], {"max_active": 999})

@@ -23,8 +23,10 @@ from shared.operations import incidents, quotas
 from shared.operations.find_gate import find_gate
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.read_feed import EventFilter, read_feed
+from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
+from shared.ports.sweeps import Share
 from tests.operations.conftest import World
 from tests.operations.support import limited, redrive
 from tests.operations.test_breakers import MINUTE, ends, opened
@@ -379,6 +381,16 @@ async def test_a_desk_keeps_no_more_gates_than_it_has_room_for(fed: Fed) -> None
     assert len(stored.desk.gates) <= MAX_RULES
     await fed.taken()
     assert len(await logs(fed)) == 2 * (MAX_RULES + 5)
+
+
+async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None:
+    """What is left is the next one's."""
+    await ruled(fed.world, EVERYBODY, max_active=5)
+    await lost(fed)
+    reads = counted_reads(fed)
+    for is_over, expected in ((True, []), (False, [(PLATFORM, EVERYBODY.id)])):
+        await compare_logs(fed.world.context, Share(), [], lambda is_over=is_over: is_over, whole=True)
+        assert reads == expected
 
 
 @pytest.mark.parametrize("kind", ["job", "of no job", "platform"])

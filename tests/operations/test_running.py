@@ -363,3 +363,17 @@ async def test_a_second_delivery_is_no_news(world: World) -> None:
     world.clock.advance(500)
     await arrives(world, beat, 1, delivery_count=2)
     assert await world.job(job_id) == before
+
+
+async def test_new_progress_is_written_by_the_setting(world: World) -> None:
+    """R6: every thirty seconds of the default, long before the lease needs it."""
+    assert world.context.settings.progress_s == 30
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 1)
+    for number, seconds in enumerate((10, 10, 10, 29, 1), start=2):
+        world.clock.advance(seconds)
+        await service_sends(world, job_id, "HEARTBEAT", number, progress=number)
+    assert (await world.job(job_id)).steps[0].progress == 6
+    beats = [event for event in await world.ledger.events(job_id) if event.type == "HEARTBEAT"]
+    assert [event.data["changes"]["steps"]["ocr"]["progress"] for event in beats] == [4, 6]

@@ -75,7 +75,7 @@ def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None
         return replace(head, etag=write.head.etag)
 
     monkeypatch.setattr(memory, "write", aside)
-    assert is_found(range(9, 20))
+    assert is_found(range(40))
 
 
 def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:

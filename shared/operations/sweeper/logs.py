@@ -21,7 +21,7 @@ from shared.operations.context import Context
 from shared.operations.desk_turns import at_desk, directory
 from shared.operations.gated_tenants import is_in_use, leave_or_stay
 from shared.operations.log_hints import is_behind
-from shared.operations.sweeper.turns import at_once
+from shared.operations.sweeper.turns import at_once, from_on
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.incidents import IncidentRow
 from shared.ports.sweeps import Share
@@ -42,12 +42,14 @@ async def compare_logs(
     Raises LedgerUnavailable.
     """
     if context.feed is not None:
-        await _compare_gates(context, share, gates, whole=whole)
+        await _compare_gates(context, share, gates, is_over, whole=whole)
     if share.number == 0 and (whole or context.feed is not None):
         await compare_incidents(context, is_over, whole=whole)
 
 
-async def _compare_gates(context: Context, share: Share, gates: Iterable[GateState], *, whole: bool) -> None:
+async def _compare_gates(
+    context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
+) -> None:
     known = await directory(context)
     found: defaultdict[str, list[GateState]] = defaultdict(list)
     for state in gates:
@@ -58,13 +60,18 @@ async def _compare_gates(context: Context, share: Share, gates: Iterable[GateSta
     )
 
     async def one(tenant: str) -> None:
+        if is_over():
+            return
         try:
             await _compare_desk(context, tenant, None if tenant in read else found[tenant], known)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("LOG_UNCOMPARED", tenant_id=tenant, reason=str(fault))
 
-    await at_once(sorted(read | found.keys()), one)
+    if ordered := sorted(read | found.keys()):
+        # from anywhere on: where the time is too short for all, none is always the last
+        first = ordered[int(context.random() * len(ordered)) % len(ordered)]
+        await at_once(from_on(ordered, first), one)
 
 
 async def _compare_desk(context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory) -> None:
@@ -81,7 +88,10 @@ async def _compare_desk(context: Context, tenant: str, states: Iterable[GateStat
             idle[state.gate.id] = state.log_seq
     if idle:
         desk = await _forget(context, tenant, idle)
-    if desk is not None and tenant in known.tenants and not is_in_use(context, desk):
+    since = known.tenants.get(tenant)
+    # one that has just come in is about to be given a rule
+    is_settled = since is not None and since + _YOUNG <= context.clock.now()
+    if desk is not None and is_settled and not is_in_use(context, desk):
         await leave_or_stay(context, desk)
 
 
