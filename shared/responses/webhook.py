@@ -164,6 +164,6 @@ class HookLogEntry(Response):
 
 
 class HookLog(Response):
-    """The log of a webhook, in order: its first thousand entries."""
+    """The log of a webhook, in order: the last thousand entries."""
 
     entries: list[HookLogEntry]

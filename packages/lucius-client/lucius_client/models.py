@@ -1315,7 +1315,7 @@ class HookDetail(Message):
 
 class HookLog(Message):
     """
-    The log of a webhook, in order: its first thousand entries.
+    The log of a webhook, in order: the last thousand entries.
     """
 
     entries: list[HookLogEntry]
