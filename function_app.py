@@ -14,7 +14,7 @@ from shared import settings, telemetry
 from shared.build import VERSION
 from shared.telemetry import exporting
 from shared.wiring import Wiring
-from triggers import admission_bus, hints_bus, prune_timer, registered, replies_bus, sweeper_timer
+from triggers import admission_bus, hints_bus, prune_timer, registered, replies_bus, sweeper_timer, webhooks_bus
 
 
 def build() -> df.DFApp:
@@ -29,7 +29,7 @@ def build() -> df.DFApp:
         telemetry.warn("SETTINGS_NOT_READ", replaced_by=dict(wiring.settings.not_read))
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
-    for module in (steps, replies_bus, admission_bus, hints_bus, sweeper_timer, prune_timer):
+    for module in (steps, replies_bus, admission_bus, hints_bus, webhooks_bus, sweeper_timer, prune_timer):
         built.register_functions(module.blueprint(wiring))
     for blueprint in registered.blueprints(wiring):
         built.register_functions(blueprint)

@@ -14,13 +14,16 @@ TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
 CONFIG = ROOT / "infra" / "bus" / "Config.json"
 #: Microsoft's emulator takes no longer window
 _LONGEST_WINDOW = "PT5M"
+#: the longest that Microsoft's own configurations of its emulator have
+_LONGEST_LIFE = "PT1H"
 
 
 def config(topology: dict[str, Any]) -> dict[str, Any]:
     """The Config.json document of a topology."""
     lanes = range(topology["lanes"])
     topics = [_directive_topic(topology, lane) for lane in lanes] + [_reply_topic(topology, lane) for lane in lanes]
-    queues = [_queue(topology[name]) for name in ("admission", "hints")]
+    topics.append(_events_topic(topology["events"]))
+    queues = [_queue(topology[name]) for name in ("admission", "hints", "webhooks")]
     namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
 
@@ -29,8 +32,7 @@ def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     return {
         "Name": queue["queue"],
         "Properties": {
-            # the longest that Microsoft's own configurations of its emulator have
-            "DefaultMessageTimeToLive": "PT1H",
+            "DefaultMessageTimeToLive": _LONGEST_LIFE,
             "LockDuration": queue["lockDuration"],
             "MaxDeliveryCount": queue["maxDeliveryCount"],
             "RequiresDuplicateDetection": False,
@@ -91,6 +93,19 @@ def _reply_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
                 "Rules": [],
             }
         ],
+    }
+
+
+def _events_topic(events: dict[str, Any]) -> dict[str, Any]:
+    """Whoever wants to read it makes a subscription."""
+    return {
+        "Name": events["topic"],
+        "Properties": {
+            "DefaultMessageTimeToLive": _LONGEST_LIFE,
+            "DuplicateDetectionHistoryTimeWindow": events["duplicateDetectionWindow"],
+            "RequiresDuplicateDetection": True,
+        },
+        "Subscriptions": [],
     }
 
 

@@ -206,6 +206,53 @@ class CursorExpired(Refused):
         self.earliest = earliest
 
 
+class HookUrlRefused(Refused):
+    """An address of a webhook must not be called."""
+
+    def __init__(self, why: str, path: str = "url") -> None:
+        """The reason repeats nothing of the address, which may hold a secret."""
+        super().__init__(f"{path} {why}")
+        self.why = why
+        #: of the request's body
+        self.path = path
+
+
+class HookKeyGone(Refused):
+    """The key of the hook's secret is not configured any more."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
+
+
+class WebhooksOff(Refused):
+    """this deployment sends no webhooks"""
+
+
+class HookNotFound(Refused):
+    """There is no such webhook, or it is another tenant's."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"there is no webhook {hook_id[:128]}")
+
+
+class DeliveryNotFound(Refused):
+    """There is no such delivery, or its event is kept no more."""
+
+    def __init__(self, hook_id: str, number: int) -> None:
+        super().__init__(f"webhook {hook_id[:128]} has no delivery {number} whose event is still kept")
+
+
+class HookLimit(Refused):
+    """The tenant has as many webhooks as it may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the tenant has {limit} webhooks; remove one first")
+
+
+class DefaultHook(Refused):
+    """the default webhook has no address of its own: only its secret can be read and rotated"""
+
+
 class ControlNotPossible(Refused):
     """The job's state does not allow the control."""
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from shared.access.tenants import plain_tenant, public_client
+from shared.access.webhook_addresses import listed_host
 from shared.core.strict_json import parse_json
 
 _T = TypeVar("_T")
@@ -192,6 +193,14 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             )
         parsed[kid] = secret
     return tuple(parsed.items())
+
+
+def hosts(value: str) -> frozenset[str]:
+    """`HOST:PORT` and `HOST:*`, with commas between; a host without a port is taken at 443."""
+    try:
+        return frozenset(listed_host(each.lower()) for each in texts(value))
+    except ValueError:
+        raise ValueError("must be HOST, HOST:PORT or HOST:* with commas between, IPv6 in brackets") from None
 
 
 def tenants(value: str) -> Mapping[str, Mapping[str, str]]:

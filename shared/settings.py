@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
+#: of another namespace, for public events
+EVENTS_SETTING = "LUCIUS_EVENTS_CONNECTION"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +127,10 @@ class Settings:
     )
     events: str = setting(
         "LUCIUS_EVENTS",
-        form.choice("off", "feed"),
-        "off",
-        help="`feed`: what happens to jobs is written into their tenants' feeds; `off`: nothing is",
+        form.choice("off", "feed", "topic"),
+        "feed",
+        help="`feed`: what happens to jobs is written into their tenants' feeds; `topic`: these are passed on to the "
+        "topic `lucius-events` as well; `off`: neither",
         tuning=True,
     )
     progress_s: float = setting(
@@ -136,6 +139,19 @@ class Settings:
         "30",
         help="Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5",
         tuning=True,
+    )
+    #: neither of these two: the bus
+    events_connection: str | None = setting(
+        EVENTS_SETTING,
+        form.optional(form.text),
+        help="Connection string of the namespace that has the topic `lucius-events`, where it is not the bus; with "
+        "managed identity, `__fullyQualifiedNamespace` instead",
+        secret=True,
+    )
+    events_namespace: str | None = setting(
+        f"{EVENTS_SETTING}__fullyQualifiedNamespace",
+        form.optional(form.text),
+        help="Host name of that namespace, for managed identity",
     )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
@@ -331,6 +347,22 @@ class Settings:
         "callbacks, and no tickets for streams",
         secret=True,
     )
+    #: (key id, secret); empty: no webhooks
+    webhook_keys: tuple[tuple[str, bytes], ...] = setting(
+        "LUCIUS_WEBHOOK_KEYS",
+        form.keys,
+        help="Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new "
+        "secrets, each goes on signing for those it made; unset: no webhooks",
+        secret=True,
+    )
+    webhook_hosts: frozenset[str] = setting(
+        "LUCIUS_WEBHOOK_HOSTS",
+        form.hosts,
+        help="Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port "
+        "than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS "
+        "says: list none whose DNS is not yours",
+        tuning=True,
+    )
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
@@ -394,6 +426,11 @@ class Settings:
 
     #: settings of earlier designs that are set here, each with what replaces it
     not_read: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sends_webhooks(self) -> bool:
+        """Whether there are events, and keys to sign them with."""
+        return self.events != "off" and bool(self.webhook_keys)
 
     @property
     def retention(self) -> Retention:

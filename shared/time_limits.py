@@ -33,6 +33,8 @@ REPLY_S = 290.0
 TAKE_S = 45.0
 #: of a batch of hints: the host does not renew the locks of a batch, which are of 60 s (topology.json)
 HINTS_S = 50.0
+#: of a webhook's try, which posts for 10 s at most and reads and writes rows; the host renews its message's lock
+DELIVERY_S = 120.0
 #: no try to take a reply begins later than this
 RETRY_FOR_S = 240.0
 #: of the sweeper; `functionTimeout` of host.json is 600 s

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials_async import AsyncTokenCredential
+from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
@@ -28,8 +29,10 @@ from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_counts import ServiceBusCounts
 from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
-from shared.adapters.servicebus_hints import ServiceBusHints
+from shared.adapters.servicebus_events import ServiceBusEvents
+from shared.adapters.servicebus_hints import ServiceBusDeliveries, ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
+from shared.adapters.servicebus_links import bus_client
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
@@ -38,6 +41,7 @@ from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -45,12 +49,15 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
 from shared.adapters.tenant_bulks import TenantBulks
+from shared.adapters.tenant_hooks import TenantHooks
 from shared.adapters.tenant_incidents import TenantIncidents
 from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
 from shared.adapters.tenant_usage import TenantUsage
 from shared.core import durable_names
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
@@ -59,13 +66,15 @@ from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
-from shared.ports.feed import Feed
+from shared.ports.feed import EventTopic, Feed
+from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
+from shared.ports.webhooks import WebhookSender
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -173,6 +182,8 @@ class Wiring:
             credential=_credential(settings.servicebus_connection),
             url=settings.servicebus_admin_url,
         )
+        clock, known_feeds = SystemClock(), KnownFeeds()
+        topic = _events_topic(settings, publisher.client) if settings.events == "topic" else None
         return Context(
             settings=settings,
             registry=self._packaged.registry,
@@ -193,8 +204,13 @@ class Wiring:
             usage=stores.usage,
             books=stores.books,
             feed=stores.feed if settings.events != "off" else None,
-            hinting=Hinting(ServiceBusHints(publisher.client), SystemClock()) if settings.events != "off" else None,
-            clock=SystemClock(),
+            hooks=stores.hooks if settings.events != "off" else None,
+            sender=_webhook_sender(settings),
+            deliveries=ServiceBusDeliveries(publisher.client) if settings.sends_webhooks else None,
+            hinting=Hinting(ServiceBusHints(publisher.client), clock) if settings.events != "off" else None,
+            known_feeds=known_feeds,
+            passing=Passing(topic, stores.feed, known_feeds, clock) if topic is not None else None,
+            clock=clock,
             sleep=asyncio.sleep,
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
@@ -218,7 +234,19 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
         feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
+        hooks=TenantHooks(context.hooks, caller, moving=moving) if context.hooks is not None else None,
     )
+
+
+def _events_topic(settings: Settings, bus: ServiceBusClient) -> EventTopic:
+    if settings.events_connection is None and settings.events_namespace is None:
+        return ServiceBusEvents(bus)
+    client = bus_client(
+        connection=settings.events_connection,
+        namespace=settings.events_namespace,
+        credential=_credential(settings.events_connection),
+    )
+    return ServiceBusEvents(client)
 
 
 def _callers(settings: Settings) -> Callers:
@@ -261,13 +289,14 @@ class _Stores:
     archive: Archive
     sweep_marks: SweepMarks
     feed: Feed
+    hooks: Hooks
     answers: Answers
     usage: Usage
 
 
 def _storage(settings: Settings) -> _Stores:
     if settings.storage_backend == "memory":
-        index = MemoryIndex()
+        index, feed = MemoryIndex(), MemoryFeed()
         return _Stores(
             ledger=MemoryLedger(),
             index=index,
@@ -278,7 +307,8 @@ def _storage(settings: Settings) -> _Stores:
             rejected=MemoryRejected(),
             archive=MemoryArchive(),
             sweep_marks=MemorySweepMark(),
-            feed=MemoryFeed(),
+            feed=feed,
+            hooks=feed.hooks,
             answers=MemoryAnswers(),
             usage=MemoryUsage(),
         )
@@ -313,9 +343,19 @@ def _storage(settings: Settings) -> _Stores:
         archive=archive,
         sweep_marks=TablesSweepMark(account, settings.index_table),
         feed=TablesFeed(account, settings.feed_table, SystemClock().now),
+        hooks=TablesHooks(account, settings.feed_table),
         answers=TablesAnswers(account, settings.gates_table),
         usage=TablesUsage(account, settings.index_table),
     )
+
+
+def _webhook_sender(settings: Settings) -> WebhookSender | None:
+    if not settings.sends_webhooks:
+        return None
+    # its HTTP client is loaded where webhooks are sent
+    from shared.adapters.webhook_http import HttpWebhookSender
+
+    return HttpWebhookSender(settings.webhook_hosts)
 
 
 def _credential(connection: str | None) -> AsyncTokenCredential | None:

@@ -56,10 +56,11 @@ def test_time_costs_less_the_more_jobs_share_it() -> None:
 
 
 def test_what_ends_first_stands_first() -> None:
-    """A Standard namespace ends before the ledger account, and Premium carries more than the account."""
+    """A Standard namespace ends before the ledger account, and Premium carries more than the account; events cost."""
     ends = {need.thing: need.ends_at or 0 for need in needs(Job(3))}
-    assert ends["Standard namespace"] < ends["ledger account"] < ends["Premium messaging unit"]
-    assert next(iter(ends)) == "Standard namespace"
+    namespaces = [f"Standard namespace, events `{mode}`" for mode in ("topic", "feed", "off")]
+    assert ends[namespaces[-1]] < ends["ledger account"] < ends["Premium messaging unit"]
+    assert [*ends][:3] == namespaces
     assert sum(per_million(Job(1)).values()) < sum(per_million(Job(3)).values())
 
 

@@ -46,6 +46,7 @@ ORCHESTRATE = Route(
     headers={202: ("Location", "Idempotency-Replayed")},
     problems=(
         (400, ProblemCode.REQUEST_INVALID),
+        (400, ProblemCode.HOOK_URL_REFUSED),
         (400, ProblemCode.ENVELOPE_INVALID),
         (400, ProblemCode.PROTOCOL_UNKNOWN),
         (400, ProblemCode.NOT_JSON),

@@ -16,6 +16,7 @@ from triggers import (
     bulk_http,
     callbacks_http,
     controls_http,
+    deliveries_http,
     documents_http,
     events_http,
     graphql_http,
@@ -30,6 +31,7 @@ from triggers import (
     reconcile_http,
     rejected_http,
     usage_http,
+    webhooks_http,
 )
 from triggers.http.problems import RequestError, problem_response
 from triggers.http.responses import correlation_id
@@ -42,6 +44,8 @@ _MODULES = (
     bulk_http,
     events_http,
     graphql_http,
+    webhooks_http,
+    deliveries_http,
     incidents_http,
     quotas_http,
     breakers_http,

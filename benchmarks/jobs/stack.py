@@ -58,8 +58,8 @@ class Stack:
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
         free = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
-        # once a year: no sweep falls into a measurement
-        environment = {**os.environ, "LUCIUS_SWEEP_SCHEDULE": "0 0 0 1 1 *"}
+        # once a year: no sweep falls into a measurement; a job's counts are those without its events
+        environment = {"LUCIUS_EVENTS": "off", **os.environ, "LUCIUS_SWEEP_SCHEDULE": "0 0 0 1 1 *"}
         if events is not None:
             environment["LUCIUS_EVENTS"] = events
         self.data = data

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.scale import prices
+from benchmarks.scale.events import events_of
 from benchmarks.scale.job import (
     CALL_CPU_S,
     CLEARING_CALLS,
@@ -124,16 +125,23 @@ class Need:
 
 
 def needs(job: Job) -> list[Need]:
-    """Every limit, the first one hit first."""
+    """Every limit, the first one hit first; with the job's events in the feed, where nothing else is said."""
 
     def need(limit: Limit, each: float, most: int | None) -> Need:
         return Need(limit.thing, limit.per_s / each, most, limit.page)
 
+    def namespace(mode: str) -> Need:
+        limit = replace(prices.BUS_STANDARD, thing=f"{prices.BUS_STANDARD.thing}, events `{mode}`")
+        return need(limit, job.bus_credits + events_of(job.steps, mode, alone=False).bus_credits, 1)
+
+    events = events_of(job.steps, "feed", alone=False)
+    rows = job.entities_written + job.entities_read + events.entities_written + events.table_reads
     found = [
-        need(prices.BUS_STANDARD, job.bus_credits, 1),
-        need(prices.BUS_PREMIUM, job.bus_bytes, prices.BUS_PREMIUM.most),
-        need(prices.TABLE_ACCOUNT, job.entities_written + job.entities_read, 1),
+        *map(namespace, ("off", "feed", "topic")),
+        need(prices.BUS_PREMIUM, job.bus_bytes + events.bus_bytes, prices.BUS_PREMIUM.most),
+        need(prices.TABLE_ACCOUNT, rows, 1),
         need(prices.TABLE_PARTITION, job.index_entities, 1),
+        need(replace(prices.TABLE_PARTITION, thing="tenant's feed partition"), events.entities_written, 1),
         need(prices.SCHEDULER_UNIT, job.scheduler_actions, prices.SCHEDULER_UNIT.most),
         need(prices.CONTROL_QUEUE, job.durable_messages, prices.CONTROL_QUEUE.most),
         Need("sweeper (`LUCIUS_SWEEPERS`)", swept_per_s(), SWEEPERS, "#the-sweeper"),

@@ -13,6 +13,7 @@ from benchmarks.scale.cost import (
     time_usd,
     watched,
 )
+from benchmarks.scale.events import COLUMNS
 from benchmarks.scale.job import EMULATED_HOST_S, GATED, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
 from benchmarks.scale.lanes import busiest, drain
 from benchmarks.scale.prices import MONTH_S, PRICES
@@ -57,6 +58,22 @@ def gates() -> str:
     }
     body = [[name, "0", *(f"{getattr(each, field):,}" for each in GATED.values())] for name, field in rows.items()]
     return _table(["beyond that a job", "without gates", *GATED], body)
+
+
+def events() -> str:
+    rows = {
+        "hints": "hints",
+        "Service Bus messages (hints, and events to the topic)": "messages",
+        "Service Bus operations, without subscriptions": "bus_operations",
+        "table writes (requests)": "table_writes",
+        "table reads (requests)": "table_reads",
+        "table entities written": "entities_written",
+        "rows kept for `LUCIUS_FEED_DAYS`": "rows_kept",
+        "executions of `tell`": "executions",
+        "USD a million jobs, without the time of `tell`": "usd",
+    }
+    body = [[name, *(_plain(getattr(each, field)) for each in COLUMNS.values())] for name, field in rows.items()]
+    return _table(["beyond that a 3-step job", *COLUMNS], body)
 
 
 def cost() -> str:
@@ -150,6 +167,7 @@ def prices() -> str:
 TABLES = {
     "counts": counts,
     "gates": gates,
+    "events": events,
     "cost": cost,
     "flex": flex,
     "microsoft": microsoft,
@@ -166,6 +184,10 @@ TABLES = {
 def _table(head: list[str], body: list[list[str]]) -> str:
     rule = "|---" + "|--:" * (len(head) - 1) + "|"
     return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in body)])
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
 
 
 def _round(number: float) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -55,6 +57,7 @@ class DataDir:
       text is the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
+    - `webhook.keys`: what the secrets of webhooks are made of (`LUCIUS_WEBHOOK_KEYS`), so that they outlive a restart.
     - `logs/NAME.log`, and `NAME.log.1` of the run before.
     """
 
@@ -88,6 +91,19 @@ class DataDir:
         draft = target.with_suffix(".tmp")
         draft.write_text(json.dumps({"pid": os.getpid(), "children": children}, indent=1))
         draft.replace(target)
+
+    def webhook_keys(self) -> str:
+        """This stack's own, made with the folder. Raises UpError."""
+        path = self.path / "webhook.keys"
+        try:
+            if not path.exists():
+                draft = path.with_suffix(".tmp")
+                with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                    file.write(f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n")
+                draft.replace(path)
+            return path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise UpError(f"{path} cannot be used: {error.strerror}") from None
 
     def clear(self) -> None:
         """Deletes all that the stack kept, and its logs; the folder and its lock stay."""

@@ -26,6 +26,8 @@ _DEFAULTS = {
     "TASKHUB_NAME": "lucius",
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
+    # the receivers of a laptop's webhooks are on that laptop
+    "LUCIUS_WEBHOOK_HOSTS": "127.0.0.1:*,localhost:*",
     # on Azure what a killed host had taken comes back after five minutes; a laptop's user does not wait for that
     "EMULATOR_VISIBILITY_TIMEOUT": "5s",
 }

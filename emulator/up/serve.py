@@ -27,6 +27,7 @@ async def serve(args: argparse.Namespace) -> int:
     data = DataDir(args.data)
     try:
         environment = for_children(chosen, children.ROOT, os.environ)
+        environment.setdefault("LUCIUS_WEBHOOK_KEYS", data.webhook_keys())
         for name, value in addresses(chosen).items():
             if environment[name] != value:
                 log(f"{name} comes from your environment: it need not be this stack's own")

@@ -111,6 +111,13 @@ param callbackKeys string = ''
 @description('Optional. Whether there are callbacks, and with them a key vault. Default: where there are keys. True in a pipeline: a secret that is missing then stops the deployment, which would take the vault away otherwise.')
 param callbacks bool = !empty(callbackKeys)
 
+@description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones.')
+@secure()
+param webhookKeys string = ''
+
+@description('Optional. Whether there are webhooks, and with them a key vault, as with callbacks.')
+param webhooks bool = !empty(webhookKeys)
+
 // ---------------------------------------------------------------- whose tokens are taken
 
 @description('Required. `aud` of callers\' tokens: the client id of the app registration that stands for this API.')
@@ -148,6 +155,9 @@ param serviceBusSku string = 'Standard'
   16
 ])
 param serviceBusCapacity int = 1
+
+@description('Optional. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/deploy.md, Public events). Empty: the namespace of this template.')
+param eventsNamespace string = ''
 
 @description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
 param targetBasedScaling bool = false
@@ -288,8 +298,10 @@ var suffix = 'lucius-${environmentName}-${token}'
 // What does not go together is refused before anything is made: every resource has these tags.
 var refusal = callbacks && empty(callbackKeys)
   ? 'callbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
-  : callbacks && networkIsolation && hosting == 'FlexConsumption'
-      ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or no callbacks'
+  : webhooks && empty(webhookKeys)
+  ? 'webhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/deploy.md, Webhooks)'
+  : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
+      ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or no callbacks and webhooks'
       : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
           ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
           : ''
@@ -480,7 +492,7 @@ module configurationStore 'modules/app-configuration.bicep' = if (appConfigurati
   }
 }
 
-module vault 'modules/key-vault.bicep' = if (callbacks) {
+module vault 'modules/key-vault.bicep' = if (callbacks || webhooks) {
   scope: group
   name: 'key-vault'
   params: {
@@ -488,6 +500,7 @@ module vault 'modules/key-vault.bicep' = if (callbacks) {
     location: location
     tags: allTags
     callbackKeys: callbackKeys
+    webhookKeys: webhookKeys
     privateAccess: network.?outputs.privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     roleAssignments: [
@@ -510,6 +523,7 @@ module functionApp 'modules/function-app.bicep' = {
     hosting: hosting
     scale: scale
     sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
+    events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'
     identity: {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId
@@ -539,6 +553,7 @@ module appSettings 'modules/app-settings.bicep' = {
     workspaceRetentionDays: workspaceRetentionDays
     referenceHosts: storage.outputs.referenceHosts
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
+    eventsNamespace: eventsNamespace
     durable: {
       backend: durableBackend
       taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'
@@ -546,6 +561,7 @@ module appSettings 'modules/app-settings.bicep' = {
     }
     appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
     callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
+    webhookKeysUri: vault.?outputs.webhookKeysUri ?? ''
     publicUrl: functionApp.outputs.url
     environmentName: environmentName
     auth: auth

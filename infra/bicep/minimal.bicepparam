@@ -10,6 +10,8 @@ param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-regist
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', ''))
+param webhookKeys = readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')
+param webhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', ''))
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')

@@ -9,6 +9,8 @@ param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-regist
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', ''))
+param webhookKeys = readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')
+param webhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', ''))
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
@@ -29,8 +31,8 @@ param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'Durabl
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
 // Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, 16 reply
-// functions, admission and the sweeper are 20 groups, 40 instances, about 841 USD a month before the first job. Some regions only offer
-// it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 21 instances, about 441 USD.
+// functions, admission, the sweeper and two of public events are 22 groups, 44 instances, about 925 USD a month before the first job. Some
+// regions only offer it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 22 instances, about 463 USD.
 param scale = {
   zoneRedundant: readEnvironmentVariable('LUCIUS_ZONE_REDUNDANT', 'true') == 'true'
   maximumInstances: 200
@@ -38,6 +40,8 @@ param scale = {
   alwaysReadyDurable: 2
   alwaysReadyReplies: 1
   alwaysReadyAdmission: 1
+  alwaysReadyTell: 1
+  alwaysReadyDeliver: empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')) ? 0 : 1
 }
 
 // A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.

@@ -10,7 +10,7 @@ parameters=infra/bicep/$(sed -n 's/^ *module: *//p' azure.yaml).bicepparam
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
-sh "$hooks/check_callbacks.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
+sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
 sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
 
 if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then

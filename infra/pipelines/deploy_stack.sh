@@ -13,7 +13,7 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
   stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/deploy.md, Pipelines)"
 
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
-sh "$hooks/check_callbacks.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
+sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"

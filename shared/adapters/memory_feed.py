@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from shared.adapters.memory_hooks import MemoryHooks
 from shared.core.hints import Hint
 from shared.errors import Conflict
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
@@ -22,6 +23,7 @@ class MemoryFeed:
         self._seen: dict[tuple[str, str], int] = {}
         self._events: defaultdict[str, list[FeedEvent]] = defaultdict(list)
         self._etags = itertools.count(1)
+        self.hooks = MemoryHooks(self)
 
     async def identity(self) -> FeedIdentity:
         return self._identity
@@ -34,13 +36,20 @@ class MemoryFeed:
 
     async def write(self, write: FeedWrite) -> Head:
         tenant = write.tenant
-        if self._heads.get(tenant, Head()).etag != write.head.etag:
-            raise Conflict
+        self.check_head(tenant, write.head)
         if any((tenant, job_id) in self._seen for job_id in write.new):
             raise Conflict
-        self._events[tenant] += write.events
         self._seen.update({(tenant, job_id): seq for job_id, seq in write.seen.items()})
-        self._heads[tenant] = replace(write.head, number=write.number, etag=str(next(self._etags)))
+        self.hooks.enter(tenant, write.pending)
+        return self.move_head(tenant, replace(write.head, number=write.number), write.events)
+
+    def check_head(self, tenant: str, head: Head) -> None:
+        if self._heads.get(tenant, Head()).etag != head.etag:
+            raise Conflict
+
+    def move_head(self, tenant: str, head: Head, events: Sequence[FeedEvent]) -> Head:
+        self._events[tenant] += events
+        self._heads[tenant] = replace(head, etag=str(next(self._etags)))
         return self._heads[tenant]
 
     async def forget(self, tenant: str, job_id: str) -> None:
@@ -64,3 +73,13 @@ class MemoryHints:
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
         self.sent += [(hint, at) for hint in hints]
+
+
+class MemoryEvents:
+    """See `shared.ports.feed.EventTopic`: what was sent, for tests; it drops nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[FeedEvent] = []
+
+    async def send(self, events: Sequence[FeedEvent]) -> None:
+        self.sent += events

@@ -1,12 +1,14 @@
-"""What the senders and receivers of Service Bus have in common: their faults, and how they are closed."""
+"""What the senders and receivers of Service Bus have in common: their client, their faults, and how they are closed."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from azure.servicebus.aio import ServiceBusReceiver, ServiceBusSender
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.errors import BusUnavailable, Interrupted
@@ -15,10 +17,34 @@ from shared.time_limits import time_limit
 #: what a call raises while the bus is away; TimeoutError is an OSError
 BUS_FAULTS = (ServiceBusError, OSError, ValueError, Interrupted)
 _CLOSE_S = 5.0
+#: the SDK's own short retries; what lasts longer is the business of whoever calls
+_SDK_RETRIES = 2
+_SDK_BACKOFF_FACTOR_S = 0.3
+#: of one try of the SDK, which else has no limit for opening a connection
+_TRY_TIMEOUT_S = 10.0
 #: of one call to a receiver, with the opening of its link (R43)
 _CALL_S = 15.0
 
 Answer = TypeVar("Answer")
+
+
+def bus_client(
+    *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
+) -> ServiceBusClient:
+    """Over a connection string, else over a namespace's host name with a credential."""
+    options: dict[str, Any] = {
+        "retry_total": _SDK_RETRIES,
+        "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,
+        "try_timeout": _TRY_TIMEOUT_S,
+    }
+    if connection is not None:
+        if "usedevelopmentemulator=true" in connection.lower():
+            # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+            options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return ServiceBusClient.from_connection_string(connection, **options)
+    if namespace is None or credential is None:
+        raise ValueError("needs a connection string, or a namespace and a credential")
+    return ServiceBusClient(namespace, credential, **options)
 
 
 async def answer(call: Awaitable[Answer], what: str) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from datetime import timedelta
 from typing import Any
 
@@ -12,19 +11,14 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from shared.adapters.servicebus_links import BUS_FAULTS, close_link
+from shared.adapters.servicebus_links import BUS_FAULTS, bus_client, close_link
 from shared.contracts.messages import Directive
 from shared.core.directive import encode_directive, message_id
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import Interrupted, PublishUnavailable
 from shared.time_limits import time_limit
 
-#: the SDK's own short retries; what lasts longer is the dispatch backoff's business
-_SDK_RETRIES = 2
-_SDK_BACKOFF_FACTOR_S = 0.3
 _SEND_TIMEOUT_S = 20.0
-#: of one try of the SDK, which else has no limit for opening a connection
-_TRY_TIMEOUT_S = 10.0
 #: of a publish, with its wait for the lane's sender (R43); longer than the SDK's own time-out
 _PUBLISH_S = 45.0
 
@@ -51,19 +45,7 @@ class ServiceBusPublisher:
     def connect(
         cls, *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
     ) -> ServiceBusPublisher:
-        options: dict[str, Any] = {
-            "retry_total": _SDK_RETRIES,
-            "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,
-            "try_timeout": _TRY_TIMEOUT_S,
-        }
-        if connection is not None:
-            if "usedevelopmentemulator=true" in connection.lower():
-                # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
-                options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            return cls(ServiceBusClient.from_connection_string(connection, **options))
-        if namespace is None or credential is None:
-            raise ValueError("needs a connection string, or a namespace and a credential")
-        return cls(ServiceBusClient(namespace, credential, **options))
+        return cls(bus_client(connection=connection, namespace=namespace, credential=credential))
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         message = ServiceBusMessage(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shared.apidocs import event_schemas, message_schemas
 from shared.apidocs.json_schema import JsonObject
 from shared.core.public_events import PublicType
-from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX, EVENTS_TOPIC
 
 #: of the contract that this document describes, not of the app
 VERSION = "1.0.0"
@@ -133,10 +133,24 @@ def document(names: BusNames) -> JsonObject:
             "events": {
                 "address": "/v1/events",
                 "title": "Public events",
-                "description": "The feed of a tenant, with `LUCIUS_EVENTS=feed`: each event once, each job's in its "
-                "order, numbered without gaps. It is read in pages (OpenAPI), whose `events` are these.",
+                "description": "The feed of a tenant, unless `LUCIUS_EVENTS` is `off`: each event once, each job's in "
+                "its order, numbered without gaps. It is read in pages (OpenAPI), whose `events` are these.",
                 "servers": [{"$ref": "#/servers/api"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
+            },
+            "eventsTopic": {
+                "address": EVENTS_TOPIC,
+                "title": EVENTS_TOPIC,
+                "description": "With `LUCIUS_EVENTS=topic`, the feeds of all tenants: each event at least once, none "
+                "before the one in front of it in its feed. A team has a subscription of its own.",
+                "servers": [{"$ref": "#/servers/servicebus"}, {"$ref": "#/servers/laptop"}],
+                "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
+                "bindings": {"amqp1": {}},
+                "x-servicebus": {
+                    "messageId": "{id}",
+                    "properties": ["tenant", "type", "jobType"],
+                    "duplicateDetectionWindow": "PT5M",
+                },
             },
         },
         "operations": {
@@ -168,6 +182,13 @@ def document(names: BusNames) -> JsonObject:
                 "summary": "What happened to a job of the tenant's.",
                 "messages": [{"$ref": f"#/channels/events/messages/{type_}"} for type_ in PublicType],
                 "bindings": {"http": {"method": "GET"}},
+            },
+            "passOnEvents": {
+                "action": "send",
+                "channel": {"$ref": "#/channels/eventsTopic"},
+                "summary": "The same events, on Service Bus.",
+                "messages": [{"$ref": f"#/channels/eventsTopic/messages/{type_}"} for type_ in PublicType],
+                "bindings": {"amqp1": {}},
             },
         },
         "components": _components(),

@@ -5,10 +5,12 @@ Names are those of `/v1/schemas/events/{type}`. Members may be added to events; 
 
 from __future__ import annotations
 
-from shared.apidocs import event_schemas_of_logs
+from types import ModuleType
+
+from shared.apidocs import event_schemas_of_hooks, event_schemas_of_logs
 from shared.apidocs.event_schemas_of_logs import AT, INSTANT, OMITTED, TEXT
 from shared.apidocs.json_schema import DIALECT, JsonObject
-from shared.core.public_events import MEANINGS, OF_LOGS, PublicType
+from shared.core.public_events import MEANINGS, OF_HOOKS, OF_LOGS, PublicType
 from shared.core.states import JobStatus
 
 _STATUS: JsonObject = {"enum": [status.value for status in JobStatus]}
@@ -82,6 +84,13 @@ _EXAMPLES: dict[PublicType, JsonObject] = {
 }
 
 
+#: modules of the types that are no job's
+_OTHERS: dict[PublicType, ModuleType] = {
+    **dict.fromkeys(OF_LOGS, event_schemas_of_logs),
+    **dict.fromkeys(OF_HOOKS, event_schemas_of_hooks),
+}
+
+
 def documents() -> dict[str, JsonObject]:
     """Each a whole JSON Schema with its example, by type."""
     return {type_.value: _document(type_) for type_ in PublicType}
@@ -89,7 +98,7 @@ def documents() -> dict[str, JsonObject]:
 
 def example(type_: PublicType) -> JsonObject:
     """An event as the feed has it."""
-    data = event_schemas_of_logs.example(type_) if type_ in OF_LOGS else _job_example(type_)
+    data = _OTHERS[type_].example(type_) if type_ in _OTHERS else _job_example(type_)
     subject = data["eventId"].split(":")[0]
     return {
         "specversion": "1.0",
@@ -132,7 +141,7 @@ def _document(type_: PublicType) -> JsonObject:
         "id": {**TEXT, "description": "`{subject}:{jobseq}:{n}`, the same however often the event comes."},
         "source": {**TEXT, "format": "uri-reference", "description": "`/lucius/{environment}/{tenant}`."},
         "type": {"const": type_.value},
-        "subject": {**TEXT, "description": "The id of the job, of the gate or of the incident."},
+        "subject": {**TEXT, "description": "The id of the job, the gate, the incident or the webhook."},
         "time": INSTANT,
         "datacontenttype": {"const": "application/json"},
         "dataschema": {**TEXT, "format": "uri"},
@@ -143,8 +152,8 @@ def _document(type_: PublicType) -> JsonObject:
             "description": "The event's number in its tenant's feed: 20 digits, without gaps.",
         },
         "jobseq": {"type": "integer", "minimum": 1, "description": "The row of its subject that means this event."},
-        **({} if type_ in OF_LOGS else {"traceparent": TEXT}),
-        "data": event_schemas_of_logs.data(type_) if type_ in OF_LOGS else _data(type_),
+        **({} if type_ in _OTHERS else {"traceparent": TEXT}),
+        "data": _OTHERS[type_].data(type_) if type_ in _OTHERS else _data(type_),
     }
     optional = {"dataschema", "traceparent"}
     return {

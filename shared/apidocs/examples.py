@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
-from shared.apidocs import bulk_examples, event_schemas, quota_examples
+from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -63,6 +63,12 @@ REQUESTS: JsonObject = {
         "query": "query ($after: String) { events(after: $after) { next events { id type data } } }",
         "variables": {"after": "earliest"},
     },
+    "NewHook": {
+        "url": "https://hooks.example.com/lucius",
+        "filter": {"types": ["job.completed", "job.failed"]},
+        "description": "billing",
+    },
+    "HookChange": {"enabled": False},
     "RedriveRequest": {"reason": "the service is repaired", "ignoreDependencies": False},
     "BulkRequest": {
         "action": "redrive",
@@ -225,6 +231,7 @@ def by_model() -> JsonObject:
         **_incidents(failed),
         **quota_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
+        **webhook_examples.by_model(JOB_ID),
     }
 
 

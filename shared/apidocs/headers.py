@@ -39,7 +39,8 @@ HEADERS: JsonObject = {
     ),
     "PageETag": _header("Of a page; a stream has none.", required=False, pattern='^"[0-9a-f]{32}"$'),
     "Location": _header(
-        "Path of the job, or of the bulk.", pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+)$"
+        "Path of the job, the bulk or the webhook.",
+        pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+|webhooks/hook_[0-9a-f]+\?tenant_id=[^&]+)$",
     ),
     "Idempotency-Replayed": _header("The job or bulk was there already.", required=False, enum=["true"]),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),

@@ -29,6 +29,7 @@ _TAGS = {
     "incidents": "What a person has to look at: jobs that failed for reasons that escalate, breakers, silent services.",
     "events": "What happened to a tenant's jobs, in order.",
     "graphql": "Jobs, events and quotas in the shape that you ask for.",
+    "webhooks": "Addresses that a tenant's events are posted to, signed, and what became of each event.",
     "quotas": "How many jobs of a tenant may run or start, and who waits for that.",
     "bulks": "One control or redrive of many jobs, with what became of each.",
     "protocols": "What can be asked for, as data.",

@@ -30,6 +30,8 @@ class ProblemCode(StrEnum):
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
+    DEFAULT_HOOK = "DEFAULT_HOOK", "The webhook `default` has no address of its own; its secret can be rotated."
+    DELIVERY_NOT_FOUND = "DELIVERY_NOT_FOUND", "The webhook has no such delivery, or its event is kept no more."
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         "A service that LUCIUS needs does not respond; send the same request again.",
@@ -45,6 +47,11 @@ class ProblemCode(StrEnum):
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", "The job has no event of that number."
     GATE_NOT_FOUND = "GATE_NOT_FOUND", "There is no such gate, it has no rule to delete, or it is another tenant's."
     GATE_UNCLEAR = "GATE_UNCLEAR", "The request names no gate, or more than one; `detail` has the five forms."
+    HOOK_INVALID = "HOOK_INVALID", "The body is no webhook, or its filter names what no event has; see `errors`."
+    HOOK_KEY_GONE = "HOOK_KEY_GONE", "The key that the hook's secret was made of is configured no more: rotate it."
+    HOOK_LIMIT = "HOOK_LIMIT", "The tenant has as many webhooks as it may have."
+    HOOK_NOT_FOUND = "HOOK_NOT_FOUND", "There is no such webhook, or it is another tenant's."
+    HOOK_URL_REFUSED = "HOOK_URL_REFUSED", "An address of a webhook must not be called; `errors` has the reason."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
         "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",
@@ -138,6 +145,7 @@ class ProblemCode(StrEnum):
     TYPES_INVALID = "TYPES_INVALID", "`types` names a type that no event has."
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."
     UNTIL_INVALID = "UNTIL_INVALID", "`until` is not an instant with its zone."
+    WEBHOOKS_OFF = "WEBHOOKS_OFF", "The deployment sends no webhooks: no `LUCIUS_WEBHOOK_KEYS`, or no events."
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
     WAIT_INVALID = (
         "WAIT_INVALID",

@@ -22,6 +22,9 @@ from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 #: the major version of the envelope that this code understands; any minor of it is taken
 SCHEMA_MAJOR = "1"
 MAX_LABELS = 32
+MAX_CALLBACK_URLS = 10
+#: characters of the name of one
+_MAX_CALLBACK_NAME = 64
 
 _HTTPS = re.compile(uri_pattern(["https"]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -102,19 +105,29 @@ def _instant(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """Addresses for notifications, by name; https only. Validated and stored, never called with credentials."""
+    """Where the job's end is posted to, by names of the caller's: https addresses that webhooks may go to.
+
+    Each gets the event that ends the job, signed with the tenant's default secret (docs/webhooks.md).
+    """
 
     model_config = ConfigDict(
         frozen=True,
         extra="allow",
         json_schema_extra={
-            "additionalProperties": {"type": "string", "pattern": uri_pattern(["https"]), "maxLength": MAX_URI}
+            "additionalProperties": {"type": "string", "pattern": uri_pattern(["https"]), "maxLength": MAX_URI},
+            "propertyNames": {"pattern": _LINE, "minLength": 1, "maxLength": _MAX_CALLBACK_NAME},
+            "maxProperties": MAX_CALLBACK_URLS,
         },
     )
 
     @model_validator(mode="after")
     def _https_only(self) -> CallbackUrls:
-        for name, url in (self.model_extra or {}).items():
+        urls = self.model_extra or {}
+        if len(urls) > MAX_CALLBACK_URLS:
+            raise ValueError(f"at most {MAX_CALLBACK_URLS}")
+        for name, url in urls.items():
+            if not 0 < len(name) <= _MAX_CALLBACK_NAME or _CONTROL.search(name):
+                raise ValueError(f"a name has 1 to {_MAX_CALLBACK_NAME} characters, none of them a control character")
             # as strict as the schema: `urlsplit` takes line breaks out, which a caller of the URL may not
             if not isinstance(url, str) or len(url) > MAX_URI or not _HTTPS.fullmatch(url):
                 raise ValueError(f"{name} must be an https URL without credentials")
@@ -158,6 +171,7 @@ class Envelope(BaseModel):
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Which document of the tenant's it is."""
     callback_urls: CallbackUrls | None = None
+    """Who is told of the job's end; null: nobody but the tenant's webhooks and feed."""
     correlation_id: Annotated[Line, Field(min_length=1, max_length=128)] | None = None
     """Stands in every log line, message and answer about the job; null: the request's `X-Correlation-Id`."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None

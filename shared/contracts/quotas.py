@@ -23,7 +23,7 @@ def _not_nobody(value: int) -> int:
     return value
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """`2.0` is a whole number in JSON Schema."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -40,7 +40,7 @@ def _instant(value: Any) -> Any:
 _Number = Annotated[
     int,
     Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}, examples=[2]),
-    BeforeValidator(_whole),
+    BeforeValidator(whole),
     AfterValidator(_not_nobody),
 ]
 Why = Annotated[Word, Field(min_length=1, max_length=1024, examples=["month end"])]
@@ -55,11 +55,11 @@ class BreakerChange(BaseModel):
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """It opens where as many of the ends that count were bad; without it 0.5."""
-    min_calls: Annotated[int, Field(ge=1, le=RING), BeforeValidator(_whole)] | None = None
+    min_calls: Annotated[int, Field(ge=1, le=RING), BeforeValidator(whole)] | None = None
     """Ends that have to count before it opens; without it 10."""
-    cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(_whole)] | None = None
+    cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(whole)] | None = None
     """Seconds that it is open the first time; without it 60."""
-    min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
+    min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
     """Of a gate over all tenants: tenants that the bad ends have to be of; without it 2."""
 
 
@@ -76,11 +76,11 @@ class RuleChange(BaseModel):
     """Starts in an hour."""
     burst: _Number | None = None
     """Starts that may come at once; without it those of a minute. With `max_per_hour` only."""
-    max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(_whole)] | None = None
+    max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None = None
     """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
     emergency_max_active: _Number | None = None
     """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
-    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] | None = None
+    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
     """Of a tenant's gate: its share of what is divided among tenants, beside the weights of others; without it 1."""
     breaker: BreakerChange | None = None
     """Of a job type's gate: while too many of its jobs end badly nobody goes in, then few; `{}`: one as it comes."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shared.core.deliveries import callback_names
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.incidents import Incident, IncidentEntry
 from shared.core.job import Event, Job, JsonValue
-from shared.core.public_events import PublicEvent, encoded, public_events
+from shared.core.public_events import TERMINAL, PublicEvent, encoded, public_events
 from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.routing import PLATFORM
 from shared.core.strict_json import parse_json
@@ -42,6 +43,8 @@ class Hint:
     events: tuple[PublicEvent, ...] | None = None
     #: how often it could not be read
     tries: int = 0
+    #: names of the job's `callback_urls`, where the events end it; None: nobody looked
+    callbacks: tuple[str, ...] | None = None
 
     @property
     def key(self) -> str:
@@ -54,7 +57,10 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
     events = tuple(each for row in rows for each in public_events(row, job))
-    return Hint(tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events)
+    names = callback_names(job.callback_urls) if any(each["type"] in TERMINAL for each in events) else None
+    return Hint(
+        tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events, callbacks=names
+    )
 
 
 def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:
@@ -88,7 +94,8 @@ def encode_hint(hint: Hint) -> bytes:
     body |= {"to": hint.last} if hint.last is not None else {}
     body |= {"tries": hint.tries} if hint.tries else {}
     if hint.events is not None:
-        whole = encoded({**body, "events": list(hint.events)})
+        called = {"callbacks": list(hint.callbacks)} if hint.callbacks is not None else {}
+        whole = encoded({**body, **called, "events": list(hint.events)})
         if len(whole) <= MAX_HINT_BYTES:
             return whole
     return encoded(body)
@@ -109,6 +116,8 @@ def decode_hint(body: bytes) -> Hint | None:
     first, last, tries = values.get("from", 0), values.get("to"), values.get("tries", 0)
     if whose is None or not (isinstance(first, int) and isinstance(last, int | None) and isinstance(tries, int)):
         return None
+    names = values.get("callbacks")
+    are_names = isinstance(names, list) and all(isinstance(each, str) and each for each in names)
     known = isinstance(events, list) and all(_is_event(each, whose) for each in events)
     return replace(
         whose,
@@ -116,6 +125,7 @@ def decode_hint(body: bytes) -> Hint | None:
         last=last,
         events=tuple(events) if known and events is not None else None,
         tries=tries,
+        callbacks=tuple(names) if are_names and names is not None else None,
     )
 
 

@@ -32,7 +32,7 @@ PublicEvent = Mapping[str, JsonValue]
 
 
 class PublicType(StrEnum):
-    """The types of public events: in the order of a job's life, then those of incidents and gates."""
+    """The types of public events: in the order of a job's life, then those of incidents, gates and webhooks."""
 
     WAITING = "job.waiting"
     THROTTLED = "job.throttled"
@@ -54,6 +54,10 @@ class PublicType(StrEnum):
     QUOTA_CHANGED = "quota.changed"
     BREAKER_OPENED = "breaker.opened"
     BREAKER_CLOSED = "breaker.closed"
+    WEBHOOK_DISABLED = "webhook.disabled"
+    WEBHOOK_SUSPENDED = "webhook.suspended"
+    WEBHOOK_RESUMED = "webhook.resumed"
+    WEBHOOK_DEAD = "webhook.dead"
 
 
 #: when each public event comes, for the documentation
@@ -78,9 +82,15 @@ MEANINGS: Mapping[PublicType, str] = {
     PublicType.QUOTA_CHANGED: "Somebody set or removed a rule, a hold or a throttle of a gate.",
     PublicType.BREAKER_OPENED: "So many jobs ended badly that the gate lets nobody in.",
     PublicType.BREAKER_CLOSED: "The breaker of the gate limits nothing any more.",
+    PublicType.WEBHOOK_DISABLED: "A webhook was switched off, by somebody or by its receiver, which answered 410.",
+    PublicType.WEBHOOK_SUSPENDED: "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
+    PublicType.WEBHOOK_RESUMED: "A webhook that was switched off, suspended or waiting goes on.",
+    PublicType.WEBHOOK_DEAD: "Deliveries of a webhook, or of `callback_urls`, were given up.",
 }
+#: those of webhooks (`shared.core.hook_log`), which go to no webhook
+OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
 #: those of gates and incidents (`shared.core.public_log_events`)
-OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job."))
+OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
 #: after these nothing more happens to the job but `job.redriven`
 TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
 

@@ -14,8 +14,12 @@ DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 ADMISSION_QUEUE = "lucius-admission"
 #: hints that a job's public events are to be written into its tenant's feed
 HINTS_QUEUE = "lucius-hints"
+#: tries of webhooks' deliveries
+WEBHOOKS_QUEUE = "lucius-webhooks"
 #: in the place of a tenant: what belongs to none; no tenant is named so
 PLATFORM = "=platform"
+#: public events of all tenants, for whoever subscribes
+EVENTS_TOPIC = "lucius-events"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from shared.core.chained_log import Entry
+
 #: the hook that stands for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no address
 DEFAULT_HOOK = "default"
 
@@ -70,6 +72,8 @@ class Hook:
     updated_at: datetime
     #: it gets events from this number of the feed on
     first: int
+    #: of the events before, up to which one it has got those that match; None: it gets no more of them
+    caught_up: int | None = None
     secret: SecretVersion
     #: signs beside it until then
     previous: SecretVersion | None = None
@@ -84,6 +88,12 @@ class Hook:
     waits: int = 0
     #: of the next probe: a message of an older one is void
     probe: int = 0
+    #: deliveries that were given up since its log last had some, the numbers of their first and last event, and why
+    unlogged: int = 0
+    unlogged_first: int | None = None
+    unlogged_last: int | None = None
+    unlogged_reason: str | None = None
+    dead_logged_at: datetime | None = None
     #: the head of its log
     log_seq: int = 0
     log_hash: str = ""
@@ -117,6 +127,8 @@ class Delivery:
     state: DeliveryState = DeliveryState.PENDING
     #: that were made; a message of another number is void
     tries: int = 0
+    #: of them, those that were answered with what another try does not mend
+    refusals: int = 0
     #: of the next try; None: it waits for its hook, or has ended
     due_at: datetime | None = None
     ended_at: datetime | None = None
@@ -127,13 +139,35 @@ class Delivery:
     took_ms: int | None = None
 
 
+class HookAct(StrEnum):
+    """The type of an entry of a hook's log."""
+
+    CREATED = "CREATED"
+    CHANGED = "CHANGED"
+    ROTATED = "ROTATED"
+    REMOVED = "REMOVED"
+    DISABLED = "DISABLED"
+    SUSPENDED = "SUSPENDED"
+    RESUMED = "RESUMED"
+    DEAD = "DEAD"
+    """Deliveries were given up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookEntry(Entry):
+    """A HOOKLOG row; its `data` is what was changed, without addresses and secrets."""
+
+    hook_id: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a receiver answered, or why there is no answer."""
 
     #: None: there is none
     status: int | None
-    #: a class and nothing of the receiver's: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `ADDRESS_REFUSED`, `NO_ADDRESS`
+    #: a class and nothing of the receiver's: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`,
+    #: `ADDRESS_REFUSED`, `NO_ADDRESS`
     error: str | None = None
     #: `Retry-After`
     retry_after: timedelta | None = None

@@ -10,8 +10,10 @@ from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
+from shared.operations.hook_calls import HookCalls
 from shared.operations.in_flight import InFlight
 from shared.operations.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.submissions import Submissions
@@ -23,12 +25,14 @@ from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher,
 from shared.ports.desks import Desks
 from shared.ports.environment import Clock
 from shared.ports.feed import Feed
+from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
+from shared.ports.webhooks import DeliveryQueue, WebhookSender
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -71,10 +75,20 @@ class Context:
     feed: Feed | None = None
     #: None where there is no feed
     hinting: Hinting | None = None
+    #: None where there is no feed
+    hooks: Hooks | None = None
+    #: None: there are no keys to sign with, and nothing is posted to anybody
+    sender: WebhookSender | None = None
+    #: None where there is no sender
+    deliveries: DeliveryQueue | None = None
+    #: what this process posts to whom
+    hook_calls: HookCalls = field(default_factory=HookCalls)
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: and of the logs that they have
     compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
+    #: None: the feeds are passed on to no topic
+    passing: Passing | None = None
     #: who waits in this process for a tenant's feed
     feed_tails: Tails = field(default_factory=Tails)
     #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it

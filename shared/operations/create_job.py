@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
 from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
@@ -15,7 +16,14 @@ from shared.core.plan import digests, plan_job
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus
-from shared.errors import Contended, DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
+from shared.errors import (
+    Contended,
+    DirectiveTooLarge,
+    HookUrlRefused,
+    IdempotencyConflict,
+    ProtocolUnknown,
+    RequestInvalid,
+)
 from shared.operations.context import Context
 from shared.operations.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.dependencies import find_dependencies
@@ -116,6 +124,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
         wrong.append(("doc_id", str(missing)))
     if wrong:
         raise RequestInvalid(wrong)
+    _check_callbacks(context, envelope)
     request = ValidRequest(envelope, protocol, lane_decision, correlation_id)
     record, _ = plan_rows(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
@@ -123,6 +132,16 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
         if size > MAX_DIRECTIVE_BYTES:
             raise DirectiveTooLarge(step.step_id, size, MAX_DIRECTIVE_BYTES)
     return request
+
+
+def _check_callbacks(context: Context, envelope: Envelope) -> None:
+    """As at each post (R86). Raises HookUrlRefused."""
+    policy = AddressPolicy(context.settings.webhook_hosts)
+    for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():
+        try:
+            policy.target(url)
+        except HookUrlRefused as refused:
+            raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
 
 
 async def _finish(context: Context, orchestrations: Orchestrations, request: ValidRequest, claim: Claim) -> Stored:

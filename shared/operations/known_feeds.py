@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from shared.core.webhooks import DEFAULT_HOOK, Hook
 from shared.ports.feed import Feed, Head
+from shared.ports.hooks import Hooks
 
 #: tenants that a process remembers, and jobs of each
 _MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
@@ -24,6 +27,10 @@ class KnownFeed:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: by job id, the last EVENT row that the feed has
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    #: the tenant's, without `default`: whoever changes what they get writes HEAD (R84); None: not read yet
+    hooks: Sequence[Hook] | None = None
+    #: when this process last noted the tenant for the sweeper
+    noted_at: datetime | None = None
 
     def remember(self, seen: Mapping[str, int]) -> None:
         for job_id, seq in seen.items():
@@ -39,13 +46,18 @@ class KnownFeeds:
     def __init__(self) -> None:
         self._known: OrderedDict[str, KnownFeed] = OrderedDict()
 
-    async def of(self, feed: Feed, tenant: str) -> KnownFeed:
+    async def of(self, feed: Feed, tenant: str, hooks: Hooks | None = None) -> KnownFeed:
         """Raises LedgerUnavailable."""
         if (known := self._known.get(tenant)) is None:
             known = self._known[tenant] = KnownFeed(await feed.head(tenant))
         self._known.move_to_end(tenant)
         while len(self._known) > _MAX_TENANTS:
             self._known.popitem(last=False)
+        if known.hooks is None and hooks is not None:
+            # after HEAD: what was changed since then makes the next write a conflict
+            stored = await hooks.all_of(tenant) if known.head.hooks else []
+            if known.hooks is None:
+                known.hooks = [each.hook for each in stored if each.hook.id != DEFAULT_HOOK]
         return known
 
     def forget(self, tenant: str) -> None:

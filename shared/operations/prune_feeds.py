@@ -1,4 +1,5 @@
-"""Old events leave the feeds: after `LUCIUS_FEED_DAYS`, the first of each tenant first (R74)."""
+"""Once an hour every tenant's feed is looked at: old events leave it, after `LUCIUS_FEED_DAYS` and the first ones first
+(R74), and what no process passes on to the topic is passed on (R81)."""
 
 from __future__ import annotations
 
@@ -9,19 +10,24 @@ from shared.core.routing import PLATFORM
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.prune_deliveries import prune_deliveries
 
 #: events that one call removes
 MAX_REMOVED = 100
 #: tenants at the same time
 _AT_ONCE = 8
+#: for events that nobody passed on
+_CATCH_UP = timedelta(minutes=2)
 
 
 async def prune_feeds(context: Context) -> int:
     """How many events went, of all tenants; those of a tenant that cannot be reached stay until the next time.
 
+    An event that is too old goes whether the topic took it or not.
+
     Raises LedgerUnavailable where the tenants cannot be listed.
     """
-    feed = context.feed
+    feed, passing = context.feed, context.passing
     if feed is None:
         return 0
     before = context.clock.now() - timedelta(days=context.settings.feed_days)
@@ -33,6 +39,9 @@ async def prune_feeds(context: Context) -> int:
                 count += removed
                 if removed < MAX_REMOVED:
                     break
+            if passing is not None:
+                await passing.find_unsent(tenant)
+            await prune_deliveries(context, tenant, before)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
@@ -42,5 +51,7 @@ async def prune_feeds(context: Context) -> int:
     gated = (await context.desks.directory()).tenants
     tenants = {*await context.index.tenants(), *gated, PLATFORM}
     total = sum(await at_once(sorted(tenants), one, limit=_AT_ONCE))
+    if passing is not None:
+        await passing.catch_up(context.clock.now() + _CATCH_UP)
     telemetry.info("FEEDS_PRUNED", count=total)
     return total

@@ -13,13 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.deliveries import callback_names
 from shared.core.hints import Hint
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
+from shared.core.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
 from shared.operations.logged_events import entries_after
+from shared.operations.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
+from shared.operations.passing import with_sent
+from shared.operations.send_deliveries import send_tries
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
 
 #: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
@@ -43,16 +48,21 @@ class _Transaction:
     seen: dict[str, int] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     events: list[tuple[str, PublicEvent]] = field(default_factory=list)
+    #: of each of them, the hooks that get it
+    targets: list[Targets] = field(default_factory=list)
     size: int = 0
 
-    def takes(self, job_id: str, events: Sequence[PublicEvent]) -> bool:
-        """Whether the events of one EVENT row go in; they do together or not at all."""
+    def takes(self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> bool:
+        """Whether the events of one EVENT row go in; they do together or not at all, and alone in any case."""
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
-        return rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        rows += sum(map(len, self.targets)) + sum(map(len, targets))
+        fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        return fits or not self.seen
 
-    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent]) -> None:
+    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> None:
         self.seen[job_id] = seq
         self.events += [(job_id, each) for each in events]
+        self.targets += targets
         self.size += sum(len(encoded(each)) for each in events)
 
 
@@ -68,6 +78,8 @@ async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
         await _Teller(context, context.feed, *hinted).run()
 
     await at_once(of_tenants.items(), one, limit=_AT_ONCE)
+    if context.passing is not None:
+        await context.passing.pass_on(of_tenants)
 
 
 class _Teller:
@@ -100,10 +112,11 @@ class _Teller:
         """Raises Contended, LedgerRefused, LedgerUnavailable."""
         conflicts = 0
         while self._todo:
-            known = await self._context.known_feeds.of(self._feed, self._tenant)
+            known = await self._context.known_feeds.of(self._feed, self._tenant, self._context.hooks)
             try:
                 async with known.turn:
-                    await self._write_some(known)
+                    pending = await self._write_some(known)
+                await send_tries(self._context, pending)
             except Conflict:
                 self._context.known_feeds.forget(self._tenant)
                 self._trusts_first = False
@@ -112,9 +125,13 @@ class _Teller:
                     raise Contended("others wrote into the feed at every try") from None
                 await self._context.sleep(_FIRST_WAIT_S * 2**conflicts * self._context.random())
 
-    async def _write_some(self, known: KnownFeed) -> None:
-        """One transaction with what finds room in it. Raises Conflict, LedgerRefused, LedgerUnavailable."""
+    async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
+        """One transaction with what finds room in it, whose deliveries it gives.
+
+        Raises Conflict, LedgerRefused, LedgerUnavailable.
+        """
         transaction, finished = _Transaction(), []
+        pending: Sequence[Delivery] = ()
         for job_id in list(self._todo):
             try:
                 if await self._fill(transaction, known, job_id):
@@ -125,7 +142,13 @@ class _Teller:
                 telemetry.warn("JOB_UNREAD", **whose, tenant_id=self._tenant, reason=str(fault))
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
-            known.head = await self._feed.write(self._write_of(transaction, known.head))
+            passing = self._context.passing
+            write = with_sent(passing, self._write_of(transaction, known.head))
+            pending = write.pending
+            await note_callbacks(self._context, self._tenant, known, pending)
+            known.head = await self._feed.write(write)
+            if passing is not None:
+                passing.wrote(write)
             known.remember(transaction.seen)
             self._context.feed_tails.grew(self._tenant, known.head.number)
         for job_id in finished:
@@ -134,6 +157,7 @@ class _Teller:
             # of its row JOB_REDRIVEN the hint may be lost, and nobody looks at a job that has ended
             if (old := event["data"]["payload"].get("redriveOf")) is not None:
                 self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
+        return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
         """Puts in what the hints of the job lead to; False: not all of it found room. Raises what the ledger raises."""
@@ -145,14 +169,16 @@ class _Teller:
             seen = await self._feed.seen(self._tenant, job_id)
             known.remember({job_id: seen})
         # where the feed has nothing of a job that is not young, it may be gone with all its rows
-        rows = _following(hints, seen) if seen or is_first else None
+        callbacks = callbacks_of(hints)
+        rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
         is_all = True
         if rows is None:
-            rows, is_all = await self._read(hints[0], seen)
+            rows, callbacks, is_all = await self._read(hints[0], seen)
         for seq, events in rows:
-            if not transaction.takes(job_id, events):
+            found = targets_of(self._context, known, events, callbacks or ())
+            if not transaction.takes(job_id, events, found):
                 return False
-            transaction.add(job_id, seq, events)
+            transaction.add(job_id, seq, events, found)
             if not seen:
                 transaction.new.add(job_id)
         return is_all
@@ -163,16 +189,19 @@ class _Teller:
             return False
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
 
-    async def _read(self, hint: Hint, seen: int) -> tuple[list[tuple[int, Sequence[PublicEvent]]], bool]:
-        """What follows on row `seen`, and whether that is all; of what is gone there is none."""
+    async def _read(
+        self, hint: Hint, seen: int
+    ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
+        """What follows on row `seen`, whom to call of it, and whether that is all; of what is gone there is none."""
         if not (job_id := hint.job_id):
             entries = await entries_after(self._context, hint, seen, _MAX_READ)
-            return entries, len(entries) < _MAX_READ
+            return entries, (), len(entries) < _MAX_READ
         stored = await self._context.ledger.read(job_id)
         if stored is None or stored.record.job.tenant != self._tenant:
-            return [], True
-        rows = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ)
-        return [(row.seq, public_events(row, stored.record.job)) for row in rows], len(rows) < _MAX_READ
+            return [], (), True
+        rows, job = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ), stored.record.job
+        found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, public_events(row, job)) for row in rows]
+        return found, callback_names(job.callback_urls), len(rows) < _MAX_READ
 
     def _write_of(self, transaction: _Transaction, head: Head) -> FeedWrite:
         settings, now = self._context.settings, self._context.clock.now()
@@ -189,7 +218,8 @@ class _Teller:
             for number, (_, event) in enumerate(transaction.events, head.number + 1)
         ]
         new = frozenset(transaction.new & transaction.seen.keys())
-        return FeedWrite(tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new)
+        pending = pending_of(self._tenant, events, transaction.targets)
+        return FeedWrite(tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending)
 
     async def _hint_again(self) -> None:
         by_tries: defaultdict[int, list[Hint]] = defaultdict(list)

@@ -1,4 +1,5 @@
-"""The feed: each tenant's public events, numbered without gaps (R72); and the queue of hints that leads to it."""
+"""The feed: each tenant's public events, numbered without gaps (R72); and the queue of hints that leads to it; and the
+topic that it is passed on to."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.core.hints import Hint
+from shared.core.webhooks import Delivery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +28,10 @@ class Head:
 
     #: of the last event
     number: int = 0
-    #: up to which event the feed was passed on
+    #: up to which event the feed was passed on to the topic, as far as anybody stored it; without a topic: all of it
     sent: int = 0
+    #: that the tenant has; 0: their rows need not be read
+    hooks: int = 0
     #: "": there is no row yet
     etag: str = ""
 
@@ -58,6 +62,8 @@ class FeedWrite:
     seen: Mapping[str, int]
     #: jobs of which the feed has nothing yet, as far as the writer knows
     new: frozenset[str] = field(default_factory=frozenset)
+    #: PENDING rows of these events (R84)
+    pending: Sequence[Delivery] = ()
 
     @property
     def number(self) -> int:
@@ -100,3 +106,10 @@ class HintQueue(Protocol):
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
         """Now, or at an instant; together at most 200 KB. Raises BusUnavailable."""
+
+
+class EventTopic(Protocol):
+    """The topic `lucius-events`, which drops an event that comes again within five minutes."""
+
+    async def send(self, events: Sequence[FeedEvent]) -> None:
+        """All of them or none, in their order; together at most 200 KB. Raises BusUnavailable."""

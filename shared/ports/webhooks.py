@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Protocol
 
+from shared.core.strict_json import parse_json
 from shared.core.webhooks import Answer
+
+#: kinds of messages: of one delivery; of a hook that waits; of what waited for it; of events before a hook was made
+TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 
 
 class WebhookSender(Protocol):
@@ -31,7 +36,29 @@ class DeliveryCall:
     name: str = ""
     #: the delivery's `tries`, or the hook's `probe`, when it was sent
     tries: int = 0
-    kind: str = "try"
+    kind: str = TRY
+
+
+def encode_call(call: DeliveryCall) -> bytes:
+    """The body of its message."""
+    return json.dumps(vars(call), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_call(body: bytes) -> DeliveryCall | None:
+    """None: it is none, or one of a later release."""
+    try:
+        values = parse_json(body)
+    except ValueError:
+        return None
+    if not isinstance(values, dict):
+        return None
+    texts = [values.get(name) for name in ("tenant", "hook_id", "name", "kind")]
+    numbers = [values.get(name) for name in ("number", "tries")]
+    if not all(isinstance(each, str) for each in texts) or values["kind"] not in KINDS:
+        return None
+    if not all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in numbers):
+        return None
+    return DeliveryCall(**{each.name: values[each.name] for each in fields(DeliveryCall)})
 
 
 class DeliveryQueue(Protocol):

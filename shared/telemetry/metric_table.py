@@ -129,6 +129,8 @@ METRICS: tuple[Metric, ...] = (
         "What passes did: `start, restart, replace, raise, end, withdraw, close`, in clearing "
         "`purge, drop, archive, remove`; `failed`: the next one tries again",
     ),
+    Metric("events_unsent", _G, "{event}", (), "Public events that the topic `lucius-events` has not taken yet"),
+    Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest of them; 0: there is none"),
     Metric(
         "dependency_faults_total",
         _C,
@@ -150,6 +152,15 @@ METRICS: tuple[Metric, ...] = (
         "{request}",
         (),
         "Writes that others overtook at every try; nothing is wrong with the tables",
+    ),
+    Metric("webhook_tries_total", _C, "{try}", ("outcome",), "Tries of webhooks: `delivered`, `failed` or `dead`"),
+    Metric("webhooks_suspended", _G, "{hook}", (), "Webhooks whose receivers took nothing for a day, of one sweeper"),
+    Metric(
+        "webhook_oldest_seconds",
+        _G,
+        "s",
+        (),
+        "Age of the oldest event that a webhook which is not switched off has not got, of one sweeper",
     ),
     Metric(
         "http.server.request.duration",

@@ -18,6 +18,7 @@ from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -26,6 +27,7 @@ from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.feed import Feed
+from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
@@ -44,6 +46,7 @@ class Storage:
     books: Books
     bulks: Bulks
     feed: Feed
+    hooks: Hooks
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +60,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
         incidents, books, bulks, feed = index.incidents, MemoryBooks(), MemoryBulks(), MemoryFeed()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, incidents, books, bulks, feed)
+        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, incidents, books, bulks, feed, feed.hooks)
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -74,6 +77,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesBooks(account, f"gates{own}"),
         TablesBulks(account, f"index{own}", f"gates{own}"),
         TablesFeed(account, f"feed{own}", lambda: START),
+        TablesHooks(account, f"feed{own}"),
     )
     await account.close()
     await texts.close()

@@ -48,6 +48,17 @@ async def test_events_follow_on_each_other(storage: Storage) -> None:
     assert await feed.events("another", after=0, limit=100) == []
 
 
+async def test_how_far_a_feed_was_sent_is_stored_alone_or_with_events(storage: Storage) -> None:
+    feed = storage.feed
+    first = await feed.write(write(Head(), events(1, 3), {"job_1": 3}, "job_1"))
+    sent = await feed.write(write(replace(first, sent=3), [], {}))
+    assert await feed.head(TENANT) == sent
+    assert (sent.number, sent.sent, sent.etag != first.etag) == (3, 3, True)
+    last = await feed.write(write(sent, events(4, 1), {"job_1": 4}))
+    assert (last.number, last.sent) == (4, 3)
+    assert await feed.head(TENANT) == last
+
+
 async def test_who_comes_second_writes_nothing(storage: Storage) -> None:
     feed = storage.feed
     head = await feed.write(write(Head(), events(1, 1), {"job_1": 1}, "job_1"))

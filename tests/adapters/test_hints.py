@@ -11,9 +11,10 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from shared.adapters import servicebus_hints
-from shared.adapters.servicebus_hints import ServiceBusHints
+from shared.adapters.servicebus_hints import ServiceBusDeliveries, ServiceBusHints
 from shared.core.hints import Hint, decode_hint
 from shared.errors import BusUnavailable
+from shared.ports.webhooks import DeliveryCall, decode_call
 from tests.jobs import START
 
 HINTS = [Hint(tenant="tenant_a", job_id=f"job_{number}", first=1, last=number) for number in range(3)]
@@ -44,7 +45,7 @@ class Client:
         self.fault, self.hangs = fault, hangs
 
     def get_queue_sender(self, name: str) -> Sender:
-        assert name == "lucius-hints"
+        assert name in ("lucius-hints", "lucius-webhooks")
         self.senders.append(Sender(self.fault, hangs=self.hangs))
         return self.senders[-1]
 
@@ -63,6 +64,15 @@ async def test_hints_on_the_wire() -> None:
     assert [message.scheduled_enqueue_time_utc for message in sender.sent] == [None] * 3 + [
         START + timedelta(minutes=5)
     ]
+
+
+async def test_deliveries_on_the_wire() -> None:
+    client, calls = Client(), [DeliveryCall(tenant="t", hook_id="h", number=number) for number in range(3)]
+    queue = ServiceBusDeliveries(client)  # type: ignore[arg-type]
+    await queue.send(calls, at=START)
+    [sender] = client.senders
+    assert [decode_call(b"".join(message.body)) for message in sender.sent] == calls
+    assert {message.scheduled_enqueue_time_utc for message in sender.sent} == {START}
 
 
 @pytest.mark.parametrize("client", [Client(ServiceBusConnectionError(message="away")), Client(hangs=True)])

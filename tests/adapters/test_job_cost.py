@@ -5,10 +5,11 @@ On Flex Consumption HTTP, Durable, and each lane's replies are processes apart, 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -16,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scale.events import EVENT_BYTES, HINT_BYTES, Events
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory_feed import MemoryHints
+from shared.adapters.memory_feed import MemoryEvents, MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -30,6 +32,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.directive import encode_directive
 from shared.core.gates.rules import Gate, GateKind
+from shared.core.hints import Hint, encode_hint
 from shared.core.job import Record
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
@@ -37,6 +40,8 @@ from shared.operations.desks import let_in
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.passing import Passing
 from shared.operations.quotas import By, hold
 from shared.operations.read_history import read_history
 from shared.operations.recent_ends import RecentEnds
@@ -293,40 +298,82 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     assert replace(by_time, executions=by_time.messages) == GATED["waits, and time lets it in"]
 
 
-async def test_cost_of_a_job_with_its_events_in_the_feed(app: App, azurite: str) -> None:
-    """Hints: one for each commit but those of internal rows; nothing is read for them.
+@pytest.mark.parametrize(
+    ("app", "mode"), [("apart", "off"), ("apart", "feed"), ("one process", "topic")], indirect=["app"]
+)
+async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Requests, rows and messages beyond those of a job without events, as docs/scale.md has them; of `off` nothing.
 
-    A later end looks up in one read how far an earlier one is. Every batch of hints is one write, whatever is in it.
+    A job's hints come in one batch, or each is a batch that half a minute without another one follows.
     """
-    queue = MemoryHints()
+    rows = Counter[str]()
+    real = DirectTable.submit_transaction
+
+    async def submit(self: DirectTable, operations: Sequence[Any]) -> Any:
+        rows["entities_written"] += len(operations)
+        return await real(self, operations)
+
+    queue, topic, clock = MemoryHints(), MemoryEvents(), app.world.clock
     account = TablesAccount.connect(
         connection=azurite, endpoint=None, credential=None, version_table=f"tenants{uuid.uuid4().hex[:12]}"
     )
-    feed = TablesFeed(account, f"feed{uuid.uuid4().hex[:12]}", app.world.clock.now)
-    clock = app.world.clock
+    feed = TablesFeed(account, f"feed{uuid.uuid4().hex[:12]}", clock.now)
+    known = KnownFeeds()
+    passing = Passing(topic, feed, known, clock, spawn=_nobody) if mode == "topic" else None
 
     def process(world: World) -> World:
+        if mode == "off":
+            return world
         return replace(world, context=replace(world.context, feed=feed, hinting=Hinting(queue, clock)))
 
     apart = app.lane is not app.http
     http = process(app.http)
     durable, lane = (process(app.durable), process(app.lane)) if apart else (http, http)
     fed = replace(app, http=http, durable=durable, lane=lane)
-    teller = replace(app.http.context, feed=feed, hinting=None)
+    teller = replace(http.context, hinting=None, known_feeds=known, passing=passing)
+
+    def requests() -> Counter[str]:
+        app.requests.pop("directory", None)
+        found = Counter({f"table_{name}": count for name, count in app.requests.items()})
+        app.requests.clear()
+        return found
+
+    async def take(hints: Sequence[Hint]) -> None:
+        await take_hints(teller, hints)
+        if passing is not None:
+            # as after the half minute
+            await passing.catch_up(clock.now() + timedelta(minutes=1))
+
     for number in (0, 1):
         await fed.job("OCR", number)
-        await take_hints(teller, [hint for hint, _ in queue.sent])
+        await take([hint for hint, _ in queue.sent])
         queue.sent.clear()
-    app.requests.clear()
-    await fed.job("OCR_EMBEDDING_SIS", 2)
-    app.requests.pop("directory", None)
-    reads = 0 if not apart else 6
-    assert app.requests == {"writes": 12, "reads": reads + 1}
-    # the creation, the first ACK, and of each step the attempt and the RESULT
-    assert len(queue.sent) == 2 + 2 * 3
-    app.requests.clear()
-    await take_hints(teller, [hint for hint, _ in queue.sent])
-    assert app.requests == {"writes": 1}
-    found = await feed.events("tenant_a", after=0, limit=100)
-    assert [event.event_type for event in found][-2:] == ["job.step.completed", "job.completed"]
+    monkeypatch.setattr(DirectTable, "submit_transaction", submit)
+    for number, (request_type, alone) in enumerate([("OCR", False), ("OCR_EMBEDDING_SIS", True)], 2):
+        requests()
+        topic.sent.clear()
+        await fed.job(request_type, number)
+        rows.clear()
+        hints = [hint for hint, _ in queue.sent]
+        queue.sent.clear()
+        for batch in [[hint] for hint in hints] if alone else [hints][: len(hints)]:
+            await take(batch)
+        steps = len(STEPS[request_type])
+        found = requests() + rows + Counter({"hints": len(hints), "sent": len(topic.sent)})
+        found.subtract(table_writes=3 + 3 * steps, table_reads=2 * steps if apart else 0)
+        batches = len(hints) if alone else 1
+        model = Events(steps=steps, mode=mode, batches=batches, seen=batches, pauses=batches)
+        for name in ("hints", "sent", "table_writes", "table_reads", "entities_written"):
+            assert found[name] == getattr(model, name), (name, steps, alone)
+        assert sum(len(encode_hint(hint)) for hint in hints) <= HINT_BYTES * model.hints
+        events = await feed.events("tenant_a", after=0, limit=1000) if mode != "off" else []
+        mine = [event for event in events if event.job_id == list(app.world.orchestrations.started)[-1]]
+        assert len(mine) + bool(mine) == model.rows_kept
+        assert sum(len(event.text.encode()) for event in mine) <= EVENT_BYTES * model.events
     await account.close()
+
+
+def _nobody(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Goes on beside nothing: a cost is what was asked for."""
+    work.close()
+    return asyncio.get_running_loop().create_future()  # type: ignore[return-value]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from servicebus_emulator.tls import make_certificate
 from tests import running_stack
 from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
@@ -29,6 +31,8 @@ class Live:
     """The stack and a client for each kind of caller."""
 
     stack: RunningStack
+    #: of a receiver at `localhost` that the stack trusts: certificate and key
+    certificate: tuple[Path, Path]
     clients: list[httpx.Client] = field(default_factory=list)
 
     def token(self, **form: str) -> str:
@@ -82,7 +86,9 @@ class Live:
 
 
 def start(data: Any) -> Live:
-    return Live(running_stack.start(data, "--without-services", "--auth", environment=ENVIRONMENT))
+    certificate = make_certificate(Path(data) / "tls")
+    environment = {**ENVIRONMENT, "SSL_CERT_FILE": str(certificate[0])}
+    return Live(running_stack.start(data, "--without-services", "--auth", environment=environment), certificate)
 
 
 def envelope(**changes: Any) -> dict[str, Any]:

@@ -76,6 +76,9 @@ def test_channels_are_those_of_the_topology() -> None:
         for name in described["x-servicebus"].keys() & {"lockDuration", "maxDeliveryCount", "duplicateDetectionWindow"}:
             assert described["x-servicebus"][name] == deployed[name]
     assert DOCUMENT["channels"]["replies"]["x-servicebus"]["subscription"] == topology["replies"]["subscription"]
+    described, deployed = DOCUMENT["channels"]["eventsTopic"], topology["events"]
+    assert described["address"] == deployed["topic"]
+    assert described["x-servicebus"]["duplicateDetectionWindow"] == deployed["duplicateDetectionWindow"]
 
 
 def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:

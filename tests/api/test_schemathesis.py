@@ -21,7 +21,7 @@ ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
 #: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of
-#: sources and of usage, which is kept for 31 days
+#: sources, of webhooks and of usage, which is kept for 31 days
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -36,6 +36,10 @@ parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest", "que
 [[operations]]
 include-path = "/v1/usage"
 parameters = {{ "query.tenant" = "fuzzed", "query.since" = "{(datetime.now(UTC) - timedelta(hours=2)).isoformat()}" }}
+
+[[operations]]
+include-path-regex = "^/v1/webhooks"
+parameters = {{ "query.tenant_id" = "fuzzed" }}
 
 [[operations]]
 include-path-regex = "^/v1/(quotas|bulk|sources)"

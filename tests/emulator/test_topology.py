@@ -20,11 +20,15 @@ def test_config_json_is_made_from_the_topology() -> None:
 
 
 def test_it_holds_what_the_contract_promises() -> None:
-    """16 directive topics with a subscription a service, 16 reply topics; locks, counts and filters as stated."""
+    """16 directive topics with a subscription a service, 16 reply topics, one of public events; locks and filters."""
     topics = dict(load(CONFIG).topics)
     names = {f"global-bus-p{lane}" for lane in range(16)} | {f"global-bus-replies-p{lane}" for lane in range(16)}
-    assert names == {topic.name for topic in topics}
+    assert names | {"lucius-events"} == {topic.name for topic in topics}
     for topic, subscriptions in topics.items():
+        if topic.name == "lucius-events":
+            assert (topic.requires_duplicate_detection, topic.duplicate_window_ms) == (True, 300_000)
+            assert [*subscriptions] == []
+            continue
         if "replies" in topic.name:
             [reply] = subscriptions
             assert (

@@ -113,6 +113,8 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
         "authTenants": "LUCIUS_AUTH_TENANTS",
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
         "callbacks": "LUCIUS_CALLBACKS",
+        "webhookKeys": "LUCIUS_WEBHOOK_KEYS",
+        "webhooks": "LUCIUS_WEBHOOKS",
         "alertEmails": "LUCIUS_ALERT_EMAILS",
         "monthlyBudget": "LUCIUS_MONTHLY_BUDGET",
         "monthlyBudgetStart": "LUCIUS_MONTHLY_BUDGET_START",

@@ -26,7 +26,11 @@ VALUES = {
     "needs.template.outputs.group": "rg-lucius-dev",
     "needs.template.outputs.app": "func-lucius",
 }
+#: as release 0.2.0 made it, with the keys of callbacks
 VAULT = {"name": "kv-1", "tags": {"application": "lucius", "environment": "dev"}}
+#: with the keys of webhooks alone
+HOOK_VAULT = {"name": "kv-2", "tags": {**VAULT["tags"], "keys": " webhook"}}
+_KEYS = {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS", "LUCIUS_WEBHOOK_KEYS", "LUCIUS_WEBHOOKS"}
 
 
 @pytest.fixture
@@ -53,8 +57,8 @@ def test_workflows_are_pinned_and_may_little(path: Path) -> None:
     uses = re.findall(r"uses: (?!\./)(\S+)(.*)", text)
     assert [use for use, _ in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
     assert all(re.search(r"# v\d+\.\d+\.\d+$", comment) for _, comment in uses)
-    # LUCIUS's own one, where callbacks are on; nobody signs in with a secret
-    assert set(re.findall(r"secrets\.\w+", text)) <= {"secrets.LUCIUS_CALLBACK_KEYS"}
+    # LUCIUS's own ones, where callbacks and webhooks are on; nobody signs in with a secret
+    assert set(re.findall(r"secrets\.\w+", text)) <= {"secrets.LUCIUS_CALLBACK_KEYS", "secrets.LUCIUS_WEBHOOK_KEYS"}
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         assert job.get("permissions", {}).get("id-token") == ("write" if signs_in(job) else None)
@@ -137,7 +141,7 @@ def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) 
         read = dict(re.findall(r"readEnvironmentVariable\('(\w+)', '(.*?)'\)", text))
         # whoever deploys is the operator; what-if gets no secret
         own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID"}
-        own |= {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS"} if workflow == "what-if" else set()
+        own |= _KEYS if workflow == "what-if" else set()
         assert read.keys() - own <= given.keys()
         assert [each for each in read.keys() - own if read[each] and not given[each]] == []
 
@@ -164,7 +168,8 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
     [
         ({"left_out": ["/topic-1", "/topic-2"]}, {}, "2 resources would be deleted"),
         ({"denied": ["changes"]}, {}, "cannot be seen what would be deleted"),
-        ({"vaults": [VAULT]}, {}, "LUCIUS_CALLBACK_KEYS is not set, but kv-1 holds callback keys"),
+        ({"vaults": [VAULT]}, {}, "LUCIUS_CALLBACK_KEYS is not set, but kv-1 holds it"),
+        ({"vaults": [HOOK_VAULT]}, {}, "LUCIUS_WEBHOOK_KEYS is not set, but kv-2 holds it"),
         ({"az": "2.76.0"}, {}, "az 2.76.0 is older than 2.89.0"),
         ({"denied": ["deploy"]}, {}, "AuthorizationFailed"),
         ({}, {"vars.AZURE_LOCATION": "uksouth"}, "does not offer Flex Consumption"),
@@ -197,6 +202,8 @@ def test_the_keys_of_callbacks_keep_their_vault(walk: Walk) -> None:
     assert deploy(walk, **{"secrets.LUCIUS_CALLBACK_KEYS": "k1:key"}).code == 0
     assert walk.run("az keyvault delete --name kv-1").code == 0
     assert deploy(walk).code == 0
+    walk.know(vaults=[HOOK_VAULT])
+    assert deploy(walk, **{"secrets.LUCIUS_WEBHOOK_KEYS": "k1:key"}).code == 0
 
 
 def test_what_if_runs_with_the_identity_of_the_guide(walk: Walk) -> None:

@@ -7,6 +7,7 @@ import re
 
 from benchmarks.scale.cost import fixed_a_month
 from emulator.topology import config
+from shared.core.routing import EVENTS_TOPIC
 from shared.settings import SETTINGS
 from tests.jobs import ROOT
 
@@ -30,7 +31,21 @@ def test_a_publish_that_is_tried_again_is_dropped_by_the_bus() -> None:
 def test_expired_directives_do_not_fill_a_topic() -> None:
     """They are not kept as dead letters, and a topic has the largest size of the Standard tier."""
     assert TOPOLOGY["directives"]["deadLetteringOnMessageExpiration"] is False
-    assert [TOPOLOGY[part]["maxSizeInMegabytes"] for part in ("directives", "replies")] == [5120, 5120]
+    sizes = [TOPOLOGY[part]["maxSizeInMegabytes"] for part in ("directives", "replies", "events")]
+    assert sizes == [5120, 5120, 5120]
+
+
+def test_the_topic_of_public_events_drops_repetitions_and_what_is_old() -> None:
+    """Of one that nobody reads nothing stays as a dead letter; the code sends to the topic that the template makes."""
+    events = TOPOLOGY["events"]
+    assert events == {
+        "topic": EVENTS_TOPIC,
+        "duplicateDetectionWindow": "PT5M",
+        "maxSizeInMegabytes": 5120,
+        "defaultMessageTimeToLive": "P2D",
+    }
+    topic = config(TOPOLOGY)["UserConfig"]["Namespaces"][0]["Topics"][-1]
+    assert (topic["Name"], topic["Properties"]["DefaultMessageTimeToLive"]) == (EVENTS_TOPIC, "PT1H")
 
 
 def test_the_emulators_configuration_keeps_its_bound() -> None:
@@ -48,9 +63,9 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
     """Two instances always ready of every scale group, by the functions that there are."""
     functions = json.loads((ROOT / "tests" / "promised_names.json").read_text())["functions"]
     triggers = [re.fullmatch(r"(\w+) \((\w+)\)", each) for each in functions]
-    # two more with LUCIUS_EVENTS=feed
     groups = {GROUPS.get(each[2], f"function:{each[1]}") for each in triggers if each}
-    groups -= {"function:tell", "function:prune"}
+    # of those who have webhooks
+    groups -= {"function:deliver"}
     month = 2 * len(groups) * fixed_a_month()["Functions: an always ready instance of 2 GB"]
     sentence = f"{len(groups)} groups, {2 * len(groups)} instances, about {month:.0f} USD"
     for path in (BICEP / "prod.bicepparam", ROOT / "docs" / "deploy.md"):
@@ -60,4 +75,4 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
             r"name: '(http|durable|function:\w+?)(?:_p\$\{lane\})?'", (BICEP / "modules/function-app.bicep").read_text()
         )
     )
-    assert {name.split("_p")[0] for name in groups} == named - {"function:tell"}
+    assert {name.split("_p")[0] for name in groups} == named - {"function:deliver"}

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from emulator.up.ports import find_free
 from lucius_client import AsyncClient, Client, JobNotFound, KeyConflict, ProtocolUnknown, Refused
 from lucius_client.models import Envelope, Job
-from tests.running_stack import RunningStack
+from tests.lucius_client.cli.command import stdout_of
+from tests.running_stack import ROOT, RunningStack
+from tests.waiting import wait_until
+from tests.webhook_receivers import PageReceiver
 
 
 @pytest.fixture
@@ -115,3 +122,24 @@ def test_a_list_is_up_to_date_after_a_sweep(stack: RunningStack, lucius: Client,
         assert time.monotonic() < deadline, (line, job)
     assert job.event_seq > 1
     assert (line.status, line.current_step_id) == (job.status, job.current_step_id)
+
+
+def test_a_webhook_on_a_laptop(stack: RunningStack, lucius: Client, tenant: str, tmp_path: Path) -> None:
+    """The commands of docs/webhooks.md, and a job that succeeds, verified by the receiver of that page."""
+    text = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- tested: laptop -->\n```sh\n(.*?)```", text, re.DOTALL)
+    assert found
+    receiver = PageReceiver("receiver.py", tmp_path, find_free(), "")
+    create, *others = found[1].replace("--tenant acme", f"--tenant {tenant}").splitlines()
+    words = create.replace("http://127.0.0.1:3000/", receiver.url).split()[1:]
+    made = json.loads(stdout_of(stack, *words, "-o", "json"))
+    receiver.secret = made["secret"]
+    listing, test, deliveries = (each.replace("HOOK_ID", made["hookId"]).split()[1:] for each in others)
+    with receiver:
+        assert made["hookId"] in stdout_of(stack, *listing)
+        assert "taken: 204" in stdout_of(stack, *test)
+        job_id = lucius.submit(envelope(stack, tenant)).job.jobId
+        wait_until(lambda: ("job.completed", job_id) in [each[1:] for each in receiver.taken], "no event came")
+        wait_until(lambda: "DELIVERED" in stdout_of(stack, *deliveries), "the delivery did not end")
+    lucius.remove_webhook(made["hookId"], tenant=tenant)
+    assert lucius.webhooks(tenant=tenant) == []

@@ -21,6 +21,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     environment = {
         "LUCIUS_CALLBACK_KEYS": f"k1:{CALLBACK_KEY}",
         "LUCIUS_PUBLIC_URL": "https://lucius.example",
+        "LUCIUS_WEBHOOK_HOSTS": "",
         "LUCIUS_ALLOWED_REF_HOSTS": "docs.example",
         "LUCIUS_AUTH_TENANTS": json.dumps({"groups": {"g-a": A, "g-b": B}}),
         # nothing may be due by itself while a test looks

@@ -29,6 +29,7 @@ OF_A_JOB = [route for route in GUARDED if "{jobId}" in route.path]
 def path_of(route: Route, job_id: str = "job_1") -> str:
     names = {"jobId": job_id, "rejectedId": "rej_1795247970000_0123456789abcdef01234567", "protocolId": "ocr"}
     names |= {"gate": "0123456789abcdef", "bulkId": f"bulk_{'0' * 29}", "incidentId": f"inc_{job_id}"}
+    names |= {"hookId": f"hook_{'0' * 32}", "number": "1"}
     return "/" + route.path.format(**names)
 
 

@@ -67,6 +67,7 @@ class Callers:
                 request_type=request_type,
                 payload=payload,
                 idempotency_key=f"key-{number}",
+                **({"callback_urls": {"done": "https://callback.example"}} if self.plan.hooks else {}),
                 **self._after(number),
             )
             at_s = self.random.uniform(0, min(600.0, span_s / 4))

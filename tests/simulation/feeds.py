@@ -1,10 +1,11 @@
-"""Hints and the feed of a simulated world, and what must be true of it at rest (R71 to R73, R78, R79).
+"""Hints, the feed and the topic of a simulated world, and what must be true of them at rest (R71 to R73, R78 to R81).
 
 Hints are lost after the queue took them, come twice, late and out of order, and are taken by two processes at once.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,10 +23,13 @@ from shared.core.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.hinting import Hinting
+from shared.operations.hook_calls import HookCalls
 from shared.operations.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.passing import Passing
+from shared.operations.prune_feeds import prune_feeds
 from shared.operations.tell import take_hints
 from shared.ports.desks import DeskWrite
-from shared.ports.feed import FeedWrite, Head
+from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
@@ -54,12 +58,31 @@ class CheckedFeed(MemoryFeed):
         return [event.event_id for event in self._events[tenant]]
 
 
+class Topic:
+    """The topic `lucius-events`: events come again, but none before its turn."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: by tenant, up to which number all events came
+        self.whole: Counter[str] = Counter()
+        self.repeated = 0
+
+    async def send(self, events: Sequence[FeedEvent]) -> None:
+        for event in events:
+            tenant = json.loads(event.text)["tenant"]
+            if event.number > self.whole[tenant] + 1:
+                self._world.add_violation(f"{event.number} of {tenant} is sent after {self.whole[tenant]}")
+            self.repeated += event.number <= self.whole[tenant]
+            self.whole[tenant] = max(self.whole[tenant], event.number)
+
+
 class Feeds:
-    """The queue of hints, who takes them, and the feed."""
+    """The queue of hints, who takes them, the feed and the topic."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.feed = CheckedFeed(world)
+        self.topic = Topic(world)
         #: public events by tenant and job, in order, of all that ever was committed
         self.expected: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         #: those of gates and incidents, by feed and key, and by the number of the entry
@@ -75,11 +98,33 @@ class Feeds:
             context,
             feed=port(self.feed, LedgerUnavailable),
             hinting=Hinting(queue, self._world, self._world.host.spawn),
-            known_feeds=KnownFeeds(),
             compared_logs=ComparedLogs(),
         )
-        self._takers = (context, replace(context, known_feeds=KnownFeeds()))
-        return context
+        if self._world.webhooks is not None:
+            context = self._world.webhooks.context(context)
+        self._takers = (self._process(context), self._process(context))
+        if self._world.webhooks is not None:
+            self._world.webhooks.takers = self._takers
+        return self._takers[0]
+
+    def _process(self, context: Context) -> Context:
+        """What each process knows for itself."""
+        world, known_feeds = self._world, KnownFeeds()
+        topic = world._port(self.topic, BusUnavailable)
+        assert context.feed is not None
+        passing = Passing(topic, context.feed, known_feeds, world, world.scheduler.pause, world.host.spawn)
+        return replace(context, known_feeds=known_feeds, passing=passing, hook_calls=HookCalls())
+
+    async def prune(self) -> None:
+        """triggers/prune_timer.py: in a process of its own."""
+        world = self._world
+        try:
+            await world.host.serve(prune_feeds(self._process(world.context)))
+        except (HostDown, LedgerUnavailable):
+            # the next hour's does it
+            return
+        except Exception as error:
+            world.add_violation(f"prune_feeds raised {error!r}")
 
     def watch(self) -> None:
         """Notes what is committed from now on."""
@@ -162,6 +207,9 @@ class Feeds:
             missing = set(expected).difference(self.feed.ids(tenant))
             if missing:
                 yield f"{job_id}: {sorted(missing)} are in no feed"
+        for tenant, head in self.feed._heads.items():
+            if self.topic.whole[tenant] < head.number:
+                yield f"the topic has {self.topic.whole[tenant]} events of {tenant}, its feed {head.number}"
 
     def check(self) -> None:
         """Each public event once, and those of each job, gate and incident in their order."""
@@ -170,6 +218,7 @@ class Feeds:
             if found != expected:
                 self._world.add_violation(f"{key} is in the feed as {found}, and its rows mean {expected}")
         self._world.report.events["of logs"] += sum(len(expected) for _, expected in self._logs())
+        self._world.report.events["sent again"] += self.topic.repeated
         self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed._heads)
 
     def is_behind(self) -> bool:

@@ -44,6 +44,8 @@ async def check_final_state(world: World) -> None:
             world.add_violation(f"the desk of {tenant} counts {desk.inside}, {desk.staged} staged, {desk.lines}")
     if world.feeds is not None:
         world.feeds.check()
+    if world.webhooks is not None:
+        world.webhooks.check_at_rest()
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
     if world.plan.retention is not None:

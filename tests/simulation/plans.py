@@ -32,10 +32,10 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 
 def plan_of(seed: int) -> Plan:
     """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line,
-    by a limit of their tenant or by one over all of them; in every fifth, public events go into feeds,
-    those of gates too.
+    by a limit of their tenant or by one over all of them; in every fifth, public events go into feeds, those of gates
+    too, and in every second of these to webhooks.
     """
-    return replace(_plan_of(seed), events=seed % 5 == 4, gates=seed % 5 == 4)
+    return replace(_plan_of(seed), events=seed % 5 == 4, gates=seed % 5 == 4, hooks=seed % 10 == 4)
 
 
 def _plan_of(seed: int) -> Plan:

@@ -164,3 +164,17 @@ def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.Mon
     monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
     monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
     assert _feed_is_wrong(range(10))
+
+
+def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process wrote that died before its send, nobody passes on."""
+    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    original = memory.write
+
+    async def sent_at_once(self: Any, write: Any) -> Any:
+        head = await original(self, write)
+        self._heads[write.tenant] = replace(head, sent=head.number)
+        return self._heads[write.tenant]
+
+    monkeypatch.setattr(memory, "write", sent_at_once)
+    assert _feed_is_wrong(range(10))

@@ -51,8 +51,11 @@ from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.services import Services
+from tests.simulation.webhooks import Webhooks
 
 SWEEP_EVERY_S = 60.0
+#: triggers/prune_timer.py
+_PRUNE_EVERY_S = 3600.0
 #: triggers/replies_bus.py
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
@@ -111,6 +114,8 @@ class Plan:
     max_deliveries: int = 10
     #: public events go into feeds
     events: bool = False
+    #: and from there to webhooks
+    hooks: bool = False
     #: people change gates that no job has to pass
     gates: bool = False
 
@@ -191,6 +196,7 @@ class World:
             new_salt=lambda: "",
         )
         self.feeds = Feeds(self) if plan.events else None
+        self.webhooks = Webhooks(self) if plan.hooks else None
         if self.feeds is not None:
             self.feeds.watch()
             self.context = self.feeds.context(self.context)
@@ -258,7 +264,11 @@ class World:
 
     async def run(self) -> Report:
         self.callers.start()
+        if self.webhooks is not None:
+            self.webhooks.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
+        if self.feeds is not None:
+            self.scheduler.later(_PRUNE_EVERY_S, self._prune_tick)
         try:
             await self.scheduler.run(self.faults.end_at + MAX_SETTLING, self._over)
             await check_final_state(self)
@@ -305,6 +315,8 @@ class World:
             yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
         if self.feeds is not None:
             yield from self.feeds.unfinished()
+        if self.webhooks is not None:
+            yield from self.webhooks.unfinished()
 
     # --- activities and triggers, as the app's own are
 
@@ -369,6 +381,11 @@ class World:
         if self.host.up and (due or self.bus.dead_letters):
             for _ in range(2 if self.faults.occurs(0.1) else 1):
                 self.host.spawn(self._sweep())
+
+    def _prune_tick(self) -> None:
+        assert self.feeds is not None
+        self.scheduler.later(_PRUNE_EVERY_S, self._prune_tick)
+        self.scheduler.spawn(self.feeds.prune())
 
     async def _sweep(self) -> None:
         with self.owners.sweeping() as done:

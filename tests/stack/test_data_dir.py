@@ -76,3 +76,15 @@ def test_reset_deletes_what_a_stack_kept(tmp_path: Path) -> None:
     (tmp_path / "home" / "letter.txt").write_text("dear")
     assert (reset(tmp_path / "home").returncode, (tmp_path / "home" / "letter.txt").exists()) == (1, True)
     assert reset(tmp_path / "nowhere").returncode == 0
+
+
+def test_the_keys_of_webhooks_are_made_once_and_go_with_a_reset(tmp_path: Path) -> None:
+    """A restart takes the same, so that the secrets of webhooks hold; nobody else may read them."""
+    data = DataDir(tmp_path)
+    first = data.webhook_keys()
+    assert data.webhook_keys() == first
+    assert first.startswith("local:")
+    assert (tmp_path / "webhook.keys").stat().st_mode & 0o777 == 0o600
+    data.clear()
+    assert data.webhook_keys() != first
+    data.release()

@@ -135,6 +135,15 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.CursorExpired: lambda error: Problem(
         status=410, code=ProblemCode.CURSOR_EXPIRED, members={"earliest": error.earliest}
     ),
+    errors.HookUrlRefused: lambda error: Problem(
+        status=400, code=ProblemCode.HOOK_URL_REFUSED, errors=((error.path, error.why),)
+    ),
+    errors.WebhooksOff: _fixed(404, ProblemCode.WEBHOOKS_OFF),
+    errors.HookNotFound: _fixed(404, ProblemCode.HOOK_NOT_FOUND),
+    errors.DeliveryNotFound: _fixed(404, ProblemCode.DELIVERY_NOT_FOUND),
+    errors.HookLimit: _fixed(409, ProblemCode.HOOK_LIMIT),
+    errors.DefaultHook: _fixed(409, ProblemCode.DEFAULT_HOOK),
+    errors.HookKeyGone: _fixed(409, ProblemCode.HOOK_KEY_GONE),
     errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
     errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
     errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),

@@ -55,6 +55,10 @@ type thresholdsType = {
   @minValue(60)
   waitSeconds: int?
 
+  @description('Optional. Age in seconds of the oldest public event that the topic has not taken. Default: 900.')
+  @minValue(60)
+  unsentSeconds: int?
+
   @description('Optional. Percent of the jobs of fifteen minutes that failed; fires above it. Default: 10.')
   @minValue(1)
   @maxValue(99)
@@ -260,6 +264,18 @@ var logAlerts = [
     dimension: 'JobType'
   }
   {
+    name: 'webhooks-suspended'
+    means: 'The receiver of a webhook took nothing for a day: its events wait until somebody resumes it.'
+    section: 'a-webhook-is-suspended'
+    command: 'lucius webhooks list'
+    severity: 3
+    query: loadTextContent('../queries/webhooks-suspended.kql')
+    measure: 'Suspended'
+    aggregation: 'Maximum'
+    threshold: 0
+    window: 'PT15M'
+  }
+  {
     name: 'stuck-jobs'
     means: 'Directives wait for their ACK: a platform service is away, or does not keep up.'
     section: 'directives-are-not-taken-up'
@@ -307,6 +323,18 @@ var logAlerts = [
     threshold: thresholds.?dependencyFaults ?? 20
     window: 'PT15M'
     dimension: 'Dependency'
+  }
+  {
+    name: 'events-unsent'
+    means: 'The topic of public events takes none: it is full, away, or the app may not send to it. Feeds and jobs go on.'
+    section: 'events-are-not-sent'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/events-unsent.kql')
+    measure: 'Oldest'
+    aggregation: 'Maximum'
+    threshold: thresholds.?unsentSeconds ?? 900
+    window: 'PT15M'
   }
   {
     name: 'rejected-messages'

@@ -52,11 +52,17 @@ param durable {
   endpoint: string?
 }
 
+@description('Optional. Host name of another Service Bus namespace, which has the topic of public events. Empty: the bus has it.')
+param eventsNamespace string = ''
+
 @description('Optional. Address of the App Configuration store. Empty: the packaged protocols rule.')
 param appConfigurationEndpoint string = ''
 
 @description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
 param callbackKeysUri string = ''
+
+@description('Optional. Address of the secret with the keys of webhooks. Empty: no webhooks.')
+param webhookKeysUri string = ''
 
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
@@ -115,7 +121,7 @@ type tuningType = {
   @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
-  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `off`: nothing is.')
+  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `topic`: these are passed on to the topic `lucius-events` as well; `off`: neither.')
   LUCIUS_EVENTS: string?
 
   @description('Optional. Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5.')
@@ -180,6 +186,9 @@ type tuningType = {
 
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
+
+  @description('Optional. Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS says: list none whose DNS is not yours.')
+  LUCIUS_WEBHOOK_HOSTS: string?
 
   @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
@@ -247,8 +256,14 @@ var appSettings = {
 var configurationSettings = {
   LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint
 }
+var eventsSettings = {
+  LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace
+}
 var callbackSettings = {
   LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})'
+}
+var webhookSettings = {
+  LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})'
 }
 
 // Flex Consumption knows these by functionAppConfig and refuses them as settings.
@@ -271,7 +286,9 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     durable.backend == 'DurableTaskScheduler' ? schedulerSettings : {},
     appSettings,
     empty(appConfigurationEndpoint) ? {} : configurationSettings,
+    empty(eventsNamespace) ? {} : eventsSettings,
     empty(callbackKeysUri) ? {} : callbackSettings,
+    empty(webhookKeysUri) ? {} : webhookSettings,
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
   )

@@ -31,6 +31,9 @@ param scale scaleType = {}
 @minValue(1)
 param sweepers int = 1
 
+@description('Optional. Whether there are the functions of public events.')
+param events bool = true
+
 @description('Required. The app\'s identity.')
 param identity identityType
 
@@ -82,9 +85,13 @@ type scaleType = {
   @minValue(0)
   alwaysReadyAdmission: int?
 
-  @description('Optional. Flex Consumption, with LUCIUS_EVENTS=feed: instances always ready for the function that writes public events. Asleep it takes up to two minutes to wake. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that writes public events, where LUCIUS_EVENTS is not off. Asleep it takes up to two minutes to wake. Default: 0.')
   @minValue(0)
   alwaysReadyTell: int?
+
+  @description('Optional. Flex Consumption, with LUCIUS_EVENTS=feed and LUCIUS_WEBHOOK_KEYS: instances always ready for the function that posts webhooks. Asleep it takes up to two minutes to wake. Default: 0.')
+  @minValue(0)
+  alwaysReadyDeliver: int?
 
   @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
@@ -124,8 +131,10 @@ var alwaysReady = filter(
       { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
       { name: 'function:sweep', instanceCount: leastReady }
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
-      // there is none with LUCIUS_EVENTS=off
-      { name: 'function:tell', instanceCount: contains(scale, 'alwaysReadyTell') ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
+      { name: 'function:tell', instanceCount: events ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
+      { name: 'function:prune', instanceCount: events ? leastReady : 0 }
+      // there is none without keys
+      { name: 'function:deliver', instanceCount: events && contains(scale, 'alwaysReadyDeliver') ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
     ],
     moreSweepers,
     replyFunctions

@@ -1,5 +1,5 @@
 metadata name = 'Key vault'
-metadata description = 'Holds the keys of callback tokens, the one secret that LUCIUS has. Made only where callbacks are on.'
+metadata description = 'Holds the keys of callback tokens and of webhooks, the secrets that LUCIUS has. Made only where one of them is on.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -14,10 +14,13 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Required. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
+@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify. Empty: no callbacks.')
 @secure()
-@minLength(48)
-param callbackKeys string
+param callbackKeys string = ''
+
+@description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones. Empty: no webhooks.')
+@secure()
+param webhookKeys string = ''
 
 @description('Optional. Days that a deleted vault or secret can be brought back.')
 @minValue(7)
@@ -36,7 +39,10 @@ param workspaceResourceId string
 resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
   name: name
   location: location
-  tags: tags
+  // what a later deployment must bring along again: infra/hooks/check_keys.sh
+  tags: union(tags, {
+    keys: '${empty(callbackKeys) ? '' : 'callback'}${empty(webhookKeys) ? '' : ' webhook'}'
+  })
   properties: {
     tenantId: tenant().tenantId
     sku: {
@@ -55,12 +61,25 @@ resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
   }
 }
 
-resource callbackSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = {
+resource callbackSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = if (!empty(callbackKeys)) {
   parent: vault
   name: 'lucius-callback-keys'
   tags: tags
   properties: {
     value: callbackKeys
+    contentType: 'kid:base64key, with commas between'
+    attributes: {
+      enabled: true
+    }
+  }
+}
+
+resource webhookSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = if (!empty(webhookKeys)) {
+  parent: vault
+  name: 'lucius-webhook-keys'
+  tags: tags
+  properties: {
+    value: webhookKeys
     contentType: 'kid:base64key, with commas between'
     attributes: {
       enabled: true
@@ -118,7 +137,11 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 @description('Resource id of the vault.')
 output resourceId string = vault.id
 
-// the address of the secret, not its value
-@description('Address of the callback keys, without a version: a new version is taken up within a day, or at a restart.')
+// the addresses of the secrets, not their values
+@description('Address of the callback keys, without a version: a new version is taken up within a day, or at a restart. Empty: none.')
 #disable-next-line outputs-should-not-contain-secrets
-output callbackKeysUri string = callbackSecret.properties.secretUri
+output callbackKeysUri string = callbackSecret.?properties.secretUri ?? ''
+
+@description('Address of the keys of webhooks, likewise.')
+#disable-next-line outputs-should-not-contain-secrets
+output webhookKeysUri string = webhookSecret.?properties.secretUri ?? ''

@@ -137,6 +137,34 @@ resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
+// Tries of webhooks' deliveries. Their rows decide: what comes twice does nothing, and the sweeper sends lost ones again.
+resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
+  parent: namespace
+  name: topology.webhooks.queue
+  properties: {
+    requiresDuplicateDetection: false
+    lockDuration: topology.webhooks.lockDuration
+    maxDeliveryCount: topology.webhooks.maxDeliveryCount
+    defaultMessageTimeToLive: topology.webhooks.defaultMessageTimeToLive
+    deadLetteringOnMessageExpiration: false
+    enableBatchedOperations: true
+  }
+}
+
+// Its subscriptions are made by the teams that read it; without one it keeps nothing. `tell` sends an event again after a crash,
+// minutes later at most.
+resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
+  parent: namespace
+  name: topology.events.topic
+  properties: {
+    requiresDuplicateDetection: true
+    duplicateDetectionHistoryTimeWindow: topology.events.duplicateDetectionWindow
+    maxSizeInMegabytes: topology.events.maxSizeInMegabytes
+    defaultMessageTimeToLive: topology.events.defaultMessageTimeToLive
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {

@@ -161,6 +161,58 @@ class DeadLetterLinks(Message):
     redrive: Annotated[str, Field(description="For POST.")]
 
 
+class DefaultSecret(Message):
+    """
+    What signs the callback URLs of the tenant's jobs.
+    """
+
+    secret: str
+    previous_secret: Annotated[str | None, Field(description="It signs too, until `previous_until`.")]
+    previous_until: AwareDatetime | None
+
+
+class Delivery(Message):
+    """
+    One event for one webhook.
+    """
+
+    number: Annotated[int, Field(description="Of the event in the tenant's feed.")]
+    name: Annotated[str | None, Field(description="Of the callback URL; null: of a webhook.")]
+    event_id: str
+    event_type: str
+    jobId: Annotated[str | None, Field(description="Null: the event is of no job.")]
+    created_at: AwareDatetime
+    state: Annotated[
+        Literal["PENDING", "DELIVERED", "DEAD"],
+        Field(
+            description="PENDING: it is tried or waits; DELIVERED: its receiver answered 2xx; DEAD: it was given up."
+        ),
+    ]
+    tries: int
+    due_at: Annotated[
+        AwareDatetime | None, Field(description="The next try; null: it waits for its webhook, or has ended.")
+    ]
+    ended_at: AwareDatetime | None
+    tried_at: AwareDatetime | None
+    status: Annotated[int | None, Field(description="What the last try was answered with; null: nothing.")]
+    error: Annotated[
+        str | None,
+        Field(
+            description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, or `KEY_GONE`: the secret has no key any more; null: there was one."
+        ),
+    ]
+    took_ms: int | None
+
+
+class DeliveryPage(Message):
+    """
+    Deliveries of a webhook: what waits, the oldest event first; then what has ended, the newest event first.
+    """
+
+    deliveries: list[Delivery]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
 class DependencyState(Message):
     """
     One thing that the app needs, as this process sees it.
@@ -261,7 +313,10 @@ class Envelope(Message):
         Field(description="Two requests with the same key are one job; null: the body's own hash is the key."),
     ] = None
     doc_id: Annotated[str | None, Field(description="Which document of the tenant's it is.")] = None
-    callback_urls: dict[str, str] | None = None
+    callback_urls: Annotated[
+        dict[str, str] | None,
+        Field(description="Who is told of the job's end; null: nobody but the tenant's webhooks and feed."),
+    ] = None
     correlation_id: Annotated[
         str | None,
         Field(
@@ -343,6 +398,103 @@ class FieldError(Message):
 
     path: Annotated[str, Field(description="Where, with points between the names.")]
     message: str
+
+
+class HookFilter(Message):
+    """
+    Which events a webhook gets: those that fit every member which is not empty.
+    """
+
+    types: list[str]
+    job_types: list[str]
+    labels: dict[str, str]
+
+
+class HookLinks(Message):
+    """
+    Paths of this API about the webhook; `test`, `rotate` and `resume` are for POST.
+    """
+
+    self: str
+    deliveries: str
+    log: str
+    test: Annotated[str | None, Field(description="Null: it has no address of its own.")]
+    rotate: str
+    resume: Annotated[str | None, Field(description="Null: it is not suspended, and nobody switched it off.")]
+
+
+class HookLogEntry(Message):
+    """
+    What happened to a webhook: numbered without gaps, chained to the one before by its hash.
+    """
+
+    hook_id: str
+    seq: int
+    type: str
+    actor: str
+    reason: str
+    at: AwareDatetime
+    data: dict[str, Any]
+    prev_hash: str
+    hash: str
+
+
+class HookSecret(Message):
+    """
+    A webhook with its new secret, which is not shown again.
+    """
+
+    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    url: Annotated[
+        str | None,
+        Field(
+            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+        ),
+    ]
+    format: Literal["cloudevents", "slack", "teams"]
+    filter: HookFilter
+    description: str
+    state: Annotated[
+        Literal["ENABLED", "DISABLED", "SUSPENDED"],
+        Field(
+            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+        ),
+    ]
+    state_reason: str | None
+    created_at: AwareDatetime
+    created_by: str
+    updated_at: AwareDatetime
+    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    secret_version: int
+    previous_until: Annotated[
+        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+    ]
+    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failing_since: AwareDatetime | None
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    waits_until: Annotated[
+        AwareDatetime | None,
+        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+    ]
+    links: HookLinks
+    secret: Annotated[str, Field(description="Verify `webhook-signature` by it, with a library of Standard Webhooks.")]
+
+
+class HookTest(Message):
+    """
+    What the receiver answered to a test event.
+    """
+
+    delivered: Annotated[bool, Field(description="It answered 2xx.")]
+    status: int | None
+    error: Annotated[
+        str | None,
+        Field(
+            description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, or `KEY_GONE`: the secret has no key any more; null: there was one."
+        ),
+    ]
+    took_ms: int
 
 
 class IncidentLinks(Message):
@@ -1092,6 +1244,107 @@ class FeedPage(Message):
 
     events: list[PublicEvent]
     next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
+
+
+class Hook(Message):
+    """
+    Where a tenant's events are posted to, and how that goes.
+    """
+
+    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    url: Annotated[
+        str | None,
+        Field(
+            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+        ),
+    ]
+    format: Literal["cloudevents", "slack", "teams"]
+    filter: HookFilter
+    description: str
+    state: Annotated[
+        Literal["ENABLED", "DISABLED", "SUSPENDED"],
+        Field(
+            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+        ),
+    ]
+    state_reason: str | None
+    created_at: AwareDatetime
+    created_by: str
+    updated_at: AwareDatetime
+    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    secret_version: int
+    previous_until: Annotated[
+        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+    ]
+    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failing_since: AwareDatetime | None
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    waits_until: Annotated[
+        AwareDatetime | None,
+        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+    ]
+    links: HookLinks
+
+
+class HookDetail(Message):
+    """
+    A webhook with the oldest of what waits.
+    """
+
+    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    url: Annotated[
+        str | None,
+        Field(
+            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+        ),
+    ]
+    format: Literal["cloudevents", "slack", "teams"]
+    filter: HookFilter
+    description: str
+    state: Annotated[
+        Literal["ENABLED", "DISABLED", "SUSPENDED"],
+        Field(
+            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+        ),
+    ]
+    state_reason: str | None
+    created_at: AwareDatetime
+    created_by: str
+    updated_at: AwareDatetime
+    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    secret_version: int
+    previous_until: Annotated[
+        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+    ]
+    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failing_since: AwareDatetime | None
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    waits_until: Annotated[
+        AwareDatetime | None,
+        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+    ]
+    links: HookLinks
+    oldest_pending_at: Annotated[
+        AwareDatetime | None, Field(description="When the event came that has waited longest; null: nothing waits.")
+    ]
+
+
+class HookLog(Message):
+    """
+    The log of a webhook, in order: the last thousand entries.
+    """
+
+    entries: list[HookLogEntry]
+
+
+class HookPage(Message):
+    """
+    All webhooks of a tenant that have an address, the oldest first.
+    """
+
+    webhooks: list[Hook]
 
 
 class Incident(Message):

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.hook_rows import delivery_entity
 from shared.adapters.tables.keys import (
     AFTER_FEED_EVENTS,
     FEED_PARTITION,
@@ -54,7 +56,8 @@ class TablesFeed:
         row = await read_row(await self._account.table(self._table), encode_key(tenant), HEAD_ROW)
         if row is None:
             return Head()
-        return Head(number=int(row["number"]), sent=int(row["sent"]), etag=row.metadata["etag"] or "")
+        hooks = int(row.get("hooks", 0))
+        return Head(number=int(row["number"]), sent=int(row["sent"]), hooks=hooks, etag=row.metadata["etag"] or "")
 
     async def seen(self, tenant: str, job_id: str) -> int:
         row = await read_row(await self._account.table(self._table), encode_key(tenant), seen_row(job_id))
@@ -62,13 +65,8 @@ class TablesFeed:
 
     async def write(self, write: FeedWrite) -> Head:
         partition = encode_key(write.tenant)
-        head = {
-            "PartitionKey": partition,
-            "RowKey": HEAD_ROW,
-            "number": (write.number, "Edm.Int64"),
-            "sent": (write.head.sent, "Edm.Int64"),
-        }
-        operations: list[Operation] = [_head_operation(write.head, head)]
+        after = replace(write.head, number=write.number)
+        operations: list[Operation] = [head_operation(partition, write.head, after)]
         operations += [
             (
                 "create" if job_id in write.new else "upsert",
@@ -76,12 +74,13 @@ class TablesFeed:
             )
             for job_id, seq in write.seen.items()
         ]
-        operations += [("create", _event_entity(partition, event)) for event in write.events]
+        operations += [("create", event_entity(partition, event)) for event in write.events]
+        operations += [("create", delivery_entity(partition, each)) for each in write.pending]
         try:
             metadata = await transact(await self._account.table(self._table), operations)
         except AlreadyExists as taken:
             raise Conflict from taken
-        return Head(number=write.number, sent=write.head.sent, etag=metadata[0]["etag"])
+        return replace(after, etag=metadata[0]["etag"])
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
@@ -113,18 +112,26 @@ class TablesFeed:
         ]
 
 
-def _head_operation(before: Head, head: dict[str, Any]) -> Operation:
+def head_operation(partition: str, before: Head, after: Head) -> Operation:
+    """HEAD as it is then, where it is still as it was read."""
+    row: dict[str, Any] = {
+        "PartitionKey": partition,
+        "RowKey": HEAD_ROW,
+        "number": (after.number, "Edm.Int64"),
+        "sent": (after.sent, "Edm.Int64"),
+    }
+    row |= {"hooks": after.hooks} if after.hooks else {}
     if not before.etag:
-        return ("create", head)
+        return ("create", row)
     under_etag = {
         "mode": UpdateMode.REPLACE,
         "etag": before.etag,
         "match_condition": MatchConditions.IfNotModified,
     }
-    return ("update", head, under_etag)
+    return ("update", row, under_etag)
 
 
-def _event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:
+def event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:
     return {
         "PartitionKey": partition,
         "RowKey": feed_event_row(event.number),

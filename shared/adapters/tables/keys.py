@@ -153,6 +153,37 @@ def feed_event_row(number: int) -> str:
 #: after every E row
 AFTER_FEED_EVENTS = "E;"
 
+#: of the same table: the tenants whose hooks the sweeper looks at
+HOOK_TENANTS_PARTITION = "=hooks"
+_MAX_NUMBER = 10**20 - 1
+#: of the name of a callback, as a part of a key; a longer one is its digest
+_MAX_NAME = 200
+
+
+def hook_row(hook_id: str) -> str:
+    return f"HOOK:{hook_id}"
+
+
+def hook_log_row(hook_id: str, seq: int) -> str:
+    return f"HOOKLOG:{hook_id}:{seq:010d}"
+
+
+def pending_row(hook_id: str, number: int, name: str) -> str:
+    """Sorts by the event's number."""
+    return f"PENDING:{hook_id}:{number:020d}{_name_part(name)}"
+
+
+def delivery_row(hook_id: str, number: int, name: str) -> str:
+    """Sorts newest first."""
+    return f"DELIVERY:{hook_id}:{_MAX_NUMBER - number:020d}{_name_part(name)}"
+
+
+def _name_part(name: str) -> str:
+    if not name:
+        return ""
+    key = encode_key(name)
+    return f":{key}" if len(key) <= _MAX_NAME else f":{digest(name)}"
+
 
 def ended_row(clear_at: datetime, job_id: str) -> str:
     """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""

@@ -24,6 +24,7 @@ from shared.operations.context import Context
 from shared.operations.desk_turns import at_desk, directory
 from shared.operations.desks import let_in
 from shared.operations.divisions import divide_owed
+from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
@@ -115,6 +116,7 @@ class _Pass:
         if not self._dry_run:
             after = replace(before, look=look, clear=clear)
             await self._look_at_bulks()
+            await heal_deliveries(self._context, self._share.has, self._is_over(PASS_S))
             folded_to = await self._fold_usage(awake)
             surveyed = await self._survey(awake, before.listed, folded_to)
             if surveyed is not None:

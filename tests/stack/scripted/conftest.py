@@ -23,7 +23,7 @@ _ENVIRONMENT = {
     "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2",
     "LUCIUS_CALLBACK_KEYS": f"k1:{base64.b64encode(b'k' * 32).decode()}",
     "LUCIUS_PUBLIC_URL": PUBLIC_URL,
-    "LUCIUS_EVENTS": "feed",
+    "LUCIUS_EVENTS": "topic",
     # the sweeper runs only when a test asks for it
     "LUCIUS_SWEEP_SCHEDULE": "0 0 0 29 2 *",
     # about two seconds

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient
 from cloudevents.http import from_json
 
 from tests.running_stack import RunningStack
@@ -21,6 +23,42 @@ def feed(stack: RunningStack) -> list[dict[str, Any]]:
     )
     query = f"PartitionKey eq '{TENANT}' and RowKey ge 'E:' and RowKey lt 'E;'"
     return [json.loads(row["event"]) for row in table.query_entities(query)]
+
+
+#: as it is sent by hand, with all defaults
+SUBSCRIPTION = (
+    '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><SubscriptionDescription '
+    'xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>'
+)
+
+
+def test_a_team_reads_the_topic(stack: RunningStack, service: ScriptedService) -> None:
+    """By a subscription of its own: each event of a job as it is in the feed, in order."""
+    made = httpx.put(
+        f"{stack.settings['LUCIUS_SERVICEBUS_ADMIN_URL']}/lucius-events/subscriptions/team?api-version=2021-05",
+        content=SUBSCRIPTION,
+        headers={"Content-Type": "application/atom+xml"},
+    )
+    assert made.status_code == 201, made.text
+    job_id = submit(stack)
+    directive = service.directive(job_id)
+    service.reply(directive, "ACK")
+    service.reply(directive, "RESULT")
+    until(stack, job_id, status_is("SUCCEEDED"))
+    found: list[dict[str, Any]] = []
+
+    def receive() -> bool:
+        for message in receiver.receive_messages(max_message_count=50, max_wait_time=1):
+            whole = json.loads(b"".join(message.body))
+            assert (message.message_id, message.content_type) == (whole["id"], "application/cloudevents+json")
+            found.extend([whole] if whole["subject"] == job_id else [])
+            receiver.complete_message(message)
+        return any(each["type"] == "job.completed" for each in found)
+
+    client = ServiceBusClient.from_connection_string(stack.settings["LUCIUS_SERVICEBUS_CONNECTION"])
+    with client, client.get_subscription_receiver("lucius-events", "team") as receiver:
+        wait_until(receive, f"the end of {job_id} did not come")
+    assert found == [each for each in feed(stack) if each["subject"] == job_id]
 
 
 def test_jobs_are_in_the_feed(stack: RunningStack, service: ScriptedService) -> None:

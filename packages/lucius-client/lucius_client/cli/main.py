@@ -33,6 +33,7 @@ from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
 from lucius_client.cli.usage import source_app, usage
+from lucius_client.cli.webhooks import webhooks_app
 
 PROGRAM = "lucius"
 #: entry points of this group are groups of commands (typer.Typer) that other packages add, by their name
@@ -94,6 +95,7 @@ app.add_typer(source_app, name="source")
 app.add_typer(protocol_app, name="protocol")
 app.add_typer(rejected_app, name="rejected")
 app.add_typer(audit_app, name="audit")
+app.add_typer(webhooks_app, name="webhooks")
 
 
 def add_commands(entries: Iterable[EntryPoint]) -> None:

@@ -1,0 +1,115 @@
+"""What public events add to a job without faults, by `LUCIUS_EVENTS`; counted by `tests/adapters/test_job_cost.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.scale import prices
+from benchmarks.scale.job import MESSAGE_OVERHEAD_BYTES
+
+#: hints of one batch, of all jobs together
+FULL = 100
+#: bodies, of a job whose own texts are short: two percent or more above what is sent
+HINT_BYTES, EVENT_BYTES = 850, 730
+#: a message is sent, received and completed; a credit each for the first two
+_CALLS_A_MESSAGE, _CREDITS_A_MESSAGE = 3, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Events:
+    """Of a job with `steps` steps, one after another; a subscription of a team's adds its receives and completions."""
+
+    steps: int
+    #: `off`, `feed` or `topic`
+    mode: str
+    #: of its hints, in which there are no others: one shared with other jobs counts in part
+    batches: float
+    #: batches that have the job in them
+    seen: int
+    #: batches that half a minute without another one follows
+    pauses: float = 0
+
+    @property
+    def hints(self) -> int:
+        """The creation, the first ACK, and of each step the attempt and the RESULT."""
+        return 2 + 2 * self.steps if self.mode != "off" else 0
+
+    @property
+    def events(self) -> int:
+        """Queued, started, completed; of each step leased and completed."""
+        return 3 + 2 * self.steps if self.mode != "off" else 0
+
+    @property
+    def sent(self) -> int:
+        """To the topic."""
+        return self.events if self.mode == "topic" else 0
+
+    @property
+    def messages(self) -> int:
+        return self.hints + self.sent
+
+    @property
+    def bus_operations(self) -> int:
+        return _CALLS_A_MESSAGE * self.hints + self.sent
+
+    @property
+    def bus_credits(self) -> int:
+        return _CREDITS_A_MESSAGE * self.hints + self.sent
+
+    @property
+    def bus_bytes(self) -> int:
+        """In and out; of the topic in."""
+        hints = 2 * self.hints * (HINT_BYTES + MESSAGE_OVERHEAD_BYTES)
+        return hints + self.sent * (EVENT_BYTES + MESSAGE_OVERHEAD_BYTES)
+
+    @property
+    def table_writes(self) -> float:
+        """A batch is one transaction; HEAD's `sent` is a write of its own after a pause."""
+        if self.mode == "off":
+            return 0
+        return self.batches + (self.pauses if self.mode == "topic" else 0)
+
+    @property
+    def table_reads(self) -> int:
+        """A later end of the tenant's looks up how far the job is."""
+        return 1 if self.mode != "off" else 0
+
+    @property
+    def entities_written(self) -> float:
+        """HEAD with each write, SEEN with each batch, and the events."""
+        return self.table_writes + self.seen + self.events if self.mode != "off" else 0
+
+    @property
+    def rows_kept(self) -> int:
+        """Events, and SEEN."""
+        return self.events + 1 if self.mode != "off" else 0
+
+    @property
+    def executions(self) -> float:
+        return self.batches if self.mode != "off" else 0
+
+    @property
+    def usd(self) -> float:
+        """A million jobs: operations, executions, entities; not the time of `tell`."""
+        return (
+            self.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd
+            + self.executions * prices.FLEX_EXECUTIONS.usd
+            + (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
+        )
+
+
+def events_of(steps: int, mode: str, *, alone: bool) -> Events:
+    """`alone`: each hint is a batch, and half a minute passes; else a hundred of many jobs are one."""
+    hints = Events(steps=steps, mode=mode, batches=0, seen=0).hints
+    batches = hints if alone else hints / FULL
+    return Events(steps=steps, mode=mode, batches=batches, seen=hints, pauses=batches if alone else 0)
+
+
+COLUMNS: dict[str, Events] = {
+    "`off`": events_of(3, "off", alone=True),
+    **{
+        f"`{mode}`, {'each hint alone' if alone else 'a hundred together'}": events_of(3, mode, alone=alone)
+        for mode in ("feed", "topic")
+        for alone in (True, False)
+    },
+}

@@ -1,0 +1,116 @@
+"""Webhooks: the part of the asynchronous client that says where events are posted to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypeVar
+
+from lucius_client import webhook_calls
+from lucius_client.calls import Call
+from lucius_client.models import (
+    DefaultSecret,
+    Delivery,
+    Hook,
+    HookDetail,
+    HookLogEntry,
+    HookSecret,
+    HookTest,
+)
+from lucius_client.retry import Retries
+from lucius_client.series import Series
+from lucius_client.webhook_calls import webhook_filter
+
+T = TypeVar("T")
+
+
+class AsyncWebhooks(ABC):
+    """See `lucius_client.async_client.AsyncClient`, which has these methods."""
+
+    _retries: Retries
+
+    @abstractmethod
+    async def _call(self, call: Call[T]) -> T: ...
+
+    @abstractmethod
+    def _iterate(self, source: Series[T]) -> AsyncIterator[T]: ...
+
+    async def create_webhook(
+        self,
+        url: str,
+        *,
+        format: str = "cloudevents",
+        types: Iterable[str] | None = None,
+        job_types: Iterable[str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        description: str = "",
+        after: int | None = None,
+        tenant: str | None = None,
+    ) -> HookSecret:
+        """Have a tenant's events posted to an https address; only this result shows the secret that signs them.
+
+        `format` is `cloudevents`, `slack` or `teams`. An event has to fit `types` (as `job.completed`), `job_types` and
+        `labels`, where they are given. `after`: the `sequence` of an event, for those after it that are kept; None:
+        from now on. `tenant` is for operators of all tenants, here and below. It is sent once: after a lost response
+        look at `webhooks`.
+        """
+        lets_in = webhook_filter(types, job_types, labels)
+        members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}
+        return await self._call(webhook_calls.create(members, tenant))
+
+    async def webhooks(self, *, tenant: str | None = None) -> list[Hook]:
+        """The webhooks of a tenant, the oldest first."""
+        return await self._call(webhook_calls.webhooks(tenant))
+
+    async def webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
+        """A webhook, and how its deliveries go; `default` is the one of the callback URLs of jobs."""
+        return await self._call(webhook_calls.webhook(hook_id, tenant))
+
+    async def change_webhook(
+        self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None
+    ) -> HookDetail:
+        """Change `url`, `format`, `filter`, `description` or `enabled`; what is not named stays.
+
+        `filter` has `types`, `job_types` and `labels`, and takes the place of the whole old one; None lets every event
+        in.
+        """
+        return await self._call(webhook_calls.change(hook_id, changes, tenant))
+
+    async def remove_webhook(self, hook_id: str, *, tenant: str | None = None) -> None:
+        """Remove a webhook, and what waits for it."""
+        await self._call(webhook_calls.remove(hook_id, tenant))
+
+    async def test_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookTest:
+        """Post a test event now; the result is what its receiver answered."""
+        return await self._call(webhook_calls.test(hook_id, tenant))
+
+    async def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
+        """Make a new secret; the old one signs too for a day. It is sent once, as `create_webhook`."""
+        return await self._call(webhook_calls.rotate(hook_id, tenant))
+
+    async def resume_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
+        """Let a suspended webhook go on from the oldest delivery that waits."""
+        return await self._call(webhook_calls.resume(hook_id, tenant))
+
+    async def callback_secret(self, *, tenant: str | None = None) -> DefaultSecret:
+        """The secret that signs what goes to the callback URLs of a tenant's jobs."""
+        return await self._call(webhook_calls.default_secret(tenant))
+
+    def deliveries(
+        self, hook_id: str, *, state: str | None = None, tenant: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[Delivery]:
+        """What a webhook was to deliver: what waits, the oldest event first; then what has ended, the newest first.
+
+        `state` is PENDING, DELIVERED or DEAD.
+        """
+        return self._iterate(webhook_calls.deliveries(hook_id, state, tenant, limit, self._retries))
+
+    async def redeliver(
+        self, hook_id: str, number: int, *, name: str | None = None, tenant: str | None = None
+    ) -> Delivery:
+        """Deliver an event once more, now. `name` is that of the delivery of a callback URL."""
+        return await self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
+
+    async def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:
+        """What was done to a webhook, in order; also to one that was removed."""
+        return (await self._call(webhook_calls.log(hook_id, tenant))).entries

@@ -1,0 +1,101 @@
+"""`lucius webhooks listen`: a tenant's events posted to a program on this machine, signed as webhooks are."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import secrets
+import time
+from typing import Annotated
+
+import httpx
+import typer
+
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.jobs import Tenant
+from lucius_client.cli.rendering import Json
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.errors import CursorExpired
+from lucius_client.feed import Which, events
+
+#: seconds between the tries of one event; then the next one comes
+_AGAIN_S = (1.0, 5.0)
+_TRY_S = 10.0
+_PREFIX = "whsec_"
+
+
+@with_session
+def listen(
+    session: Session,
+    forward: Annotated[str, typer.Option(metavar="URL", help="Where to post to: http://127.0.0.1:3000/hooks.")],
+    type_: Annotated[
+        str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(envvar="LUCIUS_WEBHOOK_SECRET", help="`whsec_...` to sign with; without it a new one.")
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Post what happens from now on to a program on this machine, until interrupted. No webhook is made."""
+    text = secret or f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    key = _key(text)
+    if not secret:
+        rendering.write(f"secret: {text}", stderr=True)
+    which: Which = {"after": "latest", "tenant_id": tenant, "types": type_.split(",") if type_ else None}
+    # the receiver is named by whoever listens, and a proxy of the environment is not meant for it
+    with httpx.Client(timeout=_TRY_S, trust_env=False) as http:
+        while True:
+            try:
+                for event in events(session.connect(WATCH_RETRIES), **which):
+                    _forward(http, forward, key, event.plain())
+            except CursorExpired as expired:
+                rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
+                which["after"] = expired.problem.earliest
+
+
+def _forward(http: httpx.Client, url: str, key: bytes, event: Json) -> None:
+    body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    line = f"{event['time']}  {event['type']}  {event['subject']}"
+    for wait_s in (*_AGAIN_S, None):
+        answer = _posted(http, url, key, f"{event['id']}:listen", body)
+        rendering.write(f"{line}  {answer}")
+        if isinstance(answer, int) and 200 <= answer < 300:
+            return
+        if wait_s is not None:
+            time.sleep(wait_s)
+
+
+def _posted(http: httpx.Client, url: str, key: bytes, message_id: str, body: bytes) -> int | str:
+    """The status, or why there is none. Raises UsageError."""
+    try:
+        headers = {"Content-Type": "application/cloudevents+json", **signed(message_id, body, key, time.time())}
+        return http.post(url, content=body, headers=headers).status_code
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise UsageError(f"--forward {url}: {error}") from error
+    except httpx.TransportError as error:
+        return type(error).__name__
+
+
+def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, str]:
+    """The headers of Standard Webhooks."""
+    timestamp = str(int(now))
+    mac = hmac.digest(key, b".".join((message_id.encode(), timestamp.encode(), body)), "sha256")
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
+    }
+
+
+def _key(secret: str) -> bytes:
+    """Raises UsageError; the message never holds the secret."""
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        key = b""
+    if not key:
+        raise UsageError("--secret is not whsec_ and base64")
+    return key

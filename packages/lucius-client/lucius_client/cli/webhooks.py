@@ -1,0 +1,239 @@
+"""`lucius webhooks`: where a tenant's events are posted to, what came of it, and a receiver on a laptop."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.jobs import Tenant
+from lucius_client.cli.listen import listen
+from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.session import Session, with_session
+from lucius_client.webhook_calls import webhook_filter
+
+
+class Format(StrEnum):
+    CLOUDEVENTS = "cloudevents"
+    SLACK = "slack"
+    TEAMS = "teams"
+
+
+HookId = Annotated[
+    str, typer.Argument(metavar="ID", help="A webhook's id, or `default`: the callback URLs of the tenant's jobs.")
+]
+Types = Annotated[
+    str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
+]
+JobTypes = Annotated[str | None, typer.Option("--job-type", help="One or more request types, separated by commas.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="KEY:VALUE", help="Only of jobs with this label; repeatable.")
+]
+Description = Annotated[str | None, typer.Option(help="A text for people.")]
+
+HOOKS: Columns = [
+    ("webhook", field("hookId")),
+    ("url", field("url")),
+    ("format", field("format")),
+    ("state", field("state")),
+    ("types", lambda hook: ",".join(hook["filter"]["types"]) or "all"),
+    ("failures", field("failures")),
+    ("waits until", field("waits_until")),
+    ("last success", field("succeeded_at")),
+    ("description", field("description")),
+]
+DELIVERIES: Columns = [
+    ("number", field("number")),
+    ("name", field("name")),
+    ("event", field("event_type")),
+    ("job", field("jobId")),
+    ("state", field("state")),
+    ("tries", field("tries")),
+    ("answer", lambda row: str(row["status"] or row["error"] or "-")),
+    ("last try", field("tried_at")),
+    ("next try", field("due_at")),
+]
+
+webhooks_app = typer.Typer(
+    help="Webhooks: create, list, show, change, remove, rotate, resume, secret, deliveries, redeliver, listen.",
+    no_args_is_help=True,
+)
+
+
+@with_session
+def create(
+    session: Session,
+    url: Annotated[str, typer.Argument(metavar="URL", help="An https address.")],
+    format_: Annotated[Format, typer.Option("--format", help="What the body is.")] = Format.CLOUDEVENTS,
+    type_: Types = None,
+    job_type: JobTypes = None,
+    label: Labels = None,
+    description: Description = None,
+    after: Annotated[
+        int | None, typer.Option(min=0, help="The sequence of an event: those after it are delivered too; 0: all.")
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Have events posted to an address. The secret that signs them is shown now, and never again."""
+    made = session.client.create_webhook(
+        url,
+        format=format_.value,
+        types=_list(type_),
+        job_types=_list(job_type),
+        labels=_labels(label),
+        description=description or "",
+        after=after,
+        tenant=tenant,
+    )
+    _show_secret(session, made.plain())
+
+
+@with_session
+def list_(session: Session, tenant: Tenant = None) -> None:
+    """List webhooks, the oldest first."""
+    session.show([each.plain() for each in session.client.webhooks(tenant=tenant)], HOOKS, _id)
+
+
+@with_session
+def show(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """Show a webhook, and how its deliveries go."""
+    found = session.client.webhook(webhook, tenant=tenant).plain()
+    _show(session, found)
+    if session.for_people and found["oldest_pending_at"]:
+        rendering.write(f"the oldest delivery that waits is of {found['oldest_pending_at']}")
+
+
+@with_session
+def change(
+    session: Session,
+    webhook: HookId,
+    url: Annotated[str | None, typer.Option(help="The new address.")] = None,
+    format_: Annotated[Format | None, typer.Option("--format", help="The new format.")] = None,
+    type_: Types = None,
+    job_type: JobTypes = None,
+    label: Labels = None,
+    every: Annotated[bool, typer.Option("--every", help="Take the filter away.")] = False,
+    description: Description = None,
+    enabled: Annotated[bool | None, typer.Option("--on/--off", help="Switch it on or off.")] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Change a webhook; --type, --job-type and --label together take the place of its whole filter."""
+    lets_in = webhook_filter(_list(type_), _list(job_type), _labels(label))
+    if every and lets_in:
+        raise UsageError("--every takes the filter away: name no --type, --job-type or --label beside it")
+    named = {"url": url, "format": format_.value if format_ else None, "description": description, "enabled": enabled}
+    changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    if every or lets_in:
+        changes["filter"] = lets_in
+    if not changes:
+        raise UsageError("name something to change, for example --off")
+    _show(session, session.client.change_webhook(webhook, changes, tenant=tenant).plain())
+
+
+@with_session
+def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """Remove a webhook, and what waits for it."""
+    session.client.remove_webhook(webhook, tenant=tenant)
+    if session.for_people:
+        rendering.write(f"removed {webhook}")
+
+
+@with_session
+def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """Post a test event now. Exit code 1: its receiver did not take it."""
+    found = session.client.test_webhook(webhook, tenant=tenant).plain()
+    if session.for_people:
+        rendering.write(f"{'taken' if found['delivered'] else 'not taken'}: {_answer(found)}, {found['took_ms']} ms")
+    else:
+        session.show([found], [], _answer, found)
+    if not found["delivered"]:
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+@with_session
+def rotate(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """Make a new secret; the old one signs too for a day."""
+    _show_secret(session, session.client.rotate_webhook(webhook, tenant=tenant).plain())
+
+
+@with_session
+def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """Let a suspended webhook go on from the oldest delivery that waits."""
+    _show(session, session.client.resume_webhook(webhook, tenant=tenant).plain())
+
+
+@with_session
+def secret(session: Session, tenant: Tenant = None) -> None:
+    """Print the secret that signs what goes to the callback URLs of jobs."""
+    found = session.client.callback_secret(tenant=tenant).plain()
+    if session.for_people:
+        rendering.write(found["secret"])
+    else:
+        session.show([found], [], lambda each: str(each["secret"]), found)
+
+
+@with_session
+def deliveries(
+    session: Session,
+    webhook: HookId,
+    state: Annotated[str | None, typer.Option(help="Only PENDING, DELIVERED or DEAD.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number; what waits comes first.")] = 50,
+    tenant: Tenant = None,
+) -> None:
+    """List what a webhook was to deliver, and what came of it."""
+    found = session.client.deliveries(webhook, state=state.upper() if state else None, tenant=tenant, limit=limit)
+    session.show([each.plain() for each in found], DELIVERIES, lambda row: str(row["number"]))
+
+
+@with_session
+def redeliver(
+    session: Session,
+    webhook: HookId,
+    number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Of the delivery.")],
+    name: Annotated[str | None, typer.Option(help="Of the callback URL, with the webhook `default`.")] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Deliver an event once more, now."""
+    found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
+    session.show([found], DELIVERIES, lambda row: str(row["number"]), found)
+
+
+webhooks_app.command()(create)
+webhooks_app.command("list")(list_)
+webhooks_app.command("test")(send_test)
+for command in (show, change, remove, rotate, resume, secret, deliveries, redeliver, listen):
+    webhooks_app.command()(command)
+
+
+def _list(text: str | None) -> list[str] | None:
+    return [each.strip() for each in text.split(",")] if text is not None else None
+
+
+def _labels(given: list[str] | None) -> dict[str, str] | None:
+    """Raises UsageError."""
+    if not given:
+        return None
+    if wrong := next((each for each in given if ":" not in each), None):
+        raise UsageError(f"--label {wrong} is not KEY:VALUE")
+    return {name: value for name, _, value in (each.partition(":") for each in given)}
+
+
+def _id(hook: Json) -> str:
+    return str(hook["hookId"])
+
+
+def _answer(found: Json) -> str:
+    return str(found["status"] or found["error"])
+
+
+def _show(session: Session, hook: Json) -> None:
+    session.show([hook], HOOKS, _id, hook)
+
+
+def _show_secret(session: Session, hook: Json) -> None:
+    _show(session, hook)
+    if session.for_people:
+        rendering.write(f"secret, shown only now: {hook['secret']}")

@@ -1,0 +1,163 @@
+"""Where webhooks may go: whoever names an address chooses what the app's own network connects to (R86).
+
+Policy only: nothing is resolved or opened here. What `LUCIUS_WEBHOOK_HOSTS` lists is `HOST:PORT` or `HOST:*`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from shared.errors import HookUrlRefused
+
+_Address = IPv4Address | IPv6Address
+
+#: characters of an address
+MAX_URL = 2048
+#: what RFC 3986 allows, without `[` and `]` but around a host
+_CHARACTERS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\])?[A-Za-z0-9._~:/?@!$&'()*+,;=%-]*")
+_NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+#: a host that ends so is a number to some reader: 127.1, 0x7f.1, 2130706433 (https://url.spec.whatwg.org, 3.5)
+_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+
+#: NAT64 (RFC 6052): the IPv4 address in the last 32 bits
+_NAT64 = IPv6Network("64:ff9b::/96")
+#: global by the registries, and yet of the network that the app is in: Azure's own services (DNS, health, agent),
+#: protocol assignments, site-local
+_INNER = tuple(ip_network(each) for each in ("168.63.129.16/32", "192.0.0.0/24", "fec0::/10"))
+
+
+def plain(address: _Address) -> _Address:
+    """The address that is reached in the end: of one that carries another, that one."""
+    while isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        elif address.sixtofour is not None:
+            address = address.sixtofour
+        elif address.teredo is not None:
+            # (server, client): packets go to the client
+            address = address.teredo[1]
+        elif address in _NAT64:
+            address = IPv4Address(int(address) & 0xFFFFFFFF)
+        else:
+            break
+    return address
+
+
+def reachable(address: str) -> bool:
+    """Whether it is an address of the internet, which anybody could reach. Raises ValueError for what is none."""
+    at = plain(ip_address(address))
+    # reserved: `is_global` is true of all that no registry gave away, and of IPv4 addresses in the obsolete ::/96
+    return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
+
+
+def _allowed_if_listed(address: str) -> bool:
+    """Private ones and loopback too; never those that a cloud's own services answer on."""
+    at = plain(ip_address(address))
+    return not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
+
+
+def _is_inner(address: _Address) -> bool:
+    return any(address in net for net in _INNER if net.version == address.version)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an address leads, as everybody reads it."""
+
+    scheme: str
+    #: a name, or a literal address in its one spelling, without brackets; lower case
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class AddressPolicy:
+    """What callers may name: https at port 443 of a name that leads to the internet, and what is listed."""
+
+    #: `HOST:PORT` or `HOST:*`: reached by http or https, and whatever private address the name leads to
+    listed: frozenset[str] = frozenset()
+
+    def target(self, url: str) -> Target:
+        """Raises HookUrlRefused with the reason, which repeats nothing of the address: it may hold a secret."""
+        target = _target(url)
+        literal = _literal(target.host)
+        if self._is_listed(target):
+            if literal is not None and not _allowed_if_listed(literal):
+                raise HookUrlRefused("leads to an address that no list opens")
+            return target
+        if target.scheme != "https":
+            raise HookUrlRefused("must be an https address")
+        if literal is not None:
+            raise HookUrlRefused("must name its host, not an IP address")
+        if "." not in target.host:
+            raise HookUrlRefused("has a host that is no public name")
+        if target.port != 443:
+            raise HookUrlRefused("must be at port 443")
+        return target
+
+    def lets(self, target: Target, address: str) -> bool:
+        """Whether the connection may go to this address, which the target's name was resolved to."""
+        return reachable(address) or (self._is_listed(target) and _allowed_if_listed(address))
+
+    def _is_listed(self, target: Target) -> bool:
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        return f"{host}:{target.port}" in self.listed or f"{host}:*" in self.listed
+
+
+def listed_host(entry: str) -> str:
+    """An entry of the list, `HOST`, `HOST:PORT` or `HOST:*`, in its one spelling; without a port it is 443.
+
+    Raises ValueError for what is none.
+    """
+    host, any_port = (entry[:-2], True) if entry.endswith(":*") else (entry, False)
+    try:
+        target = _target(f"https://{host}/")
+    except HookUrlRefused as wrong:
+        raise ValueError(wrong.why) from None
+    if "/" in host or "?" in host or (any_port and host.rpartition("]")[2].count(":")):
+        raise ValueError("must be HOST, HOST:PORT or HOST:*")
+    named = f"[{target.host}]" if ":" in target.host else target.host
+    return f"{named}:{'*' if any_port else target.port}"
+
+
+def _target(url: str) -> Target:
+    if len(url) > MAX_URL:
+        raise HookUrlRefused(f"must have at most {MAX_URL} characters")
+    if not _CHARACTERS.fullmatch(url):
+        raise HookUrlRefused("must be an https address in plain ASCII, without a fragment")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        scheme = parts.scheme.lower()
+        host = parts.hostname or ""
+    except ValueError:
+        raise HookUrlRefused("is no address") from None
+    if scheme not in ("https", "http"):
+        raise HookUrlRefused("must be an https address")
+    if "@" in parts.netloc:
+        raise HookUrlRefused("must not contain user information")
+    if port == 0:
+        raise HookUrlRefused("is no address")
+    if _is_number(host):
+        literal = _literal(host)
+        if literal is None:
+            raise HookUrlRefused("must name its host, not an IP address")
+        host = literal
+    elif not (_NAME.fullmatch(host) and len(host) <= 253):
+        raise HookUrlRefused("has a host that is no name")
+    return Target(scheme, host, port or (443 if scheme == "https" else 80))
+
+
+def _is_number(host: str) -> bool:
+    return ":" in host or _NUMBER.fullmatch(host) is not None
+
+
+def _literal(host: str) -> str | None:
+    """The literal address in its one spelling; None: the host is a name, or a spelling that not all read alike."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None

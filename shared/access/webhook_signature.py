@@ -1,0 +1,55 @@
+"""How a receiver of webhooks knows that LUCIUS sent them: secrets and signatures of Standard Webhooks (R87).
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared.access.callback_token import Keys
+from shared.core.webhooks import Hook, SecretVersion
+from shared.errors import HookKeyGone
+
+
+def secrets_of(keys: Keys, hook: Hook, now: datetime) -> list[bytes]:
+    """The secrets that sign the hook's deliveries, newest first: 32 bytes each, of the configured `keys`.
+
+    The one before the last rotation is among them until its time is over, or its key is gone.
+    Raises HookKeyGone where the key of the newest is not configured any more: a rotation takes the first key.
+    """
+    by_id = dict(keys)
+    if hook.secret.key_id not in by_id:
+        raise HookKeyGone(hook.id)
+    versions = [hook.secret]
+    if hook.previous is not None and hook.previous_until is not None and now < hook.previous_until:
+        versions += [hook.previous] if hook.previous.key_id in by_id else []
+    return [_derived(by_id[each.key_id], hook, each) for each in versions]
+
+
+def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: datetime) -> dict[str, str]:
+    """`webhook-id`, `webhook-timestamp` in seconds, and `webhook-signature`: one `v1` of each secret."""
+    timestamp = str(int(now.timestamp()))
+    content = b".".join((message_id.encode(), timestamp.encode(), body))
+    macs = (base64.b64encode(hmac.digest(each, content, "sha256")).decode() for each in secrets)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(f"v1,{mac}" for mac in macs),
+    }
+
+
+def shown(secret: bytes) -> str:
+    """As receivers' libraries take it: `whsec_` and base64."""
+    return f"whsec_{base64.b64encode(secret).decode()}"
+
+
+def _derived(key: bytes, hook: Hook, version: SecretVersion) -> bytes:
+    """HKDF-SHA256 (RFC 5869), one block: what a secret is of is in `info`, so no two hooks share one."""
+    info = "\0".join(("lucius webhook", hook.tenant, hook.id, str(version.version))).encode()
+    extracted = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")

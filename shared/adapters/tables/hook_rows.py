@@ -1,0 +1,89 @@
+"""HOOK, PENDING and DELIVERY rows as table entities, in both directions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from shared.adapters.tables.columns import json_text
+from shared.adapters.tables.keys import delivery_row, hook_row, pending_row
+from shared.core.webhooks import (
+    Delivery,
+    DeliveryState,
+    Hook,
+    HookFilter,
+    HookFormat,
+    HookState,
+    SecretVersion,
+)
+
+#: columns that are read as they stand
+_HOOK_PLAIN = frozenset(each.name for each in fields(Hook)) - {"url", "format", "filter", "state", "secret", "previous"}
+_NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogged_last"})
+
+
+def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
+    """Its row; the secret stands in no column, only which one it is."""
+    lets_in = {
+        "types": sorted(hook.filter.types),
+        "job_types": sorted(hook.filter.job_types),
+        "labels": dict(hook.filter.labels),
+    }
+    row = {
+        **_columns({name: getattr(hook, name) for name in (*_HOOK_PLAIN, "url")}),
+        "format": hook.format.value,
+        "filter": json_text(lets_in),
+        "state": hook.state.value,
+        "secret_version": hook.secret.version,
+        "secret_key": hook.secret.key_id,
+    }
+    if hook.previous is not None:
+        row |= {"previous_version": hook.previous.version, "previous_key": hook.previous.key_id}
+    return {"PartitionKey": partition, "RowKey": hook_row(hook.id), **row}
+
+
+def hook_of(row: Mapping[str, Any]) -> Hook:
+    """The hook of its row."""
+    lets_in = json.loads(row["filter"])
+    previous = None
+    if row.get("previous_version") is not None:
+        previous = SecretVersion(version=row["previous_version"], key_id=row["previous_key"])
+    return Hook(
+        **_present(row, _HOOK_PLAIN),
+        url=row.get("url"),
+        format=HookFormat(row["format"]),
+        filter=HookFilter(
+            types=frozenset(lets_in["types"]), job_types=frozenset(lets_in["job_types"]), labels=lets_in["labels"]
+        ),
+        state=HookState(row["state"]),
+        secret=SecretVersion(version=row["secret_version"], key_id=row["secret_key"]),
+        previous=previous,
+    )
+
+
+def delivery_key(delivery: Delivery) -> str:
+    """The key of its row: one that waits is a PENDING row, one that ended a DELIVERY row."""
+    key = pending_row if delivery.state is DeliveryState.PENDING else delivery_row
+    return key(delivery.hook_id, delivery.number, delivery.name)
+
+
+def delivery_entity(partition: str, delivery: Delivery) -> dict[str, Any]:
+    row = {**_columns(vars(delivery)), "state": delivery.state.value}
+    return {"PartitionKey": partition, "RowKey": delivery_key(delivery), **row}
+
+
+def delivery_of(row: Mapping[str, Any]) -> Delivery:
+    values = _present(row, frozenset(each.name for each in fields(Delivery)))
+    return Delivery(**{"job_id": None, **values, "state": DeliveryState(row["state"])})
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: (value, "Edm.Int64") if name in _NUMBERS else value for name, value in values.items() if value is not None
+    }
+
+
+def _present(row: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: int(row[name]) if name in _NUMBERS else row[name] for name in names if row.get(name) is not None}

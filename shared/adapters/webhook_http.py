@@ -1,0 +1,177 @@
+"""Posts webhooks over HTTP: to what callers named, and nowhere else (R86).
+
+The name is resolved once; what was resolved is checked, and what was checked is connected to. So a second answer of
+the name's DNS never matters. What the receiver says beyond its status and `Retry-After` is read and thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from shared.access.webhook_addresses import AddressPolicy, Target
+from shared.core.webhooks import Answer
+from shared.errors import HookUrlRefused
+
+#: of one try, from the name's resolution to the end of the answer
+TRY_S = 10.0
+#: of an answer's body; the rest is left
+MAX_ANSWER_BYTES = 4096
+#: of `Retry-After`
+MAX_RETRY_AFTER = timedelta(days=1)
+_HEADERS = {"User-Agent": "lucius", "Accept-Encoding": "identity"}
+_SECONDS = re.compile(r"[0-9]{1,9}")
+
+#: the addresses of a name, as text; raises OSError where it has none
+Lookup = Callable[[str, int], Awaitable[list[str]]]
+
+
+#: A name whose servers never answer holds a thread for longer than a try; the loop's own threads resolve the stores.
+_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="webhook-lookup")
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    """By the machine's resolver."""
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    try:
+        found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, lookup)
+    except UnicodeError as error:
+        raise OSError(str(error)) from None
+    return [str(address[0]) for *_, address in found]
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves the host of one target, and refuses it where any of its addresses is refused."""
+
+    def __init__(self, policy: AddressPolicy, target: Target, lookup: Lookup) -> None:
+        self._policy = policy
+        self._target = target
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises HookUrlRefused where one answer must not be reached, OSError where there is none."""
+        addresses = await self._lookup(host, port)
+        if (host, port) != (self._target.host, self._target.port) or not all(
+            self._policy.lets(self._target, each) for each in addresses
+        ):
+            raise HookUrlRefused("leads to an address that must not be reached")
+        if not addresses:
+            raise OSError(f"{host} has no address")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=each,
+                port=port,
+                family=socket.AF_INET6 if ":" in each else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for each in addresses
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class HttpWebhookSender:
+    """`WebhookSender` over aiohttp."""
+
+    def __init__(
+        self, listed: frozenset[str] = frozenset(), *, lookup: Lookup = system_lookup, try_s: float = TRY_S
+    ) -> None:
+        """`listed`: of `LUCIUS_WEBHOOK_HOSTS`."""
+        self._policy = AddressPolicy(listed)
+        self._lookup = lookup
+        self._timeout = aiohttp.ClientTimeout(total=try_s)
+
+    def check(self, url: str) -> None:
+        """What can be seen from the address alone. Raises HookUrlRefused."""
+        self._policy.target(url)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """One try; what goes wrong stands in the answer, by its class alone."""
+        began = time.monotonic()
+        status: int | None = None
+        error: str | None = None
+        retry_after: timedelta | None = None
+        try:
+            target = self._policy.target(url)
+            # as it stands: a query may be signed
+            address = URL(url, encoded=True)
+            if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
+                raise HookUrlRefused("is read in two ways")
+            async with self._session(target) as session:
+                posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
+                async with posting as response:
+                    status = response.status
+                    retry_after = _retry_after(response.headers)
+                    # the status decides, however the rest goes
+                    with contextlib.suppress(aiohttp.ClientError, OSError, EOFError):
+                        await response.content.readexactly(MAX_ANSWER_BYTES)
+                    response.close()
+        except HookUrlRefused:
+            error = "ADDRESS_REFUSED"
+        except (aiohttp.ClientError, OSError, ValueError) as wrong:
+            error = _class_of(wrong)
+        return Answer(
+            status=status,
+            error=error if status is None else None,
+            retry_after=retry_after,
+            took_ms=int((time.monotonic() - began) * 1000),
+        )
+
+    def _session(self, target: Target) -> aiohttp.ClientSession:
+        """Of one try: nothing is shared between two receivers, no connection, no cookie, no proxy of the machine."""
+        connector = aiohttp.TCPConnector(
+            resolver=CheckedResolver(self._policy, target, self._lookup), use_dns_cache=False, force_close=True
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=self._timeout,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+
+
+def _class_of(wrong: Exception) -> str:
+    match wrong:
+        case TimeoutError():
+            return "TIMEOUT"
+        case aiohttp.ClientConnectorDNSError():
+            return "NO_ADDRESS"
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return "TLS"
+        case aiohttp.ClientConnectorError():
+            return "CONNECT"
+        case aiohttp.ClientConnectionError() | OSError():
+            return "RESET"
+        case _:
+            return "NOT_HTTP"
+
+
+def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    """Seconds, or an instant beside the answer's own `Date` (RFC 9110, 10.2.3); None where it says neither."""
+    text = headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(text):
+        return min(timedelta(seconds=int(text)), MAX_RETRY_AFTER)
+    try:
+        after = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("Date", ""))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(after, timedelta()), MAX_RETRY_AFTER)

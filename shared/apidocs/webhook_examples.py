@@ -1,0 +1,84 @@
+"""Examples of webhooks, made by the code that makes the answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel
+
+from shared.access.webhook_signature import secrets_of
+from shared.apidocs.json_schema import JsonObject
+from shared.core.hook_log import logged
+from shared.core.webhooks import (
+    DEFAULT_HOOK,
+    Answer,
+    Delivery,
+    DeliveryState,
+    Hook,
+    HookAct,
+    HookFilter,
+    SecretVersion,
+)
+from shared.views.webhook import default_secret, delivery, hook, hook_detail, hook_secret, hook_test, log_entry
+
+_AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
+_ID = "hook_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
+_KEYS = (("example", bytes(32)),)
+
+
+def by_model(job_id: str) -> JsonObject:
+    """An example for each answer about a webhook, by the name of its model: `job_id` has failed, and that waits."""
+    made, entry = logged(
+        Hook(
+            id=_ID,
+            tenant="tenant_a",
+            url="https://hooks.example.com/lucius",
+            filter=HookFilter(types=frozenset({"job.completed", "job.failed"})),
+            description="billing",
+            created_at=_AT,
+            created_by="app:6f1c0d3a",
+            updated_at=_AT,
+            first=1042,
+            secret=SecretVersion(version=1, key_id="example"),
+        ),
+        HookAct.CREATED,
+        actor="app:6f1c0d3a",
+        reason="",
+        at=_AT,
+        data={"host": "hooks.example.com", "format": "cloudevents"},
+    )
+    tried_at = _AT + timedelta(minutes=2)
+    failing = replace(made, failures=1, failing_since=tried_at)
+    waiting = Delivery(
+        tenant="tenant_a",
+        hook_id=_ID,
+        number=1043,
+        event_id=f"{job_id}:7:0",
+        event_type="job.failed",
+        job_id=job_id,
+        created_at=tried_at,
+        state=DeliveryState.PENDING,
+        tries=1,
+        due_at=tried_at + timedelta(seconds=5),
+        tried_at=tried_at,
+        status=503,
+        took_ms=41,
+    )
+    [secret] = secrets_of(_KEYS, made, _AT)
+    of_callbacks = replace(made, id=DEFAULT_HOOK, url=None)
+    return {
+        "HookPage": {"webhooks": [_body(hook(made))]},
+        "HookDetail": _body(hook_detail(failing, waiting.created_at)),
+        "HookSecret": _body(hook_secret(made, secret)),
+        "DefaultSecret": _body(default_secret(of_callbacks, secrets_of(_KEYS, of_callbacks, _AT))),
+        "HookTest": _body(hook_test(Answer(status=204, took_ms=38))),
+        "Delivery": _body(delivery(waiting)),
+        "DeliveryPage": {"deliveries": [_body(delivery(waiting))], "next": None},
+        "HookLog": {"entries": [_body(log_entry(entry))]},
+    }
+
+
+def _body(model: BaseModel) -> JsonObject:
+    body: JsonObject = model.model_dump(mode="json", exclude_unset=True)
+    return body

@@ -1,0 +1,85 @@
+"""What a process posts to whom: a slow receiver holds a few of its calls and not all of them (R85)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+#: to one hook at the same time; of `callback_urls`, to one host
+AT_ONCE = 4
+#: what is above comes back no sooner, and one after the other as fast as the receiver took those before
+_BACK_AFTER = timedelta(seconds=2)
+_BACK_WITHIN = timedelta(minutes=10)
+#: between two portions of what waited for a receiver
+_LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
+#: after a send that failed none is tried
+_QUIET = timedelta(seconds=5)
+#: receivers whose pace is remembered
+_MAX_PACES = 1_000
+#: of a pace, the last call's part
+_LAST = 0.3
+
+
+class HookCalls:
+    """By receiver: the calls that run, how long one takes, and when the next one that is put back may come. And whether
+    the queue of their messages takes any."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+        #: Race delivery: two messages of one delivery in a process post it once
+        self._in_hand: set[tuple[str, str, int, str]] = set()
+        self._pace: dict[str, timedelta] = {}
+        self._next: dict[str, datetime] = {}
+        self._quiet_until: datetime | None = None
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Whether the queue took nothing a moment ago: nobody waits for it again so soon."""
+        return self._quiet_until is not None and now < self._quiet_until
+
+    def be_quiet(self, now: datetime) -> None:
+        self._quiet_until = now + _QUIET
+
+    @contextlib.contextmanager
+    def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
+        """While one is made; False: it must not be."""
+        if self._running[key] >= AT_ONCE or delivery in self._in_hand:
+            yield False
+            return
+        self._running[key] += 1
+        self._in_hand.add(delivery)
+        try:
+            yield True
+        finally:
+            self._in_hand.discard(delivery)
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key]
+
+    def is_in_hand(self, delivery: tuple[str, str, int, str]) -> bool:
+        return delivery in self._in_hand
+
+    def took(self, key: str, seconds: float) -> None:
+        """A call to the receiver."""
+        last = timedelta(seconds=seconds)
+        self._pace[key] = self._pace.get(key, last) * (1 - _LAST) + last * _LAST
+        if len(self._pace) > _MAX_PACES:
+            self._pace.pop(next(iter(self._pace)))
+
+    def span(self, key: str, calls: int) -> timedelta:
+        """In which the receiver takes so many, as far as this process knows."""
+        pace = self._pace.get(key)
+        return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
+
+    def put_back(self, key: str, now: datetime) -> datetime | None:
+        """When a call that found no room comes again; None: so many wait that the sweeper shall send it again, which
+        begins with the oldest."""
+        if len(self._next) > _MAX_PACES:
+            self._next = {each: at for each, at in self._next.items() if at > now}
+        spacing = self._pace.get(key, timedelta()) / AT_ONCE
+        at = max(self._next.get(key, now) + spacing, now + _BACK_AFTER)
+        if at > now + _BACK_WITHIN:
+            return None
+        self._next[key] = at
+        return at

@@ -1,0 +1,110 @@
+"""Webhooks' rows: hooks and their logs, deliveries that wait and those that ended (R84, R85)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from shared.core.webhooks import Delivery, DeliveryState, Hook, HookEntry
+from shared.ports.feed import FeedEvent, Head
+
+#: of a delivery among its hook's: the number of its event, and the name of its callback or ""
+Place = tuple[int, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredHook:
+    """A HOOK row as it was read."""
+
+    hook: Hook
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredDelivery:
+    """A PENDING or DELIVERY row as it was read."""
+
+    delivery: Delivery
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookTenant:
+    """The sweeper looks at this tenant's hooks and deliveries."""
+
+    tenant: str
+    #: when somebody last noted it
+    noted_at: datetime
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookWrite:
+    """One transaction in a tenant's partition."""
+
+    tenant: str
+    #: with `events` and `hooks`: it changes what goes to whom, or has a public event
+    head: Head | None = None
+    events: Sequence[FeedEvent] = ()
+    #: how many the tenant has then
+    hooks: int = 0
+    #: as it was read; None: it is made
+    before: StoredHook | None = None
+    #: None: it is removed, or, without `before`, not written
+    after: Hook | None = None
+    entry: HookEntry | None = None
+    #: each as it was read, None where there is none, and as it is then
+    deliveries: Sequence[tuple[StoredDelivery | None, Delivery]] = ()
+
+
+class Hooks(Protocol):
+    """Beside the feed, in the same table. Each method raises LedgerUnavailable."""
+
+    async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
+        """`default` too, where it was made."""
+
+    async def all_of(self, tenant: str) -> list[StoredHook]:
+        """All, `default` among them, by their ids."""
+
+    async def write(self, write: HookWrite) -> Head | None:
+        """All of it or nothing; the new HEAD, where it was written.
+
+        Raises Conflict where HEAD, the hook or a delivery is not as it was read, or one that is made is there already;
+        LedgerRefused.
+        """
+
+    async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
+        """In the order of their numbers, from `after` exclusive."""
+
+    async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
+        """Whether it waits or has ended."""
+
+    async def pending(
+        self, tenant: str, hook_id: str | None, *, after: Place | None = None, limit: int
+    ) -> list[StoredDelivery]:
+        """Those that wait, the oldest event first, from `after` exclusive; without a hook: of every hook, by hook."""
+
+    async def hooks_with_pending(self, tenant: str) -> list[str]:
+        """Ids of hooks of which something waits, also of those that are no more."""
+
+    async def ended(
+        self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
+    ) -> list[StoredDelivery]:
+        """The newest event first, from `after` exclusive."""
+
+    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+        """Deliveries that ended before an instant, at most `limit` (up to 100); gives how many went."""
+
+    async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
+        """Those of a hook that is no more, at most `limit` (up to 100); gives how many went."""
+
+    async def note(self, tenant: str, now: datetime) -> None:
+        """The sweeper looks at the tenant from now on."""
+
+    async def noted(self) -> list[HookTenant]:
+        """By tenant."""
+
+    async def forget(self, noted: HookTenant) -> None:
+        """Unless it was noted since."""

@@ -1,0 +1,178 @@
+"""A world with webhooks: messages wait in `queue` until they are taken, and receivers answer what a test says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.adapters.memory_feed import MemoryFeed, MemoryHints
+from shared.adapters.memory_hooks import MemoryDeliveries
+from shared.core.hints import decode_hint, encode_hint
+from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, Hook, HookFilter
+from shared.errors import HookUrlRefused
+from shared.operations.deliver_webhooks import deliver
+from shared.operations.heal_deliveries import heal_deliveries
+from shared.operations.hinting import Hinting
+from shared.operations.hook_calls import HookCalls
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.tell import take_hints
+from shared.operations.webhooks import HookRequest, create_hook, list_deliveries
+from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
+from tests.operations.conftest import World
+from tests.operations.support import dispatch, service_sends, submitted
+
+TENANT = "tenant_a"
+ONE: dict[str, Any] = {"request_type": "OCR", "payload": {}}
+OK = Answer(status=200)
+_salts = itertools.count(1)
+
+
+@dataclass
+class Receiver:
+    """`WebhookSender`: notes what is posted, and answers `answer` or what `by_url` has."""
+
+    answer: Answer = OK
+    by_url: dict[str, Answer] = field(default_factory=dict)
+    #: (url, `webhook-id`, body)
+    got: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    #: before the answer
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    def check(self, url: str) -> None:
+        if "refused" in url:
+            raise HookUrlRefused("leads nowhere")
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        self.got.append((url, headers["webhook-id"], json.loads(body)))
+        self.headers.append(headers)
+        self.bodies.append(body)
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return self.by_url.get(url, self.answer)
+
+    @property
+    def ids(self) -> list[str]:
+        return [id_ for _, id_, _ in self.got]
+
+
+def signed(headers: Mapping[str, str], body: bytes, secret: bytes) -> str:
+    """The signature that a receiver with this secret expects."""
+    text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(secret, text, hashlib.sha256).digest()).decode()
+
+
+@dataclass
+class Hooked:
+    world: World
+    hints: MemoryHints
+    feed: MemoryFeed
+    queue: MemoryDeliveries
+    receiver: Receiver
+
+    async def hook(self, url: str = "https://receiver.example/in", **request: Any) -> Hook:
+        types = HookFilter(**request.pop("filter", {}))
+        return await create_hook(
+            self.world.context, TENANT, HookRequest(url=url, filter=types, **request), "user:somebody"
+        )
+
+    async def now(self, hook: Hook | str) -> Hook:
+        id_ = hook if isinstance(hook, str) else hook.id
+        stored = await self.feed.hooks.read(TENANT, id_)
+        assert stored is not None
+        return stored.hook
+
+    async def finished(self, **changes: Any) -> str:
+        """A job of one step that succeeded, in the feed."""
+        job_id = await submitted(self.world, **ONE | changes)
+        await dispatch(self.world, job_id)
+        await service_sends(self.world, job_id, "ACK", 1)
+        await service_sends(self.world, job_id, "RESULT", 2)
+        await self.fed()
+        return job_id
+
+    async def fed(self) -> None:
+        """Hints go over the wire into the feed."""
+        assert self.world.context.hinting is not None
+        await self.world.context.hinting.settle()
+        sent, self.hints.sent = self.hints.sent, []
+        found = [decode_hint(encode_hint(hint)) for hint, _ in sent]
+        await take_hints(self.world.context, [hint for hint in found if hint is not None])
+
+    def taken(self) -> list[DeliveryCall]:
+        """What is due, over the wire."""
+        now, sent = self.world.clock.now(), self.queue.sent
+        due = sorted([each for each in sent if each[1] is None or each[1] <= now], key=lambda each: each[1] or now)
+        self.queue.sent = [each for each in sent if each not in due]
+        found = [decode_call(encode_call(call)) for call, _ in due]
+        return [call for call in found if call is not None]
+
+    async def delivered(self, calls: Sequence[DeliveryCall] | None = None) -> None:
+        """What is due, and what that leads to at once."""
+        calls = self.taken() if calls is None else calls
+        while calls:
+            for call in calls:
+                await deliver(self.world.context, call)
+            calls = self.taken()
+
+    async def run(self, span: timedelta) -> None:
+        """The clock goes from message to message."""
+        end = self.world.clock.now() + span
+        while True:
+            await self.delivered()
+            ahead = [at for _, at in self.queue.sent if at is not None and at <= end]
+            if not ahead:
+                break
+            self.world.clock.time = min(ahead)
+        self.world.clock.time = end
+
+    async def healed(self) -> None:
+        await heal_deliveries(self.world.context, lambda _tenant: True, lambda: False)
+
+    async def deliveries(self, hook: Hook | str = DEFAULT_HOOK, **options: Any) -> list[Delivery]:
+        id_ = hook if isinstance(hook, str) else hook.id
+        found, _ = await list_deliveries(
+            self.world.context, TENANT, id_, **{"state": None, "after": None, "limit": 1000} | options
+        )
+        return found
+
+    async def events(self, prefix: str = "") -> list[dict[str, Any]]:
+        found = await self.feed.events(TENANT, after=0, limit=10_000)
+        first = found[0].number if found else 1
+        assert [event.number for event in found] == list(range(first, first + len(found)))
+        return [json.loads(event.text) for event in found if event.event_type.startswith(prefix)]
+
+
+def hooked(world: World, feed: MemoryFeed | None = None) -> Hooked:
+    hints, feed, queue, receiver = MemoryHints(), feed or MemoryFeed(), MemoryDeliveries(), Receiver()
+    settings = replace(world.context.settings, events="feed", webhook_keys=(("k1", b"1" * 32),))
+    context = replace(
+        world.context,
+        settings=settings,
+        feed=feed,
+        hooks=feed.hooks,
+        sender=receiver,
+        deliveries=queue,
+        hook_calls=HookCalls(),
+        hinting=Hinting(hints, world.clock),
+        known_feeds=KnownFeeds(),
+        sleep=no_sleep,
+        new_salt=lambda: f"{next(_salts):032x}",
+    )
+    return Hooked(replace(world, context=context), hints, feed, queue, receiver)
+
+
+async def no_sleep(_seconds: float) -> None:
+    return
+
+
+def later(at: datetime, seconds: float) -> datetime:
+    return at + timedelta(seconds=seconds)

@@ -1,0 +1,117 @@
+"""Webhooks under lost, doubled and late messages, failing receivers and crashes; planted faults are found."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.webhooks import Answer
+from tests.simulation import protocols
+from tests.simulation.faults import Odds
+from tests.simulation.plans import plan_of
+from tests.simulation.world import Plan, Report, simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
+
+#: short lives, and more faults of the app's own calls than of anything else
+PLAN = Plan(
+    jobs=3,
+    faults_end_after=timedelta(minutes=15),
+    request_types=(protocols.ONE_STEP,),
+    odds=Odds(unavailable=0.04, answer_lost=0.03, crash=0.01),
+    events=True,
+    hooks=True,
+)
+
+
+def world(seed: int) -> Report:
+    return simulate(seed, PLAN)
+
+
+def is_found(seeds: range) -> bool:
+    return any(world(seed).violations for seed in seeds)
+
+
+def test_each_matching_event_is_delivered_or_dead() -> None:
+    reports = [world(seed) for seed in range(8)]
+    assert [report.violations for report in reports if report.violations] == []
+    assert sum(report.crashes for report in reports) > 8
+    for what in ("delivery DELIVERED", "delivery DEAD", "posts"):
+        assert sum(report.events[what] for report in reports) > 3, what
+
+
+@pytest.mark.long
+def test_it_is_so_in_every_plan() -> None:
+    for seed in range(200):
+        report = simulate(seed, replace(plan_of(seed), events=True, hooks=True))
+        assert report.violations == [], seed
+
+
+async def _nothing(*_args: Any, **_options: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize("what", ["send_tries", "send_calls"])
+def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost tries; lost probes, and lost messages of those that catch up."""
+    monkeypatch.setattr(importlib.import_module("shared.operations.heal_deliveries"), what, _nothing)
+    assert is_found(range(10))
+
+
+def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who remembers the hooks as they were goes on writing."""
+    memory = importlib.import_module("shared.adapters.memory_hooks").MemoryHooks
+    original = memory.write
+
+    async def aside(self: Any, write: Any) -> Any:
+        if write.head is None:
+            return await original(self, write)
+        head = await original(self, write)
+        self._feed._heads[write.tenant] = replace(head, etag=write.head.etag)
+        return replace(head, etag=write.head.etag)
+
+    monkeypatch.setattr(memory, "write", aside)
+    assert is_found(range(40))
+
+
+def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who dies in between has posted nothing."""
+    delivering = importlib.import_module("shared.operations.deliver_webhooks")
+
+    async def too_early(context: Any, stored: Any, row: Any, call: Any) -> None:
+        await delivering._write(context, stored, row, call, Answer(status=200))
+        event = await delivering._event(context, row.delivery)
+        url = await delivering._url(context, stored.hook, row.delivery)
+        await delivering.post(context, stored.hook, url, delivering.message_id(row.delivery), event.text)
+
+    monkeypatch.setattr(delivering, "_deliver", too_early)
+    assert is_found(range(10))
+
+
+def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by a call of its own after the events: who dies in between has made none."""
+    telling = importlib.import_module("shared.operations.tell")
+    original = telling._Teller._write_some
+
+    async def apart(self: Any, known: Any) -> Any:
+        writes = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(telling, "pending_of", lambda *args: writes.append(args) or [])
+            await original(self, known)
+        made = [
+            row for args in writes for row in importlib.import_module("shared.operations.match_hooks").pending_of(*args)
+        ]
+        if made:
+            await self._context.hooks.write(
+                importlib.import_module("shared.ports.hooks").HookWrite(
+                    tenant=self._tenant, deliveries=[(None, row) for row in made]
+                )
+            )
+        return made
+
+    monkeypatch.setattr(telling._Teller, "_write_some", apart)
+    assert is_found(range(10))

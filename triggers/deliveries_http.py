@@ -1,0 +1,111 @@
+"""`/v1/webhooks/{hookId}/deliveries`: what became of each event for a webhook (R85)."""
+
+from __future__ import annotations
+
+import re
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.core.webhooks import DEFAULT_HOOK, DeliveryState
+from shared.errors import DeliveryNotFound
+from shared.operations import webhooks
+from shared.responses.webhook import Delivery, DeliveryPage
+from shared.views import webhook as views
+from shared.wiring import Wiring
+from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+from triggers.webhooks_http import HOOK_ID, HOOK_PROBLEMS, TENANT, hook_id_of, tenant_of
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_MAX_NAME = 64
+
+DELIVERIES = Route(
+    function="webhooks_deliveries",
+    method="GET",
+    path="v1/webhooks/{hookId}/deliveries",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="List what a webhook was to deliver, and what came of it",
+    parameters=(
+        HOOK_ID,
+        TENANT,
+        Parameter(
+            name="state",
+            where="query",
+            schema={"enum": [state.value for state in DeliveryState]},
+            description="Only those in this state.",
+        ),
+        *PAGE,
+    ),
+    responses={200: DeliveryPage},
+    problems=(*HOOK_PROBLEMS, (400, ProblemCode.STATE_INVALID), *PAGE_PROBLEMS),
+)
+REDELIVER = Route(
+    function="webhooks_redeliver",
+    method="POST",
+    path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Deliver an event once more, now",
+    description="With the same `webhook-id`. Of one that waits the next try comes now.",
+    parameters=(
+        HOOK_ID,
+        Parameter(
+            name="number",
+            where="path",
+            required=True,
+            schema={"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
+            description="The delivery's `number`.",
+        ),
+        TENANT,
+        Parameter(
+            name="name",
+            where="query",
+            schema={"type": "string", "maxLength": _MAX_NAME},
+            description=f"Of `{DEFAULT_HOOK}`: the delivery's `name`.",
+        ),
+    ),
+    responses={200: Delivery},
+    problems=(*HOOK_PROBLEMS, (404, ProblemCode.DELIVERY_NOT_FOUND)),
+)
+ROUTES = (DELIVERIES, REDELIVER)
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """Reads of deliveries, and one more try."""
+    bp = df.Blueprint()
+    add(bp, DELIVERIES, _deliveries, wiring)
+    add(bp, REDELIVER, _redeliver, wiring)
+    return bp
+
+
+async def _deliveries(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    limit, _ = page(request.http)
+    given = request.http.params.get("state")
+    if given is not None and given not in {*DeliveryState}:
+        raise RequestError(ProblemCode.STATE_INVALID, f"state is one of {', '.join(DeliveryState)}")
+    found, following = await webhooks.list_deliveries(
+        context,
+        tenant,
+        hook_id,
+        state=DeliveryState(given) if given is not None else None,
+        after=request.http.params.get("cursor") or None,
+        limit=limit,
+    )
+    return respond(request.http, DeliveryPage(deliveries=[views.delivery(each) for each in found], next=following))
+
+
+async def _redeliver(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    number, name = request.http.route_params["number"], request.http.params.get("name", "")
+    if _NUMBER.fullmatch(number) is None or len(name) > _MAX_NAME or not (not name or name.isprintable()):
+        raise DeliveryNotFound(hook_id, 0)
+    found = await webhooks.redeliver(context, tenant, hook_id, int(number), name, request.caller.actor)
+    return respond(request.http, views.delivery(found))

@@ -1,0 +1,38 @@
+"""The queue `lucius-webhooks`: what happened is posted to those who asked for it (R85).
+
+A message that comes twice costs a look at its row, and a lost one is made up for by the sweeper.
+"""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared import telemetry
+from shared.core.routing import WEBHOOKS_QUEUE
+from shared.operations.deliver_webhooks import deliver
+from shared.ports.webhooks import decode_call
+from shared.settings import SERVICEBUS_SETTING
+from shared.time_limits import DELIVERY_S, limited
+from shared.wiring import Wiring
+
+FUNCTION = "deliver"
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """One function; none where there are no events or no keys to sign them with."""
+    bp = df.Blueprint()
+    if not wiring.settings.sends_webhooks:
+        return bp
+
+    @bp.function_name(FUNCTION)
+    @bp.service_bus_queue_trigger(arg_name="message", queue_name=WEBHOOKS_QUEUE, connection=SERVICEBUS_SETTING)
+    @limited(DELIVERY_S)
+    async def take_call(message: func.ServiceBusMessage) -> None:
+        call = decode_call(message.get_body())
+        if call is None:
+            telemetry.warn("DELIVERY_UNKNOWN", message_id=message.message_id)
+            return
+        await deliver(wiring.context(), call)
+
+    return bp

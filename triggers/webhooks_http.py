@@ -1,0 +1,335 @@
+"""`/v1/webhooks`: where a tenant's events are posted to (R84, R86, R87)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.access.webhook_signature import secrets_of
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
+from shared.core.public_events import OF_HOOKS, PublicType
+from shared.core.routing import normalise
+from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
+from shared.errors import HookNotFound
+from shared.operations import webhooks
+from shared.operations.context import Context
+from shared.responses.webhook import (
+    DefaultSecret,
+    HookDetail,
+    HookLog,
+    HookPage,
+    HookSecret,
+    HookTest,
+)
+from shared.views import webhook as views
+from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
+from triggers.http.problems import RequestError
+from triggers.http.responses import correlation_id, respond
+from triggers.http.routes import Request, add
+
+_ID = re.compile(rf"{DEFAULT_HOOK}|hook_[0-9a-f]{{32}}")
+
+HOOK_ID = Parameter(
+    name="hookId",
+    where="path",
+    required=True,
+    schema={"type": "string", "pattern": f"^({_ID.pattern})$"},
+    description=f"The webhook's `hookId`; `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
+)
+TENANT = Parameter(
+    name="tenant_id",
+    where="query",
+    schema={"type": "string"},
+    description="Whose; without it the token's tenant.",
+)
+_TENANT_PROBLEMS = (
+    (400, ProblemCode.TENANT_REQUIRED),
+    (403, ProblemCode.TENANT_FORBIDDEN),
+    (404, ProblemCode.WEBHOOKS_OFF),
+)
+HOOK_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.HOOK_NOT_FOUND))
+_OWN_PROBLEMS = (*HOOK_PROBLEMS, (409, ProblemCode.DEFAULT_HOOK))
+_BODY_PROBLEMS = (
+    (400, ProblemCode.HOOK_INVALID),
+    (400, ProblemCode.HOOK_URL_REFUSED),
+    (400, ProblemCode.NOT_JSON),
+    (411, ProblemCode.LENGTH_REQUIRED),
+    (413, ProblemCode.BODY_TOO_LARGE),
+    (415, ProblemCode.NOT_JSON),
+)
+
+CREATE = Route(
+    function="webhooks_create",
+    method="POST",
+    path="v1/webhooks",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Have a tenant's events posted to an address",
+    description="By Standard Webhooks: each event at least once, signed with a secret that this answer alone shows.",
+    parameters=(TENANT,),
+    body=NewHook,
+    body_required=True,
+    responses={201: HookSecret},
+    headers={201: ("Location",)},
+    caching=NO_STORE,
+    problems=(*_TENANT_PROBLEMS, *_BODY_PROBLEMS, (409, ProblemCode.HOOK_LIMIT)),
+)
+LIST = Route(
+    function="webhooks_list",
+    method="GET",
+    path="v1/webhooks",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="List a tenant's webhooks",
+    parameters=(TENANT,),
+    responses={200: HookPage},
+    problems=_TENANT_PROBLEMS,
+)
+READ = Route(
+    function="webhooks_read",
+    method="GET",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read a webhook, and how its deliveries go",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookDetail},
+    problems=HOOK_PROBLEMS,
+)
+CHANGE = Route(
+    function="webhooks_change",
+    method="PATCH",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Change a webhook, or switch it off and on",
+    description="What waits goes to the new address, too. Its secret stays; `:rotate` makes another.",
+    parameters=(HOOK_ID, TENANT),
+    body=HookChange,
+    body_required=True,
+    responses={200: HookDetail},
+    problems=(*_OWN_PROBLEMS, *_BODY_PROBLEMS),
+)
+REMOVE = Route(
+    function="webhooks_remove",
+    method="DELETE",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Remove a webhook, and what waits for it",
+    description="Its log stays.",
+    parameters=(HOOK_ID, TENANT),
+    responses={204: None},
+    descriptions={204: "It is removed."},
+    problems=_OWN_PROBLEMS,
+)
+TEST = Route(
+    function="webhooks_test",
+    method="POST",
+    path="v1/webhooks/{hookId}:test",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Post a test event to a webhook now",
+    description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookTest},
+    problems=_OWN_PROBLEMS,
+)
+ROTATE = Route(
+    function="webhooks_rotate",
+    method="POST",
+    path="v1/webhooks/{hookId}:rotate",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Make a new secret",
+    description="Both sign for a day, so that a receiver may take the new one at any time of it.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookSecret},
+    caching=NO_STORE,
+    problems=HOOK_PROBLEMS,
+)
+RESUME = Route(
+    function="webhooks_resume",
+    method="POST",
+    path="v1/webhooks/{hookId}:resume",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Let a suspended webhook go on",
+    description="From the oldest delivery that waits; also one that waits for its next probe, or is switched off.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookDetail},
+    problems=_OWN_PROBLEMS,
+)
+SECRET = Route(
+    function="webhooks_default_secret",
+    method="GET",
+    # not `default:secret`: the host would take `default:secret` for a `hookId`
+    path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read the secret that signs the callback URLs of a tenant's jobs",
+    parameters=(TENANT,),
+    responses={200: DefaultSecret},
+    caching=NO_STORE,
+    problems=(*_TENANT_PROBLEMS, (409, ProblemCode.HOOK_KEY_GONE)),
+)
+LOG = Route(
+    function="webhooks_log",
+    method="GET",
+    path="v1/webhooks/{hookId}/log",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read what was done to a webhook, in order",
+    description="Also of one that was removed.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookLog},
+    problems=HOOK_PROBLEMS,
+)
+ROUTES = (
+    *(CREATE, LIST, READ, CHANGE, REMOVE, TEST, ROTATE, RESUME, SECRET),
+    LOG,
+)
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """What a tenant's administrators do with its webhooks."""
+    bp = df.Blueprint()
+    add(bp, CREATE, _create, wiring)
+    add(bp, LIST, _list, wiring)
+    add(bp, READ, _read, wiring)
+    add(bp, CHANGE, _change, wiring)
+    add(bp, REMOVE, _remove, wiring)
+    add(bp, TEST, _test, wiring)
+    add(bp, ROTATE, _rotate, wiring)
+    add(bp, RESUME, _resume, wiring)
+    add(bp, SECRET, _secret, wiring)
+    add(bp, LOG, _log, wiring)
+    return bp
+
+
+async def _create(request: Request) -> func.HttpResponse:
+    context, tenant = await request.fresh_context(), tenant_of(request)
+    body = optional_body(request.http, NewHook, ProblemCode.HOOK_INVALID)
+    asked = webhooks.HookRequest(
+        url=body.url,
+        format=HookFormat(body.format),
+        filter=_filter_of(context, body.filter),
+        description=body.description,
+        after=body.after,
+    )
+    made = await webhooks.create_hook(context, tenant, asked, request.caller.actor)
+    now = context.clock.now()
+    shown = views.hook_secret(made, secrets_of(context.settings.webhook_keys, made, now)[0])
+    return respond(request.http, shown, status=201, headers={"Location": shown.links.self})
+
+
+async def _list(request: Request) -> func.HttpResponse:
+    found = await webhooks.list_hooks(request.context(), tenant_of(request))
+    return respond(request.http, HookPage(webhooks=[views.hook(each) for each in found]))
+
+
+async def _read(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    return await _shown(request, context, await webhooks.read_hook(context, tenant, hook_id))
+
+
+async def _change(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = await request.fresh_context(), tenant_of(request), hook_id_of(request)
+    changes = optional_body(request.http, HookChange, ProblemCode.HOOK_INVALID).changes()
+    if "format" in changes:
+        changes["format"] = HookFormat(changes["format"])
+    if "filter" in changes:
+        changes["filter"] = _filter_of(context, changes["filter"])
+    changed = await webhooks.change_hook(context, tenant, hook_id, changes, request.caller.actor)
+    return await _shown(request, context, changed)
+
+
+async def _remove(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    await webhooks.remove_hook(context, tenant, hook_id, request.caller.actor)
+    return func.HttpResponse(status_code=204, headers={"X-Correlation-Id": correlation_id(request.http)})
+
+
+async def _test(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    return respond(request.http, views.hook_test(await webhooks.test_hook(context, tenant, hook_id)))
+
+
+async def _rotate(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    rotated = await webhooks.rotate_hook(context, tenant, hook_id, request.caller.actor)
+    secrets = secrets_of(context.settings.webhook_keys, rotated, context.clock.now())
+    return respond(request.http, views.hook_secret(rotated, secrets[0]))
+
+
+async def _resume(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    resumed = await webhooks.resume_hook(context, tenant, hook_id, request.caller.actor)
+    return await _shown(request, context, resumed)
+
+
+async def _secret(request: Request) -> func.HttpResponse:
+    context = request.context()
+    found = await webhooks.read_hook(context, tenant_of(request), DEFAULT_HOOK)
+    secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
+    return respond(request.http, views.default_secret(found, secrets))
+
+
+async def _log(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    entries = await webhooks.hook_log(context, tenant, hook_id)
+    return respond(request.http, HookLog(entries=[views.log_entry(each) for each in entries]))
+
+
+async def _shown(request: Request, context: Context, found: Any) -> func.HttpResponse:
+    waiting, _ = await webhooks.list_deliveries(
+        context, found.tenant, found.id, state=DeliveryState.PENDING, after=None, limit=1
+    )
+    return respond(request.http, views.hook_detail(found, waiting[0].created_at if waiting else None))
+
+
+def tenant_of(request: Request) -> str:
+    """Raises RequestError (400), TenantForbidden."""
+    named = request.http.params.get("tenant_id")
+    moving = request.http.method not in ("GET", "HEAD")
+    tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
+    if tenant is None:
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
+    return normalise(tenant)
+
+
+def hook_id_of(request: Request) -> str:
+    """What has another form names no webhook, and no key of a table. Raises HookNotFound."""
+    given: str = request.http.route_params["hookId"]
+    if _ID.fullmatch(given) is None:
+        raise HookNotFound(given)
+    return given
+
+
+def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
+    """Raises RequestError (400) for a name that no event can have."""
+    if body is None:
+        return HookFilter()
+    types, job_types = body.types or [], body.job_types or []
+    # events of webhooks go to no webhook
+    known = {*PublicType} - OF_HOOKS
+    unknown = "is no type of event that a webhook gets"
+    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(types) if each not in known]
+    wrong += [
+        (f"filter.job_types.{n}", "is no request type")
+        for n, each in enumerate(job_types)
+        if context.registry.find(each) is None
+    ]
+    if wrong:
+        detail = "the filter names what no event has; see errors"
+        raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))
+    return HookFilter(
+        types=frozenset(types), job_types=frozenset(job_types), labels=dict(body.labels) if body.labels else {}
+    )
