@@ -193,9 +193,11 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_the_kit_of_services(tmp_path: Path, extras: str) -> None:
     """A team's step is found by the command, which then asks for the settings of its bus."""
     command = install(tmp_path, "lucius-service", extras) / "lucius-service"
-    assert "MODULE:CLASS" in run(command, "--help", cwd=tmp_path)
+    assert "MODULE:CLASS" in run(command, "run", "--help", cwd=tmp_path)
     (tmp_path / "my_step.py").write_text(STEP)
-    done = subprocess.run([command, "my_step:Shout"], cwd=tmp_path, capture_output=True, text=True, check=False, env={})
+    done = subprocess.run(
+        [command, "run", "my_step:Shout"], cwd=tmp_path, capture_output=True, text=True, check=False, env={}
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("shout: ")
     assert "LUCIUS_SERVICEBUS_CONNECTION" in done.stderr
