@@ -16,12 +16,9 @@ from shared.operations.webhooks import (
     list_deliveries,
     redeliver,
     remove_hook,
-    test_hook,
 )
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
-
-test_hook.__test__ = False  # type: ignore[attr-defined]
 
 BY = "user:somebody"
 
