@@ -9,13 +9,13 @@ import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from shared.adapters.memory_feed import MemoryFeed, MemoryHints
 from shared.adapters.memory_hooks import MemoryDeliveries
 from shared.core.hints import decode_hint, encode_hint
-from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, Hook, HookFilter
+from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
 from shared.errors import HookUrlRefused
 from shared.operations.deliver_webhooks import deliver
 from shared.operations.heal_deliveries import heal_deliveries
@@ -24,6 +24,7 @@ from shared.operations.hook_calls import HookCalls
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest, create_hook, list_deliveries
+from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
@@ -174,5 +175,44 @@ async def no_sleep(_seconds: float) -> None:
     return
 
 
-def later(at: datetime, seconds: float) -> datetime:
-    return at + timedelta(seconds=seconds)
+async def happened(given: Hooked, count: int, hook: Hook | str, name: str = "") -> list[Delivery]:
+    """So many events and their rows, as `tell` writes them."""
+    head, now = await given.feed.head(TENANT), given.world.clock.now()
+    hook_id = hook if isinstance(hook, str) else hook.id
+    numbers = range(head.number + 1, head.number + 1 + count)
+    events = [
+        FeedEvent(
+            number=number,
+            event_id=f"job_x:{number}:0",
+            event_type="job.leased",
+            job_id="job_x",
+            at=now,
+            text=f'{{"id":"job_x:{number}:0","type":"job.leased","data":{{}}}}',
+        )
+        for number in numbers
+    ]
+    rows = [
+        Delivery(
+            tenant=TENANT,
+            hook_id=hook_id,
+            number=event.number,
+            name=name,
+            event_id=event.event_id,
+            event_type=event.event_type,
+            job_id=event.job_id,
+            created_at=now,
+            due_at=now,
+        )
+        for event in events
+    ]
+    await given.feed.write(FeedWrite(tenant=TENANT, head=head, events=events, seen={}, pending=rows))
+    given.world.context.known_feeds.forget(TENANT)
+    return rows
+
+
+def call_of(row: Delivery) -> DeliveryCall:
+    return DeliveryCall(tenant=TENANT, hook_id=row.hook_id, number=row.number, name=row.name, tries=row.tries)
+
+
+async def states(given: Hooked, hook: Hook | str) -> list[DeliveryState]:
+    return [row.state for row in sorted(await given.deliveries(hook), key=lambda row: row.number)]

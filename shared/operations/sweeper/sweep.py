@@ -310,7 +310,6 @@ class _Pass:
             if written:
                 telemetry.info("DEAD_LETTERS_RESTORED", count=written)
         except LuciusError as fault:
-            # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
 
@@ -327,7 +326,6 @@ class _Pass:
         try:
             self._report.more = await remove_old(self._context) or self._report.more
         except LuciusError as fault:
-            # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("REJECTED_KEPT", reason=str(fault))
 
