@@ -34,14 +34,14 @@ def storage_operations(access_log: Path) -> Counter[str]:
 
 
 def bus_operations(admin: str) -> Counter[str]:
-    """Messages that the bus received, by kind (directives, replies), and the dead letters of both.
+    """Messages that the bus received, by kind (directives, replies, hints at events), and the dead letters of all.
 
     `admin` is the address of the bus emulator's HTTP API.
     """
     entities = httpx.get(f"{admin}/entities", timeout=10, trust_env=False).raise_for_status().json()
     counted: Counter[str] = Counter()
     for path, counts in entities.items():
-        kind = "replies" if "-replies-" in path else "directives"
+        kind = "replies" if "-replies-" in path else "directives" if path.startswith("global-bus-") else path
         counted[kind] += counts["enqueued"]
         counted["dead letters"] += counts["dead_letter"]
     return counted

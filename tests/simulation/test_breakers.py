@@ -130,7 +130,8 @@ async def test_a_service_that_fails_for_ten_minutes() -> None:
     """
     world = await outage(60, BreakerRule(min_calls=4), seed=5, events=True)
     await healed(world)
-    assert failed(world) <= 20
+    # without a breaker about 36 fail; how many do with one hangs on when its probes are made
+    assert failed(world) <= 25
     assert world.feeds is not None
     feed = world.feeds.feed
     events = [each for tenant in TENANTS for each in await feed.events(tenant, after=0, limit=10_000)]
