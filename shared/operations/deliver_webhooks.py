@@ -104,7 +104,12 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
     if stored.hook.probe != call.tries:
         return
     after = (call.number, call.name) if call.number else None
-    rows, now = await hooks.pending(call.tenant, call.hook_id, after=after, limit=FLOW_ROWS), context.clock.now()
+    now = context.clock.now()
+    # callbacks never wait for their hook: very many may have their turn later
+    is_default = call.hook_id == DEFAULT_HOOK
+    rows = await hooks.pending(
+        call.tenant, call.hook_id, after=after, due_before=now if is_default else None, limit=FLOW_ROWS
+    )
     # the others' messages come when they are due
     due = [row.delivery for row in rows if row.delivery.due_at is None or row.delivery.due_at <= now]
     await send_tries(context, due)
