@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, judged
+from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, judged, resumed
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.catch_up import catch_up
@@ -86,7 +86,8 @@ async def _probe(context: Context, call: DeliveryCall) -> None:
         row = min(rows, key=lambda row: row.delivery.tries)
         await _deliver(context, stored, row, call)
         return
-    well = replace(stored.hook, waits_until=None, failures=0, probe=stored.hook.probe + 1)
+    # what it waited for went with its events
+    well = resumed(stored.hook)
     await hooks.write(HookWrite(tenant=call.tenant, before=stored, after=well))
 
 

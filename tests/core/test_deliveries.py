@@ -163,6 +163,17 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
     assert after.probe > hook.probe
 
 
+def test_a_failure_of_last_week_and_one_of_today_are_no_week_of_failures() -> None:
+    """Its delivery was refused at last, and then there was nothing to try."""
+    failed = judged(HOOK, DELIVERY, BAD, START)
+    refused = judged(failed.hook, replace(failed.delivery, refusals=2), POISON, START + HOUR)
+    assert refused.delivery.state is DeliveryState.DEAD
+    later = START + timedelta(days=7)
+    found = judged(refused.hook, replace(DELIVERY, number=9), BAD, later)
+    assert (found.hook.state, found.hook.failing_since, found.hook.failures) == (HookState.ENABLED, later, 1)
+    assert found.delivery.due_at == later + WAITS[0]
+
+
 @pytest.mark.parametrize("answer", [OK, POISON])
 def test_a_probe_that_is_answered_lets_the_others_go(answer: Answer) -> None:
     hook = replace(HOOK, failures=5, failing_since=START, waits_until=START, waits=3, probe=4)

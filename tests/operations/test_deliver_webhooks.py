@@ -15,7 +15,7 @@ from shared.core.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
 from shared.operations.hook_calls import AT_ONCE, HookCalls
-from shared.operations.webhooks import change_hook, resume_hook
+from shared.operations.webhooks import change_hook, resume_hook, rotate_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
 from tests.operations.conftest import World
@@ -206,6 +206,13 @@ async def test_a_secret_whose_key_is_gone_fails_as_a_receiver_does(given: Hooked
     [row] = await given.deliveries(hook)
     assert (row.state, row.error, row.tries) == (PENDING, "KEY_GONE", 1)
     assert given.receiver.got == []
+    # a rotation ends it at once, whatever the hook waits for by then
+    later = replace(given, world=replace(given.world, context=context))
+    await later.run(timedelta(hours=5))
+    assert (await given.now(hook)).waits_until is not None
+    await rotate_hook(context, TENANT, hook.id, BY)
+    await later.delivered()
+    assert await states(given, hook) == [DELIVERED]
 
 
 # --- messages
