@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shared.core.canonical import digest
 from shared.core.deliveries import MAX_REFUSALS, WAITS, is_for
 from shared.core.hook_log import EVENTS, PREFIX
 from shared.core.public_events import TERMINAL
@@ -246,7 +247,8 @@ class Webhooks:
     def _check_log(self, tenant: str, hook: Hook, events: Sequence[Mapping[str, Any]]) -> None:
         """Each entry that has a public event is in the feed once, in order."""
         log = self._rows._log.get((tenant, hook.id), [])
-        expected = [f"{hook.id}:{entry.seq}:0" for entry in log if EVENTS[HookAct(entry.type)] is not None]
+        key = hook.id if hook.id != DEFAULT_HOOK else f"{hook.id}_{digest(tenant)[:32]}"
+        expected = [f"{key}:{entry.seq}:0" for entry in log if EVENTS[HookAct(entry.type)] is not None]
         found = [event["id"] for event in events if event["type"].startswith(PREFIX) and event["subject"] == hook.id]
         dead = sum(entry.data["deliveries"] for entry in log if entry.type == HookAct.DEAD)
         if dead != sum(each.state is DeliveryState.DEAD for each in self._deliveries(tenant, hook.id)):
