@@ -103,7 +103,10 @@ def judged(hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_
         return Judgement(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
     if hook.id == DEFAULT_HOOK:
         return _of_default(hook, tried, answer, now)
-    if answer.status == _GONE and hook.state is HookState.ENABLED:
+    if answer.status == _GONE:
+        if hook.state is not HookState.ENABLED:
+            # what was under way when another one heard the same: no refusal of this event
+            return Judgement(hook=hook, delivery=tried)
         off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
         return Judgement(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
     if _is_refusal(answer):

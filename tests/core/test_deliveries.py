@@ -126,6 +126,10 @@ def test_410_switches_a_hook_off() -> None:
     assert (found.hook.state, found.hook.state_reason, found.act) == (HookState.DISABLED, "GONE", HookAct.DISABLED)
     # with another address it may go on
     assert found.delivery.state is DeliveryState.PENDING
+    # and so may those that were under way with it
+    other = judged(found.hook, replace(DELIVERY, number=9, refusals=2), Answer(status=410), START)
+    assert (other.delivery.state, other.delivery.refusals) == (DeliveryState.PENDING, 2)
+    assert (other.delivery.due_at, other.act, other.hook) == (None, None, found.hook)
 
 
 def test_after_five_failures_the_hook_waits_as_a_whole() -> None:
