@@ -195,13 +195,18 @@ async def _write(
             # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
-            if again is None or row_again is None or row_again != row:
+            if again is None or row_again is None or not _is_of_try(row_again, row):
                 return
-            stored = again
+            stored, row = again, row_again
             continue
         await _go_on(context, stored.hook, result)
         return
     raise Contended("others wrote the hook at every try")
+
+
+def _is_of_try(again: StoredDelivery, row: StoredDelivery) -> bool:
+    """Whether nobody wrote a try since the row was read: somebody may have asked for the one that was just made."""
+    return again.delivery.state is DeliveryState.PENDING and again.delivery.tries == row.delivery.tries
 
 
 def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:

@@ -72,6 +72,24 @@ async def test_a_delivery_is_sent_again(given: Hooked) -> None:
         await redeliver(given.world.context, TENANT, hook.id, row.number, "", BY)
 
 
+async def test_a_delivery_that_is_asked_for_while_it_is_tried(given: Hooked) -> None:
+    """The try that was under way is the one that was asked for."""
+    hook = await given.hook(filter={"types": frozenset({"job.completed"})})
+    await given.finished()
+    [row] = await given.deliveries(hook)
+
+    async def ask() -> None:
+        given.receiver.meanwhile = None
+        given.world.clock.advance(1)
+        await redeliver(given.world.context, TENANT, hook.id, row.number, "", BY)
+        await given.delivered()
+
+    given.receiver.meanwhile = ask
+    await given.delivered()
+    assert [(each.state, each.tries) for each in await given.deliveries(hook)] == [(DeliveryState.DELIVERED, 1)]
+    assert len(given.receiver.got) == 1
+
+
 async def test_old_deliveries_go_with_their_events(given: Hooked) -> None:
     hook, removed = await given.hook(), await given.hook("https://other.example")
     await given.finished(callback_urls={"done": "https://a.example"})
