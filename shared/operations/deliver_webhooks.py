@@ -197,6 +197,10 @@ async def _write(
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
             if again is None or row_again is None or not _is_of_try(row_again, row):
                 return
+            if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
+                # what the address before said is nothing against the new one
+                await send_tries(context, [row_again.delivery])
+                return
             stored, row = again, row_again
             continue
         await _go_on(context, stored.hook, result)

@@ -151,6 +151,24 @@ async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -
     assert await states(given, hook) == [PENDING, *[DELIVERED] * 5]
 
 
+@pytest.mark.parametrize("answer", [Answer(status=410), BAD])
+async def test_what_the_address_before_answers_is_nothing_against_the_new_one(given: Hooked, answer: Answer) -> None:
+    """It was under way when somebody named another address."""
+    hook = await given.hook("https://old.example")
+    rows = await happened(given, 1, hook)
+    given.receiver.by_url["https://old.example"] = answer
+
+    async def change() -> None:
+        given.receiver.meanwhile = None
+        await change_hook(given.world.context, TENANT, hook.id, {"url": "https://new.example"}, BY)
+
+    given.receiver.meanwhile = change
+    await given.delivered([call_of(row) for row in rows])
+    after = await given.now(hook)
+    assert (after.state, after.url, after.failures) == (HookState.ENABLED, "https://new.example", 0)
+    assert await states(given, hook) == [DELIVERED]
+
+
 async def test_410_switches_a_hook_off(given: Hooked) -> None:
     hook = await given.hook()
     given.receiver.answer = Answer(status=410)
