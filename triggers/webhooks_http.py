@@ -13,7 +13,7 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
-from shared.core.public_events import OF_HOOKS, PublicType
+from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
 from shared.errors import HookNotFound
@@ -327,6 +327,9 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         for n, each in enumerate(job_types)
         if context.registry.find(each) is None
     ]
+    if body.labels and len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
+        # nor would its row take any number of them
+        wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:
         detail = "the filter names what no event has; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))

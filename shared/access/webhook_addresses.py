@@ -25,8 +25,15 @@ _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 #: NAT64 (RFC 6052): the IPv4 address in the last 32 bits
 _NAT64 = IPv6Network("64:ff9b::/96")
 #: global by the registries, and yet of the network that the app is in: Azure's own services (DNS, health, agent),
-#: protocol assignments, site-local
-_INNER = tuple(ip_network(each) for each in ("168.63.129.16/32", "192.0.0.0/24", "fec0::/10"))
+#: protocol assignments, site-local; and forms that carry an IPv4 address where a translator reads them: nobody is there
+_INNER = tuple(
+    ip_network(each)
+    for each in (
+        *("168.63.129.16/32", "192.0.0.0/24", "fec0::/10"),
+        # IPv4-compatible (RFC 4291), IPv4-translated (RFC 7915), a network's own NAT64 (RFC 8215)
+        *("::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48"),
+    )
+)
 
 
 def plain(address: _Address) -> _Address:
@@ -56,7 +63,7 @@ def reachable(address: str) -> bool:
 def _allowed_if_listed(address: str) -> bool:
     """Private ones and loopback too; never those that a cloud's own services answer on."""
     at = plain(ip_address(address))
-    return not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
+    return at.is_loopback or not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
 
 
 def _is_inner(address: _Address) -> bool:

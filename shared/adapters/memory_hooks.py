@@ -89,14 +89,26 @@ class MemoryHooks:
         return next((found for key in keys if (found := self._deliveries.get((tenant, key))) is not None), None)
 
     async def pending(
-        self, tenant: str, hook_id: str | None, *, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str | None,
+        *,
+        after: Place | None = None,
+        due_before: datetime | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
         prefix = f"PENDING:{hook_id}:" if hook_id is not None else "PENDING:"
         first = pending_row(hook_id, *after) if hook_id is not None and after is not None else ""
-        return self._of(tenant, prefix, first)[:limit]
+        found = self._of(tenant, prefix, first)
+        if due_before is not None:
+            found = [each for each in found if each.delivery.due_at is not None and each.delivery.due_at < due_before]
+        return found[:limit]
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         return sorted({each.delivery.hook_id for each in self._of(tenant, "PENDING:")})
+
+    async def hooks_with_ended(self, tenant: str) -> list[str]:
+        return sorted({each.delivery.hook_id for each in self._of(tenant, "DELIVERY:")})
 
     async def ended(
         self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
@@ -108,9 +120,12 @@ class MemoryHooks:
         keys = sorted(key for of, key in self._deliveries if of == tenant and key.startswith(prefix) and key > after)
         return [self._deliveries[tenant, key] for key in keys]
 
-    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        found = [each for each in self._of(tenant, "DELIVERY:") if (each.delivery.ended_at or before) < before]
-        return self._drop(tenant, found[:limit])
+    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
+        older = self._of(tenant, f"DELIVERY:{hook_id}:", delivery_row(hook_id, *after))
+        found = [each for each in older if (each.delivery.ended_at or before) < before][:limit]
+        if self._drop(tenant, found) < limit:
+            return None
+        return found[-1].delivery.number, found[-1].delivery.name
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         return self._drop(tenant, self._of(tenant, f"PENDING:{hook_id}:")[:limit])

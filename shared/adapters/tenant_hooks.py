@@ -36,9 +36,15 @@ class TenantHooks:
         return await self._of(tenant).delivery(tenant, hook_id, number, name)
 
     async def pending(
-        self, tenant: str, hook_id: str | None, *, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str | None,
+        *,
+        after: Place | None = None,
+        due_before: datetime | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
-        return await self._of(tenant).pending(tenant, hook_id, after=after, limit=limit)
+        return await self._of(tenant).pending(tenant, hook_id, after=after, due_before=due_before, limit=limit)
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         return await self._of(tenant).hooks_with_pending(tenant)
@@ -51,7 +57,10 @@ class TenantHooks:
     async def note(self, tenant: str, now: datetime) -> None:
         await self._of(tenant).note(tenant, now)
 
-    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
+    async def hooks_with_ended(self, tenant: str) -> list[str]:
+        raise sweeper_only()
+
+    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
         raise sweeper_only()
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:

@@ -24,6 +24,10 @@ WAITS = (
 FAILURES_TO_WAIT = 5
 #: without a success: a hook is suspended
 SUSPENDED_AFTER = timedelta(days=1)
+#: of what `Retry-After` asks for
+_MAX_WAIT = timedelta(days=1)
+#: a hook that has anything to try is tried that often: after a longer time it had nothing, and did not fail on
+_TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
 #: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
 #: not keep HEAD from those who write the feed
 LOGGED_EVERY = timedelta(minutes=1)
@@ -31,8 +35,6 @@ LOGGED_EVERY = timedelta(minutes=1)
 MAX_CALLBACKS = 10
 #: answers to one delivery that another try does not mend
 MAX_REFUSALS = 3
-#: of what `Retry-After` asks for
-_MAX_WAIT = timedelta(days=1)
 #: a success is noted on its hook so often, where nothing failed before it
 _NOTED_EVERY = timedelta(minutes=1)
 #: a client error by its number, and yet one that may pass: a time-out, too early, too many
@@ -101,7 +103,10 @@ def judged(hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_
         return Judgement(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
     if hook.id == DEFAULT_HOOK:
         return _of_default(hook, tried, answer, now)
-    if answer.status == _GONE and hook.state is HookState.ENABLED:
+    if answer.status == _GONE:
+        if hook.state is not HookState.ENABLED:
+            # what was under way when another one heard the same: no refusal of this event
+            return Judgement(hook=hook, delivery=tried)
         off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
         return Judgement(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
     if _is_refusal(answer):
@@ -113,7 +118,7 @@ def _succeeded(hook: Hook, now: datetime) -> tuple[Hook, bool]:
     is_noted = hook.succeeded_at is not None and now - hook.succeeded_at < _NOTED_EVERY
     if is_noted and not hook.failures and hook.failing_since is None:
         return hook, False
-    well = replace(hook, succeeded_at=now, failures=0, failing_since=None, waits=0)
+    well = replace(hook, succeeded_at=now, failures=0, failing_since=None, failed_at=None, waits=0)
     if hook.waits_until is None:
         return well, False
     return replace(well, waits_until=None, probe=hook.probe + 1), True
@@ -140,7 +145,9 @@ def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_p
 def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> Judgement:
     if hook.state is not HookState.ENABLED:
         return Judgement(hook=hook, delivery=tried)
-    failing = replace(hook, failures=hook.failures + 1, failing_since=hook.failing_since or now)
+    if hook.failed_at is not None and now - hook.failed_at > _TRIED_WITHIN:
+        hook = replace(hook, failures=0, failing_since=None, waits=0)
+    failing = replace(hook, failures=hook.failures + 1, failing_since=hook.failing_since or now, failed_at=now)
     assert failing.failing_since is not None
     if now - failing.failing_since >= SUSPENDED_AFTER:
         off = replace(
@@ -220,6 +227,7 @@ def resumed(hook: Hook) -> Hook:
         state_reason=None,
         failures=0,
         failing_since=None,
+        failed_at=None,
         waits_until=None,
         waits=0,
         probe=hook.probe + 1,

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from shared.core.canonical import digest
 from shared.core.chained_log import chained
 from shared.core.job import JsonValue
 from shared.core.public_events import PublicEvent, PublicType, instant, without_none
-from shared.core.webhooks import Hook, HookAct, HookEntry
+from shared.core.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
 #: who changes a hook when no caller does
 SYSTEM = "system"
@@ -42,15 +43,18 @@ def logged(
 
 
 def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
-    """The public event that the entry means, id `{hook}:{seq}:0`; None: none."""
+    """The public event that the entry means, id `{hook}:{seq}:0`; None: none.
+
+    Of `default`, which every tenant has, a digest of the tenant stands with its name: the topic drops what comes with
+    an id that it has seen, whosever it is.
+    """
     type_ = EVENTS[HookAct(entry.type)]
     if type_ is None:
         return None
     numbers = {name: entry.data.get(name) for name in _NUMBERS}
     payload = without_none({"status": hook.state.value, "reason": entry.reason or None, **numbers})
-    return hook_envelope(hook, f"{hook.id}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {
-        "jobseq": entry.seq
-    }
+    key = hook.id if hook.id != DEFAULT_HOOK else f"{hook.id}_{digest(hook.tenant)[:32]}"
+    return hook_envelope(hook, f"{key}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {"jobseq": entry.seq}
 
 
 def hook_envelope(

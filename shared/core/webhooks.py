@@ -81,6 +81,8 @@ class Hook:
     #: tries that failed since the last that succeeded
     failures: int = 0
     failing_since: datetime | None = None
+    #: the last of them
+    failed_at: datetime | None = None
     succeeded_at: datetime | None = None
     #: one delivery probes then, and the others wait
     waits_until: datetime | None = None

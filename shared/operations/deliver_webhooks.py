@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, judged
+from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, judged, resumed
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.catch_up import catch_up
@@ -86,7 +86,8 @@ async def _probe(context: Context, call: DeliveryCall) -> None:
         row = min(rows, key=lambda row: row.delivery.tries)
         await _deliver(context, stored, row, call)
         return
-    well = replace(stored.hook, waits_until=None, failures=0, probe=stored.hook.probe + 1)
+    # what it waited for went with its events
+    well = resumed(stored.hook)
     await hooks.write(HookWrite(tenant=call.tenant, before=stored, after=well))
 
 
@@ -104,7 +105,12 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
     if stored.hook.probe != call.tries:
         return
     after = (call.number, call.name) if call.number else None
-    rows, now = await hooks.pending(call.tenant, call.hook_id, after=after, limit=FLOW_ROWS), context.clock.now()
+    now = context.clock.now()
+    # callbacks never wait for their hook: very many may have their turn later
+    is_default = call.hook_id == DEFAULT_HOOK
+    rows = await hooks.pending(
+        call.tenant, call.hook_id, after=after, due_before=now if is_default else None, limit=FLOW_ROWS
+    )
     # the others' messages come when they are due
     due = [row.delivery for row in rows if row.delivery.due_at is None or row.delivery.due_at <= now]
     await send_tries(context, due)
@@ -189,13 +195,22 @@ async def _write(
             # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
-            if again is None or row_again is None or row_again != row:
+            if again is None or row_again is None or not _is_of_try(row_again, row):
                 return
-            stored = again
+            if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
+                # what the address before said is nothing against the new one
+                await send_tries(context, [row_again.delivery])
+                return
+            stored, row = again, row_again
             continue
         await _go_on(context, stored.hook, result)
         return
     raise Contended("others wrote the hook at every try")
+
+
+def _is_of_try(again: StoredDelivery, row: StoredDelivery) -> bool:
+    """Whether nobody wrote a try since the row was read: somebody may have asked for the one that was just made."""
+    return again.delivery.state is DeliveryState.PENDING and again.delivery.tries == row.delivery.tries
 
 
 def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:

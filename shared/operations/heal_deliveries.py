@@ -83,13 +83,26 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found
         for hook_id in known:
             of_hook = await hooks.pending(tenant, hook_id, limit=MAX_OVERDUE)
             waiting[hook_id] = [row.delivery for row in of_hook]
-    _note(found, [stored.hook for stored in known.values() if stored is not None], waiting)
+    # what waits for a hook that was removed waits for nobody
+    of_known = {hook_id: deliveries for hook_id, deliveries in waiting.items() if hook_id in known}
+    _note(found, [stored.hook for stored in known.values() if stored is not None], of_known)
     for hook_id, stored in known.items():
         if stored is None:
             # not made yet, and nothing was tried
             await send_tries(context, [each for each in waiting[hook_id] if now - _due(each) > _LATE])
         else:
             await _look(context, hooks, stored, waiting[hook_id], now)
+
+
+async def _late_of(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
+    """Those that should have come, behind those too that have their turn later: of callbacks that fail there may be
+    any number, each for half a day."""
+    late = [each for each in waiting if now - _due(each) > _LATE]
+    if len(late) == len(waiting) or len(waiting) < MAX_OVERDUE:
+        return late
+    behind = await hooks.pending(hook.tenant, hook.id, due_before=now - _LATE, limit=MAX_OVERDUE)
+    # of what waits for no instant the rows that were read have to do
+    return [*(each for each in late if each.due_at is None), *(row.delivery for row in behind)][:MAX_OVERDUE]
 
 
 async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Sequence[Delivery], now: datetime) -> None:
@@ -105,7 +118,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         if now - hook.waits_until > _LATE:
             await send_calls(context, [probe_of(hook)])
         return
-    late = [each for each in waiting if now - _due(each) > _LATE]
+    late = await _late_of(hooks, hook, waiting, now)
     if len(late) == MAX_OVERDUE:
         # so many are let go at the receiver's pace; what the pass before began is void
         hook = replace(hook, probe=hook.probe + 1)

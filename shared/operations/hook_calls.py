@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 
 #: to one hook at the same time; of `callback_urls`, to one host
 AT_ONCE = 4
+#: of one tenant: however many slow receivers it names, of the sixteen messages that a process takes some are others'
+OF_TENANT = 12
 #: what is above comes back no sooner, and one after the other as fast as the receiver took those before
 _BACK_AFTER = timedelta(seconds=2)
 _BACK_WITHIN = timedelta(minutes=10)
@@ -28,6 +30,7 @@ class HookCalls:
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
+        self._of_tenants: Counter[str] = Counter()
         #: Race delivery: two messages of one delivery in a process post it once
         self._in_hand: set[tuple[str, str, int, str]] = set()
         self._pace: dict[str, timedelta] = {}
@@ -44,18 +47,22 @@ class HookCalls:
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
         """While one is made; False: it must not be."""
-        if self._running[key] >= AT_ONCE or delivery in self._in_hand:
+        tenant = delivery[0]
+        is_full = self._running[key] >= AT_ONCE or self._of_tenants[tenant] >= OF_TENANT
+        if is_full or delivery in self._in_hand:
             yield False
             return
         self._running[key] += 1
+        self._of_tenants[tenant] += 1
         self._in_hand.add(delivery)
         try:
             yield True
         finally:
             self._in_hand.discard(delivery)
-            self._running[key] -= 1
-            if not self._running[key]:
-                del self._running[key]
+            for running, each in ((self._running, key), (self._of_tenants, tenant)):
+                running[each] -= 1
+                if not running[each]:
+                    del running[each]
 
     def is_in_hand(self, delivery: tuple[str, str, int, str]) -> bool:
         return delivery in self._in_hand

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.core.deliveries import EXPIRED, given_up
-from shared.core.webhooks import DEFAULT_HOOK, HookAct
+from shared.core.deliveries import EXPIRED, given_up, with_dead
+from shared.core.webhooks import DEFAULT_HOOK
 from shared.errors import Conflict
-from shared.operations.change_hooks import FIRST_WAIT_S, MAX_CONFLICTS, HookChange, default_hook, write_change
+from shared.operations.change_hooks import FIRST_WAIT_S, MAX_CONFLICTS, default_hook, log_dead
 from shared.operations.context import Context
-from shared.ports.hooks import Hooks, StoredDelivery
+from shared.ports.hooks import Hooks, HookWrite, Place
 
 #: rows of one transaction: two of each that is given up
 _REMOVED, _GIVEN_UP = 100, 40
@@ -21,15 +21,42 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
     hooks = context.hooks
     if hooks is None:
         return
-    while await hooks.remove(tenant, before=before, limit=_REMOVED) == _REMOVED:
-        pass
+    first = await _first_kept(context, tenant)
+    for hook_id in await hooks.hooks_with_ended(tenant):
+        place: Place | None = (first, "")
+        while place is not None:
+            place = await hooks.remove(tenant, hook_id, before=before, after=place, limit=_REMOVED)
     for hook_id in await hooks.hooks_with_pending(tenant):
         if hook_id != DEFAULT_HOOK and await hooks.read(tenant, hook_id) is None:
             while await hooks.drop_pending(tenant, hook_id, limit=_REMOVED) == _REMOVED:
                 pass
         elif hook_id != DEFAULT_HOOK or context.sender is not None:
-            while await _give_up(context, hooks, tenant, hook_id, before) == _GIVEN_UP:
-                pass
+            await _give_up_all(context, hooks, tenant, hook_id, before)
+
+
+async def _first_kept(context: Context, tenant: str) -> int:
+    """The number of the first event that the feed has."""
+    assert context.feed is not None
+    kept = await context.feed.events(tenant, after=0, limit=1)
+    return kept[0].number if kept else (await context.feed.head(tenant)).number + 1
+
+
+async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
+    """They are one entry of the hook's log and one event of the feed, however many they are."""
+    if not await _has_old(hooks, tenant, hook_id, before):
+        return
+    # who dies before the log is written leaves it to the sweeper
+    await hooks.note(tenant, context.clock.now())
+    while await _give_up(context, hooks, tenant, hook_id, before) == _GIVEN_UP:
+        pass
+    stored = await hooks.read(tenant, hook_id)
+    if stored is not None and stored.hook.unlogged:
+        await log_dead(context, stored)
+
+
+async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> bool:
+    oldest = await hooks.pending(tenant, hook_id, limit=1)
+    return bool(oldest) and oldest[0].delivery.created_at < before
 
 
 async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
@@ -40,27 +67,15 @@ async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, be
         old = [row for row in rows if row.delivery.created_at < before]
         if stored is None or not old:
             return 0
+        after, now = stored.hook, context.clock.now()
+        for row in old:
+            after = with_dead(after, row.delivery.number, EXPIRED)
+        dead = [(row, given_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
         try:
-            await write_change(
-                context,
-                tenant,
-                HookChange(
-                    act=HookAct.DEAD,
-                    before=stored,
-                    after=stored.hook,
-                    reason=EXPIRED,
-                    data=_numbers(old),
-                    deliveries=[
-                        (row, given_up(stored.hook, row.delivery, EXPIRED, context.clock.now()).delivery) for row in old
-                    ],
-                ),
-            )
+            # not under HEAD, which those who write the feed need: only the log's entry is
+            await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))
         except Conflict:
             await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
             continue
         return len(old)
     return 0
-
-
-def _numbers(rows: list[StoredDelivery]) -> dict[str, int]:
-    return {"deliveries": len(rows), "first": rows[0].delivery.number, "last": rows[-1].delivery.number}

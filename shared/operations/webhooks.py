@@ -152,7 +152,8 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """A new secret; the one before signs too for a day. Also of `default`.
+    """A new secret; the one before signs too for a day. Also of `default`. A hook that waits since its key is gone goes
+    on at once.
 
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable.
     """
@@ -166,12 +167,16 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
             previous_until=now + BOTH_SECRETS_FOR,
             updated_at=now,
         )
-        after, entry = logged(hook, HookAct.ROTATED, actor=actor, reason="", at=now)
+        keys = {key_id for key_id, _ in context.settings.webhook_keys}
+        goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
+        after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
         try:
             # what it gets is the same: HEAD need not order it
             await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         except Conflict:
             continue
+        if goes_on:
+            await send_calls(context, [flow_of(after)])
         return after
     raise Contended("others wrote the hook at every try")
 

@@ -41,7 +41,7 @@ class FeedEvent:
     """An E row: a public event at its place."""
 
     number: int
-    #: `{job_id}:{seq}:{n}`
+    #: `{job_id}:{seq}:{n}`, or that of a gate, an incident or a webhook: no two events of any tenants share one
     event_id: str
     event_type: str
     job_id: str

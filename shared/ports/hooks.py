@@ -82,9 +82,18 @@ class Hooks(Protocol):
         """Whether it waits or has ended."""
 
     async def pending(
-        self, tenant: str, hook_id: str | None, *, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str | None,
+        *,
+        after: Place | None = None,
+        due_before: datetime | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
-        """Those that wait, the oldest event first, from `after` exclusive; without a hook: of every hook, by hook."""
+        """Those that wait, the oldest event first, from `after` exclusive; without a hook: of every hook, by hook.
+
+        `due_before`: only those whose next try was due before that instant.
+        """
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         """Ids of hooks of which something waits, also of those that are no more."""
@@ -94,8 +103,14 @@ class Hooks(Protocol):
     ) -> list[StoredDelivery]:
         """The newest event first, from `after` exclusive."""
 
-    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """Deliveries that ended before an instant, at most `limit` (up to 100); gives how many went."""
+    async def hooks_with_ended(self, tenant: str) -> list[str]:
+        """Ids of hooks of which some have ended, also of those that are no more."""
+
+    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
+        """Those of `ended` that ended before an instant, from `after` exclusive, at most `limit` (up to 100).
+
+        Gives the place of the last one; None: there are no more.
+        """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         """Those of a hook that is no more, at most `limit` (up to 100); gives how many went."""

@@ -183,12 +183,14 @@ def test_a_listed_name_may_lead_into_the_private_network_and_not_to_the_cloud() 
     policy = AddressPolicy(frozenset({"hooks.corp.example:443", "169.254.169.254:80", "168.63.129.16:*"}))
     listed = policy.target("https://hooks.corp.example/")
     other = policy.target("https://hooks.example.com/")
-    for address in ("10.1.2.3", "127.0.0.1", "fd00::1", "1.1.1.1"):
+    for address in ("10.1.2.3", "127.0.0.1", "::1", "fd00::1", "1.1.1.1"):
         assert policy.lets(listed, address)
     for address in ("10.1.2.3", "127.0.0.1", "fd00::1"):
         assert not policy.lets(other, address)
     for address in ("169.254.169.254", "168.63.129.16", "192.0.0.192", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0"):
         assert not policy.lets(listed, address)
+    for carried in ("::169.254.169.254", "::168.63.129.16", "::ffff:0:168.63.129.16", "64:ff9b:1::a83f:8110"):
+        assert not policy.lets(listed, carried)
     for url in ("http://169.254.169.254/", "http://168.63.129.16:80/"):
         with pytest.raises(HookUrlRefused):
             policy.target(url)

@@ -204,6 +204,14 @@ async def test_what_waits_is_read_oldest_first_and_what_ended_newest_first(stora
     page = await hooks.pending(TENANT, HOOK.id, after=(2, ""), limit=1)
     assert [row.delivery for row in page] == waiting[1:2]
     assert await hooks.pending(TENANT, HOOK.id, after=(10**15, ""), limit=1) == []
+    due = [row.delivery for row in await hooks.pending(TENANT, HOOK.id, due_before=START, limit=10)]
+    assert due == []
+    due_before = START + timedelta(seconds=1)
+    others = [replace(waiting[0], due_at=None), replace(waiting[1], due_at=due_before)]
+    for each, row in zip(others, await hooks.pending(TENANT, HOOK.id, limit=2), strict=True):
+        await hooks.write(HookWrite(tenant=TENANT, deliveries=[(row, each)]))
+    due = [row.delivery for row in await hooks.pending(TENANT, HOOK.id, due_before=due_before, limit=10)]
+    assert due == waiting[2:3]
     everything = [row.delivery for row in await hooks.pending(TENANT, None, limit=100)]
     assert sorted(each.event_id for each in everything) == sorted(each.event_id for each in waiting + named)
     assert await hooks.hooks_with_pending(TENANT) == ["default", HOOK.id, other]
@@ -223,12 +231,17 @@ async def test_what_waits_is_read_oldest_first_and_what_ended_newest_first(stora
 async def test_what_is_over_is_removed(storage: Storage) -> None:
     hooks = storage.hooks
     await fed(storage, delivery(1), delivery(1, "hook_9"), delivery(2, "hook_9"))
-    old = [delivery(number, state="DELIVERED") for number in (4, 5, 6)]
+    old = [delivery(number, name=name, state="DELIVERED") for number, name in ((4, ""), (5, ""), (6, "a"), (6, "ä/"))]
     young = replace(delivery(7, state="DEAD"), ended_at=START + timedelta(seconds=1))
-    await hooks.write(HookWrite(tenant=TENANT, deliveries=[(None, each) for each in (*old, young)]))
+    kept, another = delivery(9, state="DELIVERED"), delivery(4, "hook_9", state="DEAD")
+    await hooks.write(HookWrite(tenant=TENANT, deliveries=[(None, each) for each in (*old, young, kept, another)]))
+    assert await hooks.hooks_with_ended(TENANT) == [HOOK.id, "hook_9"]
     before = START + timedelta(seconds=1)
-    assert [await hooks.remove(TENANT, before=before, limit=2) for _ in range(3)] == [2, 1, 0]
-    assert [row.delivery for row in await hooks.ended(TENANT, HOOK.id, limit=10)] == [young]
+    # two at a time, with their names; nothing of what is before the place
+    for after, expected in (((8, ""), (6, "a")), ((6, "a"), (4, "")), ((4, ""), None)):
+        assert await hooks.remove(TENANT, HOOK.id, before=before, after=after, limit=2) == expected
+    assert {row.delivery.number for row in await hooks.ended(TENANT, HOOK.id, limit=10)} == {7, 9}
+    assert await hooks.hooks_with_ended(TENANT) == [HOOK.id, "hook_9"]
     assert [await hooks.drop_pending(TENANT, "hook_9", limit=1) for _ in range(3)] == [1, 1, 0]
     assert await hooks.hooks_with_pending(TENANT) == [HOOK.id]
 
@@ -263,7 +276,8 @@ async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> N
         other.note(TENANT, START),
         other.write(HookWrite(tenant=TENANT, after=replace(HOOK, id="hook_2"))),
         own.noted(),
-        own.remove(TENANT, before=START, limit=1),
+        own.hooks_with_ended(TENANT),
+        own.remove(TENANT, HOOK.id, before=START, after=(1, ""), limit=1),
         own.drop_pending(TENANT, HOOK.id, limit=1),
     ):
         with pytest.raises(PermissionError):

@@ -113,6 +113,8 @@ def test_a_webhook_from_its_making_to_its_end(own: httpx.Client, tenant: str) ->
         ({"url": URL, "filter": {}}, ["filter"]),
         ({"url": URL, "filter": {"types": []}}, ["filter.types"]),
         ({"url": URL, "filter": {"labels": {}}}, ["filter.labels"]),
+        # more than the column takes, and than any event has
+        ({"url": URL, "filter": {"labels": {f"{n:0128}": '"' * 512 for n in range(32)}}}, ["filter.labels"]),
         ({"url": URL, "filter": {"types": ["job.completed", "job.exploded"]}}, ["filter.types.1"]),
         ({"url": URL, "filter": {"types": ["webhook.dead"]}}, ["filter.types.0"]),
         ({"url": URL, "filter": {"job_types": ["NONE", "OCR"]}}, ["filter.job_types.0"]),

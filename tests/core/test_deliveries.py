@@ -126,6 +126,10 @@ def test_410_switches_a_hook_off() -> None:
     assert (found.hook.state, found.hook.state_reason, found.act) == (HookState.DISABLED, "GONE", HookAct.DISABLED)
     # with another address it may go on
     assert found.delivery.state is DeliveryState.PENDING
+    # and so may those that were under way with it
+    other = judged(found.hook, replace(DELIVERY, number=9, refusals=2), Answer(status=410), START)
+    assert (other.delivery.state, other.delivery.refusals) == (DeliveryState.PENDING, 2)
+    assert (other.delivery.due_at, other.act, other.hook) == (None, None, found.hook)
 
 
 def test_after_five_failures_the_hook_waits_as_a_whole() -> None:
@@ -161,6 +165,17 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
     after = resumed(hook)
     assert (after.state, after.failures, after.failing_since, after.waits) == (HookState.ENABLED, 0, None, 0)
     assert after.probe > hook.probe
+
+
+def test_a_failure_of_last_week_and_one_of_today_are_no_week_of_failures() -> None:
+    """Its delivery was refused at last, and then there was nothing to try."""
+    failed = judged(HOOK, DELIVERY, BAD, START)
+    refused = judged(failed.hook, replace(failed.delivery, refusals=2), POISON, START + HOUR)
+    assert refused.delivery.state is DeliveryState.DEAD
+    later = START + timedelta(days=7)
+    found = judged(refused.hook, replace(DELIVERY, number=9), BAD, later)
+    assert (found.hook.state, found.hook.failing_since, found.hook.failures) == (HookState.ENABLED, later, 1)
+    assert found.delivery.due_at == later + WAITS[0]
 
 
 @pytest.mark.parametrize("answer", [OK, POISON])

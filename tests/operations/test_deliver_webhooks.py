@@ -14,8 +14,8 @@ from shared.apidocs import event_schemas
 from shared.core.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
-from shared.operations.hook_calls import AT_ONCE, HookCalls
-from shared.operations.webhooks import change_hook, resume_hook
+from shared.operations.hook_calls import AT_ONCE, OF_TENANT, HookCalls
+from shared.operations.webhooks import change_hook, resume_hook, rotate_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
 from tests.operations.conftest import World
@@ -151,6 +151,24 @@ async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -
     assert await states(given, hook) == [PENDING, *[DELIVERED] * 5]
 
 
+@pytest.mark.parametrize("answer", [Answer(status=410), BAD])
+async def test_what_the_address_before_answers_is_nothing_against_the_new_one(given: Hooked, answer: Answer) -> None:
+    """It was under way when somebody named another address."""
+    hook = await given.hook("https://old.example")
+    rows = await happened(given, 1, hook)
+    given.receiver.by_url["https://old.example"] = answer
+
+    async def change() -> None:
+        given.receiver.meanwhile = None
+        await change_hook(given.world.context, TENANT, hook.id, {"url": "https://new.example"}, BY)
+
+    given.receiver.meanwhile = change
+    await given.delivered([call_of(row) for row in rows])
+    after = await given.now(hook)
+    assert (after.state, after.url, after.failures) == (HookState.ENABLED, "https://new.example", 0)
+    assert await states(given, hook) == [DELIVERED]
+
+
 async def test_410_switches_a_hook_off(given: Hooked) -> None:
     hook = await given.hook()
     given.receiver.answer = Answer(status=410)
@@ -206,6 +224,13 @@ async def test_a_secret_whose_key_is_gone_fails_as_a_receiver_does(given: Hooked
     [row] = await given.deliveries(hook)
     assert (row.state, row.error, row.tries) == (PENDING, "KEY_GONE", 1)
     assert given.receiver.got == []
+    # a rotation ends it at once, whatever the hook waits for by then
+    later = replace(given, world=replace(given.world, context=context))
+    await later.run(timedelta(hours=5))
+    assert (await given.now(hook)).waits_until is not None
+    await rotate_hook(context, TENANT, hook.id, BY)
+    await later.delivered()
+    assert await states(given, hook) == [DELIVERED]
 
 
 # --- messages
@@ -286,6 +311,30 @@ async def test_a_slow_receiver_holds_four_calls(given: Hooked) -> None:
     await given.run(timedelta(minutes=1))
     assert set(await states(given, slow)) == {DELIVERED}
     assert len(given.receiver.got) == 11
+
+
+async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -> None:
+    """However many hooks it has, another tenant's delivery finds room."""
+    hooks = [await given.hook(f"https://slow{number}.example") for number in range(5)]
+    rows = [row for hook in hooks for row in await happened(given, AT_ONCE, hook)]
+    gate = asyncio.Event()
+
+    async def wait() -> None:
+        await gate.wait()
+
+    given.receiver.meanwhile = wait
+    running = [asyncio.create_task(deliver(given.world.context, call_of(row))) for row in rows]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(given.receiver.got) == OF_TENANT
+    with given.world.context.hook_calls.hold("tenant_b hook", ("tenant_b", "hook", 1, "")) as has_room:
+        assert has_room
+    gate.set()
+    await asyncio.gather(*running)
+    given.receiver.meanwhile = None
+    await given.run(timedelta(minutes=1))
+    for hook in hooks:
+        assert await states(given, hook) == [DELIVERED] * AT_ONCE
 
 
 async def test_what_a_process_puts_back_is_bounded(given: Hooked) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from shared.core.webhooks import Answer, DeliveryState
+from shared import telemetry
+from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.deliver_webhooks import deliver
+from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
 from shared.operations.heal_deliveries import MAX_OVERDUE
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.webhooks import remove_hook
+from shared.operations.webhooks import read_hook, remove_hook
+from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.operations.conftest import World
 from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
@@ -136,6 +138,22 @@ async def test_tables_that_do_not_answer(given: Hooked, monkeypatch: pytest.Monk
     assert await states(given, hook) == [DELIVERED]
 
 
+async def test_what_waited_for_a_hook_that_was_removed_raises_no_alert(
+    given: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "set_gauge", gauges.__setitem__)
+    gone, other = await given.hook(), await given.hook("https://other.example")
+    await happened(given, 1, gone)
+    given.world.clock.advance(600)
+    await happened(given, 1, other)
+    for expected in (600.0, 0.0):
+        await given.healed()
+        assert gauges["webhook_oldest_seconds"] == expected
+        if expected:
+            await remove_hook(given.world.context, TENANT, gone.id, BY)
+
+
 async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
     """However many wait: of each what a pass reads, and none of hooks that wait, are off or are gone."""
     busy, other, waiting, gone = [await given.hook(f"https://{name}.example") for name in ("a", "b", "c", "d")]
@@ -162,6 +180,29 @@ async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
     await given.run(timedelta(minutes=1))
     assert set(await states(given, busy)) == {DELIVERED}
     assert [url for url, _, _ in given.receiver.got].count("https://a.example") == MAX_OVERDUE + 10
+
+
+async def test_callbacks_that_wait_for_their_turn_hide_no_lost_one(given: Hooked) -> None:
+    """However many fail, each for half a day: the oldest hundred are not all that the sweeper sees."""
+    later = given.world.clock.now() + timedelta(hours=3)
+    for row in await happened(given, MAX_OVERDUE + 5, DEFAULT_HOOK, "fails"):
+        stored = await given.feed.hooks.delivery(TENANT, DEFAULT_HOOK, row.number, "fails")
+        assert stored is not None
+        waits = replace(stored.delivery, tries=6, due_at=later)
+        await given.feed.hooks.write(HookWrite(tenant=TENANT, deliveries=[(stored, waits)]))
+    await happened(given, 3, DEFAULT_HOOK, "good")
+    await read_hook(given.world.context, TENANT, DEFAULT_HOOK)
+    await given.feed.hooks.note(TENANT, given.world.clock.now())
+    given.world.clock.advance(61)
+    await given.healed()
+    assert [(call.name, call.kind) for call in given.taken()] == [("good", "try")] * 3
+    # more of them flow, and the flow does not go through those that have time
+    await happened(given, MAX_OVERDUE, DEFAULT_HOOK, "good")
+    given.world.clock.advance(61)
+    await given.healed()
+    [flow] = given.taken()
+    await deliver(given.world.context, flow)
+    assert [call.name for call in given.taken()] == ["good"] * FLOW_ROWS
 
 
 async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 
 from shared.core.webhooks import Answer, DeliveryState, HookState
-from shared.errors import (
-    DeliveryNotFound,
-    FilterInvalid,
-)
+from shared.errors import DeliveryNotFound, FilterInvalid, LedgerUnavailable
+from shared.operations.prune_deliveries import prune_deliveries
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.webhooks import (
     list_deliveries,
     redeliver,
     remove_hook,
 )
+from shared.ports.feed import Head
+from shared.ports.hooks import HookWrite
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, hooked
+from tests.operations.hooked import TENANT, Hooked, happened, hooked
 
 BY = "user:somebody"
 
@@ -72,6 +72,24 @@ async def test_a_delivery_is_sent_again(given: Hooked) -> None:
         await redeliver(given.world.context, TENANT, hook.id, row.number, "", BY)
 
 
+async def test_a_delivery_that_is_asked_for_while_it_is_tried(given: Hooked) -> None:
+    """The try that was under way is the one that was asked for."""
+    hook = await given.hook(filter={"types": frozenset({"job.completed"})})
+    await given.finished()
+    [row] = await given.deliveries(hook)
+
+    async def ask() -> None:
+        given.receiver.meanwhile = None
+        given.world.clock.advance(1)
+        await redeliver(given.world.context, TENANT, hook.id, row.number, "", BY)
+        await given.delivered()
+
+    given.receiver.meanwhile = ask
+    await given.delivered()
+    assert [(each.state, each.tries) for each in await given.deliveries(hook)] == [(DeliveryState.DELIVERED, 1)]
+    assert len(given.receiver.got) == 1
+
+
 async def test_old_deliveries_go_with_their_events(given: Hooked) -> None:
     hook, removed = await given.hook(), await given.hook("https://other.example")
     await given.finished(callback_urls={"done": "https://a.example"})
@@ -94,4 +112,35 @@ async def test_old_deliveries_go_with_their_events(given: Hooked) -> None:
     given.world.clock.advance(given.world.context.settings.feed_days * 86_400 + 1)
     await prune_feeds(given.world.context)
     assert await given.deliveries(hook) == []
+    assert await given.feed.hooks.hooks_with_ended(TENANT) == []
     assert (await given.now(hook)).state is HookState.ENABLED
+
+
+async def test_many_that_are_given_up_with_their_events_are_one_event(given: Hooked) -> None:
+    """And who dies in the middle leaves that to the sweeper."""
+    hook = await given.hook(filter={"types": frozenset({"job.completed"})})
+    await given.finished()
+    await happened(given, 100, hook)
+    given.world.clock.advance(given.world.context.settings.feed_days * 86_400 + 1)
+    before = given.world.clock.now() - timedelta(days=given.world.context.settings.feed_days)
+    written, real = 0, given.feed.hooks.write
+
+    async def dies(write: HookWrite) -> Head | None:
+        nonlocal written
+        written += 1
+        if written == 2:
+            raise LedgerUnavailable("away")
+        return await real(write)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(given.feed.hooks, "write", dies)
+        with pytest.raises(LedgerUnavailable):
+            await prune_deliveries(given.world.context, TENANT, before)
+    head = await given.feed.head(TENANT)
+    await given.healed()
+    await prune_deliveries(given.world.context, TENANT, before)
+    assert {row.state for row in await given.deliveries(hook)} == {DeliveryState.DEAD}
+    dead = await given.events("webhook.dead")
+    assert sum(event["data"]["payload"]["deliveries"] for event in dead) == 101
+    assert len(dead) == 2
+    assert (await given.feed.head(TENANT)).number == head.number + 2

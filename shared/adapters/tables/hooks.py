@@ -77,18 +77,34 @@ class TablesHooks:
         return None
 
     async def pending(
-        self, tenant: str, hook_id: str | None, *, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str | None,
+        *,
+        after: Place | None = None,
+        due_before: datetime | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
         prefix = f"PENDING:{hook_id}" if hook_id is not None else "PENDING"
         first = pending_row(hook_id, *after) if hook_id is not None and after is not None else f"{prefix}:"
-        return [_delivery(row) for row in await self._rows(tenant, first, f"{prefix};", limit)]
+        if due_before is None:
+            return [_delivery(row) for row in await self._rows(tenant, first, f"{prefix};", limit)]
+        parameters = {"partition": encode_key(tenant), "first": first, "end": f"{prefix};", "due_before": due_before}
+        query = f"{_RANGE} and due_at lt @due_before"
+        return [_delivery(row) for row in await first_rows(await self._table(), query, parameters, limit)]
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
+        return await self._hooks_with(tenant, "PENDING")
+
+    async def hooks_with_ended(self, tenant: str) -> list[str]:
+        return await self._hooks_with(tenant, "DELIVERY")
+
+    async def _hooks_with(self, tenant: str, kind: str) -> list[str]:
         found: list[str] = []
-        first = "PENDING:"
-        while rows := await self._rows(tenant, first, "PENDING;", 1):
+        first = f"{kind}:"
+        while rows := await self._rows(tenant, first, f"{kind};", 1):
             found.append(rows[0]["hook_id"])
-            first = f"PENDING:{found[-1]};"
+            first = f"{kind}:{found[-1]};"
         return found
 
     async def ended(
@@ -99,10 +115,15 @@ class TablesHooks:
         more = {"state": state.value} if state is not None else {}
         return [_delivery(row) for row in await self._rows(tenant, first, f"{prefix};", limit, **more)]
 
-    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        query = f"{_RANGE} and ended_at lt @before"
-        parameters = {"partition": encode_key(tenant), "first": "DELIVERY:", "end": "DELIVERY;", "before": before}
-        return await self._drop(await first_rows(await self._table(), query, parameters, limit))
+    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
+        # what is kept, which may be very many, is not looked through
+        first, end = delivery_row(hook_id, *after), f"DELIVERY:{hook_id};"
+        parameters = {"partition": encode_key(tenant), "first": first, "end": end, "before": before}
+        rows = await first_rows(await self._table(), f"{_RANGE} and ended_at lt @before", parameters, limit)
+        if await self._drop(rows) < limit:
+            return None
+        last = delivery_of(rows[-1])
+        return last.number, last.name
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         return await self._drop(await self._rows(tenant, f"PENDING:{hook_id}:", f"PENDING:{hook_id};", limit))

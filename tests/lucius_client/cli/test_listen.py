@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,30 @@ def test_a_receiver_that_refuses_is_tried_three_times(monkeypatch: pytest.Monkey
     ids = [each.headers["webhook-id"] for each in receiver.requests]
     assert ids == ["job_1:3:0:listen"] * 3 + ["job_1:4:0:listen"] * 2
     assert len(re.findall(r"(?m)^secret: whsec_\S{44}$", completed.stderr)) == 1
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """204 would have no body; this one has no end, and is not what it says."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"never gzip" * 1_000)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+def test_the_status_is_the_answer_whatever_follows_it() -> None:
+    with serving(page("two"), page("three", 3), STOP) as api, HTTPServer(("127.0.0.1", 0), _Endless) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        words = ("webhooks", "listen", "--forward", f"http://127.0.0.1:{receiver.server_port}/")
+        completed = run_main(*words, api=api.url)
+        receiver.shutdown()
+    assert [line.split()[-1] for line in completed.stdout.splitlines()] == ["200"]
 
 
 def test_nobody_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,9 @@ def _posted(http: httpx.Client, url: str, key: bytes, message_id: str, body: byt
     """The status, or why there is none. Raises UsageError."""
     try:
         headers = {"Content-Type": "application/cloudevents+json", **signed(message_id, body, key, time.time())}
-        return http.post(url, content=body, headers=headers).status_code
+        # the status is the answer; what follows it may have no end
+        with http.stream("POST", url, content=body, headers=headers) as answer:
+            return answer.status_code
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise UsageError(f"--forward {url}: {error}") from error
     except httpx.TransportError as error:
