@@ -250,7 +250,7 @@ class HookLimit(Refused):
 
 
 class DefaultHook(Refused):
-    """the default webhook has no address of its own: only its secret can be read and rotated"""
+    """the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"""
 
 
 class ControlNotPossible(Refused):

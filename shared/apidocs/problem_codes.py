@@ -30,7 +30,7 @@ class ProblemCode(StrEnum):
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
-    DEFAULT_HOOK = "DEFAULT_HOOK", "The webhook `default` has no address of its own; its secret can be rotated."
+    DEFAULT_HOOK = "DEFAULT_HOOK", "The webhook `default` has no address to change, remove, test or resume."
     DELIVERY_NOT_FOUND = "DELIVERY_NOT_FOUND", "The webhook has no such delivery, or its event is kept no more."
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",

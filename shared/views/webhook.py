@@ -61,6 +61,7 @@ def log_entry(entry: core.HookEntry) -> HookLogEntry:
 
 def _members(row: core.Hook) -> dict[str, Any]:
     path, has_address = f"/v1/webhooks/{quote(row.id, safe='')}", row.url is not None
+    may_resume = row.state is not core.HookState.ENABLED or row.waits_until is not None
     # an operator of all tenants has to name it
     tenant = f"?tenant_id={quote(row.tenant, safe='')}"
     links = HookLinks(
@@ -69,7 +70,7 @@ def _members(row: core.Hook) -> dict[str, Any]:
         log=f"{path}/log{tenant}",
         test=f"{path}:test{tenant}" if has_address else None,
         rotate=f"{path}:rotate{tenant}",
-        resume=f"{path}:resume{tenant}" if row.state is not core.HookState.ENABLED else None,
+        resume=f"{path}:resume{tenant}" if may_resume else None,
     )
     return {
         "hookId": row.id,

@@ -62,9 +62,9 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
     """
     job_id, token = waiting(own, tenant), api.token(tenant=tenant)
     loop, shown = tmp_path / "loop", tmp_path / "shown"
-    script = block("events.md", "curl", "sh", api.stack)
+    script = block("events.md", "curl", "sh", api.stack).replace("tenant_id=acme", f"tenant_id={tenant}")
     processes = [
-        started(["sh", "-c", script], loop, TOKEN=token, LUCIUS_URL=api.stack.api),
+        started(["sh", "-c", script], loop, TOKEN=token, LUCIUS_API=api.stack.api),
         started([str(PROGRAM), "job", "watch", job_id], shown, LUCIUS_TOKEN=token, LUCIUS_API=api.stack.api),
     ]
     try:
@@ -91,6 +91,18 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
     assert found == feed_of(own)[: len(found)]
     assert len(found) >= len(whole)
     assert re.findall(r" s  job_\w+  step 1/1 ocr  (\w+)  ", shown.read_text()) == ["THROTTLED", "PAUSED", "CANCELLED"]
+
+
+def test_the_loop_ends_when_it_is_refused(api: Live, tmp_path: Path) -> None:
+    """With the problem as its last words; it does not ask for ever."""
+    loop = tmp_path / "loop"
+    words = ["sh", "-c", block("events.md", "curl", "sh", api.stack)]
+    [process] = [started(words, loop, TOKEN="none", LUCIUS_API=api.stack.api)]
+    try:
+        assert process.wait(DEADLINE_S) == 0
+    finally:
+        process.kill()
+    assert json.loads(loop.read_text())["code"] == "TOKEN_INVALID"
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +157,30 @@ def test_a_page_shows_a_jobs_progress_to_its_end(api: Live, page: Page) -> None:
     assert [line.split()[:2] for line in shown_on(page)] == [
         [str(each["seq"]), each["type"]] for each in events_of(own, job_id)
     ]
+
+
+@pytest.mark.needs("browser")
+def test_a_page_whose_ticket_is_refused_stops(api: Live, own: httpx.Client, tenant: str, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/v1/" in request.url else None)
+    opened(page, api.stack, submitted(own, tenant), "none")
+    page.wait_for_function("document.title.includes('token')")
+    # a loop would be at its hundredth request
+    page.wait_for_timeout(1_500)
+    assert len(asked) == 1
+
+
+@pytest.mark.needs("browser")
+def test_a_page_without_a_token_asks_for_no_ticket(api: Live, own: httpx.Client, tenant: str, page: Page) -> None:
+    """As for an API that takes no tokens; this one refuses, and the page does not storm it."""
+    asked: list[float] = []
+    page.on("request", lambda request: asked.append(time.monotonic()) if "/v1/" in request.url else None)
+    with page.expect_request("**/v1/jobs/**") as first:
+        opened(page, api.stack, submitted(own, tenant), "")
+    assert "ticket" not in first.value.url
+    while len(asked) < 3:
+        page.wait_for_timeout(100)
+    assert min(later - earlier for earlier, later in itertools.pairwise(asked)) > 0.9
 
 
 def away(stack: RunningStack) -> None:

@@ -170,6 +170,26 @@ def test_the_command_follows_across_a_gap(output: str) -> None:
     assert "job_1" in line
 
 
+def test_the_command_shows_the_change_of_a_gate() -> None:
+    """Which has no status."""
+    of_gate = event(1) | {"type": "quota.changed", "subject": "33f2dee8"}
+    of_gate["data"] = {"payload": {"change": "RULE_SET"}}
+    with serving(CannedResponse(body={"events": [of_gate], "next": "two"}), page("two")) as api:
+        completed = run_main("events", api=api.url)
+    headings, row = completed.stdout.splitlines()
+    assert headings.split()[2] == "subject"
+    assert row.split()[1:] == ["quota.changed", "33f2dee8", "-", "RULE_SET"]
+
+
+def test_who_sees_every_tenant_reads_which_option_names_one() -> None:
+    """By the option of the command, not by the parameter of the route; the setting is the option's default."""
+    with serving(refused(400, "TENANT_REQUIRED"), page("two")) as api:
+        completed = run_main("events", api=api.url)
+        assert run_main("events", api=api.url, LUCIUS_TENANT="acme").returncode == 0
+    assert (completed.returncode, "--tenant" in completed.stderr) == (3, True)
+    assert queries(api)[1]["tenant_id"] == "acme"
+
+
 def test_the_command_lists_what_is_kept() -> None:
     old = CannedResponse(body={"events": [event(1, "2026-01-26T10:02:00Z"), event(2)], "next": "two"})
     with serving(old, page("two")) as api:

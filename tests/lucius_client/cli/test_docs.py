@@ -48,6 +48,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
+    """The requests of docs/events.md, without tokens."""
+    pages = run(["bash", "-euc", f"NEXT=earliest\n{block('events.md', 'pages', 'sh', stack)}"], stack, tmp_path)
+    assert pages.count('"next"') == 3
+
+
 def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     """Every block of docs/cli.md works; JOB_ID is the job of the first one."""
 

@@ -10,6 +10,7 @@ import httpx
 
 from emulator.up.ports import find_free
 from tests.lucius_client.cli.command import INVOICE, ids_of_jobs, run_main, run_on, run_program, stdout_of
+from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
 
 
@@ -105,3 +106,25 @@ def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     assert failed.returncode == 4
     assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
+
+
+def test_callbacks_stand_in_the_envelope(tmp_path: Path) -> None:
+    """By name; an address may have an equals sign too, and one without a name is refused."""
+    batch = tmp_path / "jobs.ndjson"
+    batch.write_text("{}")
+    words = [
+        "submit",
+        "--ndjson",
+        str(batch),
+        "--callback",
+        "done=https://a.example/?a=b",
+        "--callback",
+        "b=https://b.example",
+    ]
+    with serving(CannedResponse(body={"results": [{"status": 202, "jobId": "job_1", "tenant": "demo"}]})) as api:
+        run_main(*words, api=api.url)
+        wrong = run_main(*words[:3], "--callback", "https://a.example/?a=b", api=api.url)
+    [request] = api.requests
+    envelope = json.loads(request.body.splitlines()[0])
+    assert envelope["callback_urls"] == {"done": "https://a.example/?a=b", "b": "https://b.example"}
+    assert (wrong.returncode, "NAME=URL" in wrong.stderr) == (2, True)

@@ -40,10 +40,9 @@ def envelope(
     output_uri: str,
     payload: Json,
     key: str | None,
-    labels: dict[str, str] | None = None,
 ) -> Json:
     """The body of `POST /v1/orchestrate`; `key` is the idempotency key, None: the body itself is the key."""
-    body: Json = {
+    return {
         "schema_version": "1.0",
         "tenant_id": tenant,
         "request_type": protocol["request_type"],
@@ -53,7 +52,6 @@ def envelope(
         "source": "lucius-cli",
         "idempotency_key": key,
     }
-    return {**body, "labels": labels} if labels else body
 
 
 def _parse(text: str) -> Json:

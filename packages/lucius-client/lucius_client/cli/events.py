@@ -1,4 +1,4 @@
-"""`lucius events`: what happens to the jobs of a tenant, in order."""
+"""`lucius events`: what happens to the jobs, gates, incidents and webhooks of a tenant, in order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.jobs import Tenant
 from lucius_client.cli.rendering import Columns, Json, OutputFormat, field
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.cli.usage import Tenant
 from lucius_client.errors import CursorExpired
 from lucius_client.feed import Which
 from lucius_client.feed import events as follow_feed
@@ -21,9 +21,9 @@ from lucius_client.models import PublicEvent
 COLUMNS: Columns = [
     ("at", field("time")),
     ("type", field("type")),
-    ("job", field("subject")),
+    ("subject", field("subject")),
     ("job type", lambda event: str(event["data"].get("jobType") or "-")),
-    ("status", lambda event: str(event["data"]["payload"].get("status") or "-")),
+    ("status", lambda event: _status(event["data"]["payload"])),
 ]
 
 
@@ -46,7 +46,10 @@ def events(
         Path | None, typer.Option(help="Keeps the position: the next call goes on where this one ends.")
     ] = None,
 ) -> None:
-    """Print what happened to the jobs of a tenant, in order: all that is kept, or with --follow from now on."""
+    """Print what happened to a tenant's jobs, gates, incidents and webhooks, in order.
+
+    That is all that is kept, or with --follow what happens from now on.
+    """
     first = instant_ago("--since", since)
     kept = cursor_file is not None and cursor_file.exists()
     which: Which = {
@@ -71,6 +74,11 @@ def events(
         except CursorExpired as expired:
             rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
             which["after"] = expired.problem.earliest
+
+
+def _status(payload: Json) -> str:
+    """Of a gate what was done to it; it has no status."""
+    return str(payload.get("status") or payload.get("change") or "-")
 
 
 def _line(output: OutputFormat, event: PublicEvent) -> None:

@@ -60,6 +60,9 @@ def cli_error(error: LuciusError, api: str) -> CliError:
         case Unauthenticated():
             hint = "get a token by `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
             return CliError(f"the API refused ({error.status} {error.code}): {hint}", Exit.REFUSED)
+        case Refused() if error.code == "TENANT_REQUIRED":
+            hint = "you see every tenant: name one by --tenant or LUCIUS_TENANT"
+            return CliError(f"the API refused ({error.status} {error.code}): {hint}", Exit.REFUSED)
         case Refused():
             lines = [f"the API refused ({error.status} {error.code}): {error.problem.detail}"]
             lines += [f"  {each.path}: {each.message}" for each in error.problem.errors]

@@ -21,7 +21,7 @@ from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
 Reason = Annotated[str | None, typer.Option(help="A text for the job's history.")]
-Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
+Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="Only of this tenant.")]
 RequestType = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")]
 Since = Annotated[

@@ -67,6 +67,10 @@ def submit(
     label: Annotated[
         list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; may be repeated.")
     ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=URL", help="Post the event that ends a job to this https address; may be repeated."),
+    ] = None,
     after: Annotated[
         list[str] | None,
         typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; may be repeated."),
@@ -93,12 +97,16 @@ def submit(
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
     if dry_run and (watch or wait):
         raise UsageError("--dry-run creates no job that could be watched")
-    labels = dict(_label(each) for each in label or [])
+    members: Json = {}
+    if label:
+        members["labels"] = dict(_label(each) for each in label)
+    if callback:
+        members["callback_urls"] = dict(_callback(each) for each in callback)
     owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
         if after:
             raise UsageError("--after is for documents; an envelope has its own dependencies")
-        _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch, wait=wait)
+        _submit_lines(session, ndjson, owner, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
         raise UsageError("--protocol must name a protocol; see `lucius protocols`")
@@ -109,7 +117,7 @@ def submit(
 
     def body(name: str, uri: str) -> Json:
         key = str(uuid.uuid4()) if again else None
-        made = envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
+        made = envelope(owner, definition, uri, store.results_uri, parameters, key) | members
         return {**made, "dependencies": after} if after else made
 
     if dry_run:
@@ -174,7 +182,7 @@ def _submit_lines(
     source: str,
     tenant: str,
     protocol: str | None,
-    labels: dict[str, str],
+    members: Json,
     *,
     dry_run: bool,
     watch: bool,
@@ -182,8 +190,7 @@ def _submit_lines(
 ) -> None:
     """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
-    defaults |= {"request_type": protocol} if protocol else {}
-    defaults |= {"labels": labels} if labels else {}
+    defaults |= ({"request_type": protocol} if protocol else {}) | members
     results: list[Json] = []
     for batch in sources.batches(sources.envelopes(source, defaults)):
         for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
@@ -260,3 +267,11 @@ def _label(text: str) -> tuple[str, str]:
     if not key or not colon:
         raise CliError(f"--label {text}: must be KEY:VALUE")
     return key, value
+
+
+def _callback(text: str) -> tuple[str, str]:
+    name, _, url = text.partition("=")
+    # of an address without a name `=` may stand in its query
+    if not url or "/" in name:
+        raise UsageError(f"--callback {text}: must be NAME=URL, for example done=https://hooks.example.com/done")
+    return name, url

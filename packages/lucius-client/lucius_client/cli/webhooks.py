@@ -9,10 +9,10 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
-from lucius_client.cli.jobs import Tenant
 from lucius_client.cli.listen import listen
 from lucius_client.cli.rendering import Columns, Json, field
 from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.usage import Tenant
 from lucius_client.webhook_calls import webhook_filter
 
 
@@ -22,7 +22,8 @@ class Format(StrEnum):
     TEAMS = "teams"
 
 
-HookId = Annotated[
+HookId = Annotated[str, typer.Argument(metavar="ID", help="A webhook's id.")]
+HookOrDefault = Annotated[
     str, typer.Argument(metavar="ID", help="A webhook's id, or `default`: the callback URLs of the tenant's jobs.")
 ]
 Types = Annotated[
@@ -58,7 +59,7 @@ DELIVERIES: Columns = [
 ]
 
 webhooks_app = typer.Typer(
-    help="Webhooks: create, list, show, change, remove, rotate, resume, secret, deliveries, redeliver, listen.",
+    help="Addresses that a tenant's events are posted to, signed, and what came of it.",
     no_args_is_help=True,
 )
 
@@ -66,14 +67,16 @@ webhooks_app = typer.Typer(
 @with_session
 def create(
     session: Session,
-    url: Annotated[str, typer.Argument(metavar="URL", help="An https address.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="An https address; plain http where the deployment lists the host.")
+    ],
     format_: Annotated[Format, typer.Option("--format", help="What the body is.")] = Format.CLOUDEVENTS,
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
     description: Description = None,
     after: Annotated[
-        int | None, typer.Option(min=0, help="The sequence of an event: those after it are delivered too; 0: all.")
+        int | None, typer.Option(min=0, help="The sequence of an event: those after it are posted too; 0: all.")
     ] = None,
     tenant: Tenant = None,
 ) -> None:
@@ -98,7 +101,7 @@ def list_(session: Session, tenant: Tenant = None) -> None:
 
 
 @with_session
-def show(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
     """Show a webhook, and how its deliveries go."""
     found = session.client.webhook(webhook, tenant=tenant).plain()
     _show(session, found)
@@ -154,14 +157,14 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 
 @with_session
-def rotate(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
     """Make a new secret; the old one signs too for a day."""
     _show_secret(session, session.client.rotate_webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """Let a suspended webhook go on from the oldest delivery that waits."""
+    """Let a webhook go on now from the oldest delivery that waits: one that is suspended, off, or between two tries."""
     _show(session, session.client.resume_webhook(webhook, tenant=tenant).plain())
 
 
@@ -178,7 +181,7 @@ def secret(session: Session, tenant: Tenant = None) -> None:
 @with_session
 def deliveries(
     session: Session,
-    webhook: HookId,
+    webhook: HookOrDefault,
     state: Annotated[str | None, typer.Option(help="Only PENDING, DELIVERED or DEAD.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The maximum number; what waits comes first.")] = 50,
     tenant: Tenant = None,
@@ -191,7 +194,7 @@ def deliveries(
 @with_session
 def redeliver(
     session: Session,
-    webhook: HookId,
+    webhook: HookOrDefault,
     number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Of the delivery.")],
     name: Annotated[str | None, typer.Option(help="Of the callback URL, with the webhook `default`.")] = None,
     tenant: Tenant = None,
