@@ -23,6 +23,7 @@ from shared.operations import quotas
 from shared.operations.context import Context
 from shared.operations.desk_turns import directory
 from shared.operations.find_gate import find_gate, over_all, over_all_of_id
+from shared.operations.gate_logs import state_of
 from shared.operations.over_all import parts, state_over_all, waiting_over_all
 from shared.operations.quotas import By, Changed
 from shared.operations.waiting import first_waiting, oldest, read_desk
@@ -356,7 +357,7 @@ async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
 
 
 async def _quota(context: Context, gate: Gate, desk: Desk, known: Directory) -> Quota:
-    return await _shown(context, desk, known, await quotas.state_of(context, desk, gate))
+    return await _shown(context, desk, known, await state_of(context, desk, gate))
 
 
 async def _shown(context: Context, desk: Desk, known: Directory, state: GateState) -> Quota:

@@ -105,6 +105,8 @@ class MemoryDesks:
             raise AlreadyExists
         if write.before is not None and (found is None or found.etag != write.before.etag):
             raise Conflict
+        if any(entry.seq <= len(self._log.get(entry.gate_id, [])) for entry in write.log):
+            raise AlreadyExists
 
     def put(self, write: DeskWrite) -> None:
         self._desks[write.after.tenant] = StoredDesk(write.after, str(next(self._etags)))

@@ -52,6 +52,9 @@ class MemoryFeed:
         self._heads[tenant] = replace(head, etag=str(next(self._etags)))
         return self._heads[tenant]
 
+    async def tenants(self) -> list[str]:
+        return list(self._heads)
+
     async def forget(self, tenant: str, job_id: str) -> None:
         self._seen.pop((tenant, job_id), None)
 

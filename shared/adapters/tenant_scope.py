@@ -348,6 +348,9 @@ class TenantFeed:
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         return await self._of(tenant).events(tenant, after=after, limit=limit)
 
+    async def tenants(self) -> list[str]:
+        raise sweeper_only()
+
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
         raise sweeper_only()
 

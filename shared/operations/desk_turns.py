@@ -21,6 +21,7 @@ from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable
 from shared.operations import desk_counts
 from shared.operations.context import Context
+from shared.operations.gate_logs import going_on
 from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -114,18 +115,20 @@ async def letting(context: Context, desk: Desk, known: Directory, room: int, *, 
     return replace(letting.result, log=log)
 
 
-def desk_write(
+async def desk_write(
     context: Context, stored: StoredDesk, known: Directory, let: LetIn, log: tuple[LogEntry, ...] = ()
 ) -> DeskWrite:
+    """Raises LedgerUnavailable."""
     now = context.clock.now()
     after = called(let.desk, known, now) if not let.more else let.desk
+    after, log = await going_on(context, stored.desk, after, (*log, *let.log))
     return DeskWrite(
         before=stored,
         after=divided.timed(stored.desk, after, now),
         let_in=let.admitted,
         relined=let.relined,
         check_at=now + FIRST_CHECK,
-        log=(*log, *let.log),
+        log=log,
     )
 
 

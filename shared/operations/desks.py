@@ -102,7 +102,7 @@ async def reserve_at_desk(
         decision = decided(context, let.desk, known, job)
         staged_at = job.created_at if decision.place.is_staged else None
         initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
-        write = desk_write(context, stored, known, replace(let, desk=decision.desk))
+        write = await desk_write(context, stored, known, replace(let, desk=decision.desk))
         try:
             await context.index.reserve(initial_status, replacing=replacing, place=decision.place, desk=write)
         except (Conflict, AlreadyExists):
@@ -206,7 +206,7 @@ async def end_at_desk(
         if active is None or _has_place(active, stored.desk):
             after = judged(give_back(stored.desk, place), known, job, place, context.clock.now())
         let = await letting(context, after.desk, known, room, leaving=job.job_id)
-        write = desk_write(context, stored, known, let, after.log)
+        write = await desk_write(context, stored, known, let, after.log)
         await context.index.close_at_desk(job, active, write, claim_expires_at=claim_expires_at, purged=purged)
         await desk_calls(context, write, known, seen_by=after.seen_by)
         return replace(entered_by(let), breakers_opened=after.opened)
@@ -240,7 +240,7 @@ async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entere
             return Entered()
         desk = give_back(stored.desk, desk_counts.place_of(active)) if _has_place(active, stored.desk) else stored.desk
         let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
-        write = desk_write(context, stored, known, let)
+        write = await desk_write(context, stored, known, let)
         await context.index.withdraw(active, write)
         await desk_calls(context, write, known)
         return entered_by(let)
@@ -296,7 +296,7 @@ async def move_job(
         else:
             return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = desk_write(context, stored, known, let, after.log)
+        write = await desk_write(context, stored, known, let, after.log)
         await context.index.move_place(active, place, check_at, write)
         await desk_calls(context, write, known, seen_by=after.seen_by)
         return replace(entered_by(let), breakers_opened=after.opened)
@@ -311,7 +311,7 @@ async def let_in(context: Context, tenant: str) -> Entered:
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         let = await letting(context, stored.desk, known, MAX_LET_IN)
-        write = desk_write(context, stored, known, let)
+        write = await desk_write(context, stored, known, let)
         if let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
             await context.index.write_desk(write)
             await desk_calls(context, write, known)

@@ -248,7 +248,7 @@ async def _take(
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             desk = desk.with_share(share)
-            write = desk_turns.desk_write(context, stored, known, LetIn(desk))
+            write = await desk_turns.desk_write(context, stored, known, LetIn(desk))
             # nobody is called for what a take shuts: the next division comes when it may open
             write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
             await context.index.write_desk(write)
@@ -302,7 +302,7 @@ def _giving(
         let = await desk_turns.letting(context, desk, known, MAX_LET_IN)
         if let.desk is stored.desk:
             return Entered()
-        write = desk_turns.desk_write(context, stored, known, let)
+        write = await desk_turns.desk_write(context, stored, known, let)
         await context.index.write_desk(write)
         await desk_turns.desk_calls(context, write, known)
         if not book.unmet and divided.is_stopped(write.after, known, gate, context.clock.now()):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared import telemetry
-from shared.core.routing import PLATFORM
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
@@ -25,7 +24,7 @@ async def prune_feeds(context: Context) -> int:
 
     An event that is too old goes whether the topic took it or not.
 
-    Raises LedgerUnavailable where the tenants cannot be listed.
+    Raises LedgerUnavailable where the feeds cannot be listed.
     """
     feed, passing = context.feed, context.passing
     if feed is None:
@@ -47,10 +46,8 @@ async def prune_feeds(context: Context) -> int:
             telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
         return count
 
-    # a gate's tenant may never have had a job
-    gated = (await context.desks.directory()).tenants
-    tenants = {*await context.index.tenants(), *gated, PLATFORM}
-    total = sum(await at_once(sorted(tenants), one, limit=_AT_ONCE))
+    # not those that ever posted: who has changed a gate or a webhook may never have had a job
+    total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
     if passing is not None:
         await passing.catch_up(context.clock.now() + _CATCH_UP)
     telemetry.info("FEEDS_PRUNED", count=total)

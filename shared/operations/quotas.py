@@ -38,6 +38,7 @@ from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.gate_logs import state_of
 from shared.operations.gated_tenants import enter, leave_or_stay
 from shared.operations.incidents import settle_incident
 from shared.operations.log_hints import note_gate_log
@@ -46,7 +47,6 @@ from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
 
-_LOG_PAGE = 1000
 _MAX_CALLS = 1000
 
 
@@ -82,25 +82,6 @@ class Preview:
 
 
 _Alter = Callable[[GateState, datetime], GateState]
-
-
-async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
-    """The gate's state; of one that the desk has forgotten, since nothing was left of it, the head of its log.
-
-    Raises LedgerUnavailable.
-    """
-    state = desk.state(gate)
-    if gate.id in desk.gates or gate.kind is GateKind.TENANT:
-        return state
-    last: LogEntry | None = None
-    while page := await context.desks.log(
-        gate.tenant, gate.id, after=last.seq if last is not None else 0, limit=_LOG_PAGE
-    ):
-        last = page[-1]
-        if len(page) < _LOG_PAGE:
-            break
-    # one entry a change at most, so that no older ETag fits
-    return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
 
 
 async def set_rule(

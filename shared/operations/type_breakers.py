@@ -20,6 +20,7 @@ from shared.errors import Conflict
 from shared.operations import desk_turns, desks
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
+from shared.operations.gate_logs import going_on
 from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 
@@ -65,10 +66,11 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         for step in steps:
             state, log = transitioned(state, step, context.clock.now())
             entries += log
-        write = DeskWrite(before=stored, after=stored.desk.with_state(state), log=entries)
+        after, entries = await going_on(context, stored.desk, stored.desk.with_state(state), entries)
+        write = DeskWrite(before=stored, after=after, log=entries)
         await context.index.write_desk(write)
         note_desk_log(context, write)
-        return state
+        return after.state(seen.gate)
 
     written = await desk_turns.at_desk(context, EVERY, act)
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:

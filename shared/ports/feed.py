@@ -91,6 +91,9 @@ class Feed(Protocol):
     async def forget(self, tenant: str, job_id: str) -> None:
         """The job's SEEN row goes with the job; again is harmless. Raises LedgerUnavailable."""
 
+    async def tenants(self) -> list[str]:
+        """Whoever has a feed, and perhaps some who were about to. Raises LedgerUnavailable."""
+
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
         """The first events that were written before an instant, at most `limit` (up to 100); gives how many went.
 

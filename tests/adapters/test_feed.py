@@ -73,6 +73,14 @@ async def test_who_comes_second_writes_nothing(storage: Storage) -> None:
     assert len(await feed.events(TENANT, after=0, limit=10)) == 1
 
 
+async def test_each_tenant_with_a_feed_is_listed(storage: Storage) -> None:
+    """Before its HEAD, and whatever it wrote first."""
+    assert TENANT not in await storage.feed.tenants()
+    head = await storage.feed.write(write(Head(), events(1, 1), {"job_1": 1}, "job_1"))
+    await storage.feed.write(write(head, events(2, 1), {"job_1": 2}))
+    assert [each for each in await storage.feed.tenants() if each == TENANT] == [TENANT]
+
+
 async def test_a_job_is_forgotten(storage: Storage) -> None:
     feed = storage.feed
     head = await feed.write(write(Head(), events(1, 1), {"job_1": 1}, "job_1"))

@@ -308,6 +308,20 @@ async def test_what_nobody_knows_of_is_found_each_hour(world: World, topic: Topi
     assert len(topic.sent) == 5
 
 
+async def test_a_tenant_that_never_posted_a_job_is_looked_at_too(world: World, topic: Topic) -> None:
+    """It has changed a gate or a webhook, whose event is all that it has: it is passed on, and goes by its age."""
+    fed, process = fed_by(world, topic)
+    await fed.feed.write(FeedWrite(tenant=OTHER, head=Head(), events=[event(OTHER, 1, world.clock)], seen={}))
+    process.dies()
+    for days, expected in ((1, 1), (8, 0)):
+        world.clock.advance(timedelta(days=days).total_seconds())
+        hourly = Process(fed.feed, topic, world.clock)
+        await prune_feeds(replace(fed.world.context, known_feeds=hourly.known, passing=hourly.passing))
+        assert topic.numbers() == [1]
+        assert len(await fed.feed.events(OTHER, after=0, limit=9)) == expected
+        hourly.dies()
+
+
 async def test_what_went_before_it_was_sent_is_gone_for_the_topic(
     process: Process, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,11 +19,12 @@ from shared.adapters.tables.keys import (
     AFTER_FEED_EVENTS,
     FEED_PARTITION,
     FEED_ROW,
+    FEED_TENANTS_PARTITION,
     HEAD_ROW,
     feed_event_row,
     seen_row,
 )
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import Operation, Table
 from shared.core.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
@@ -76,11 +77,19 @@ class TablesFeed:
         ]
         operations += [("create", event_entity(partition, event)) for event in write.events]
         operations += [("create", delivery_entity(partition, each)) for each in write.pending]
+        table = await self._account.table(self._table)
+        await list_tenant(table, write.tenant, write.head)
         try:
-            metadata = await transact(await self._account.table(self._table), operations)
+            metadata = await transact(table, operations)
         except AlreadyExists as taken:
             raise Conflict from taken
         return replace(after, etag=metadata[0]["etag"])
+
+    async def tenants(self) -> list[str]:
+        table, parameters = await self._account.table(self._table), {"partition": FEED_TENANTS_PARTITION}
+        return [
+            row["tenant"] async for row in table.query_entities("PartitionKey eq @partition", parameters=parameters)
+        ]
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
@@ -110,6 +119,13 @@ class TablesFeed:
             )
             for row in await first_rows(table, query, parameters, limit)
         ]
+
+
+async def list_tenant(table: Table, tenant: str, head: Head) -> None:
+    """Before the tenant's first HEAD: whoever looks at all feeds finds it."""
+    if not head.etag:
+        row = {"PartitionKey": FEED_TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
 
 def head_operation(partition: str, before: Head, after: Head) -> Operation:

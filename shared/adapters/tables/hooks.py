@@ -11,7 +11,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
-from shared.adapters.tables.feed import event_entity, head_operation
+from shared.adapters.tables.feed import event_entity, head_operation, list_tenant
 from shared.adapters.tables.hook_rows import delivery_entity, delivery_key, delivery_of, hook_entity, hook_of
 from shared.adapters.tables.keys import (
     HOOK_TENANTS_PARTITION,
@@ -59,8 +59,11 @@ class TablesHooks:
         operations += [("create", event_entity(partition, event)) for event in write.events]
         for before, after in write.deliveries:
             operations += _of_delivery(partition, before, after)
+        table = await self._table()
+        if write.head is not None:
+            await list_tenant(table, write.tenant, write.head)
         try:
-            metadata = await transact(await self._table(), operations)
+            metadata = await transact(table, operations)
         except AlreadyExists as taken:
             raise Conflict from taken
         return replace(head, etag=metadata[0]["etag"]) if head is not None else None

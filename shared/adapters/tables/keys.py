@@ -15,6 +15,8 @@ GATE_ROW = "GATE"
 GATES_ROW = "GATES"
 #: the table of the feeds: a partition a tenant, and one that says which table it is
 FEED_PARTITION, FEED_ROW = "=feed", "FEED"
+#: of the same table: one row a tenant with a feed
+FEED_TENANTS_PARTITION = "=feeds"
 HEAD_ROW = "HEAD"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"

@@ -144,7 +144,7 @@ async def _repair_staged(
         await follow(context, orchestrations, stored)
     if active.check_at <= now:
         # else it waits, or is set aside: its DUE row is asleep, and has to stay there
-        await context.index.reschedule_check(active, now + RECHECK_AFTER)
+        await postpone(context, active, now + RECHECK_AFTER)
 
 
 async def _withdraw(

@@ -1,0 +1,62 @@
+"""Logs of gates that go on: a desk forgets a gate of which nothing is left, and its log stays (R52, R79)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shared.core.gates.desk import Desk
+from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.rules import Gate, GateKind, GateState
+from shared.operations.context import Context
+
+_PAGE = 1000
+
+
+async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
+    """The gate's state; of one that the desk has forgotten, since nothing was left of it, with the head of its log.
+
+    Raises LedgerUnavailable.
+    """
+    state = desk.state(gate)
+    # what a job counted at a forgotten gate is a state without a log
+    if state.log_seq or gate.kind is GateKind.TENANT:
+        return state
+    last: LogEntry | None = None
+    while page := await context.desks.log(gate.tenant, gate.id, after=last.seq if last is not None else 0, limit=_PAGE):
+        last = page[-1]
+        if len(page) < _PAGE:
+            break
+    # one entry a change at most, so that no older ETag fits
+    return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
+
+
+async def going_on(
+    context: Context, before: Desk, after: Desk, log: Sequence[LogEntry]
+) -> tuple[Desk, tuple[LogEntry, ...]]:
+    """`after` and the entries that lead to it, where those of a gate that `before` has forgotten follow on its log.
+
+    Nothing is read but for the first entry of a gate. Raises LedgerUnavailable.
+    """
+    found: list[LogEntry] = []
+    for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _gate_id):
+        entries = [*of_gate]
+        if entries[0].seq == 1 and gate_id in after.gates:
+            state = after.gates[gate_id]
+            known = await state_of(context, before, state.gate)
+            if known.log_seq:
+                first, entries = entries, []
+                for entry in first:
+                    known, again = logged(
+                        known, entry.type, actor=entry.actor, reason=entry.reason, at=entry.at, data=entry.data
+                    )
+                    entries.append(again)
+                state = replace(state, rule_seq=known.rule_seq, log_seq=known.log_seq, log_hash=known.log_hash)
+                after = after.with_state(state)
+        found += entries
+    return after, tuple(found)
+
+
+def _gate_id(entry: LogEntry) -> str:
+    return entry.gate_id

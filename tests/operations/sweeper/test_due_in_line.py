@@ -1,0 +1,25 @@
+"""A look at a job that waits in line, and that was due: it can be let in all the same (R49)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.core.states import JobStatus
+from tests.operations.conftest import World
+from tests.operations.support import limited, swept
+from tests.operations.test_gates import posted
+from tests.operations.test_quotas import ruled, statuses
+
+
+async def test_who_waits_is_let_in_after_a_look_that_was_due(world: World) -> None:
+    """Its DUE row says nothing of its line: moved alone, no write of the desk could take it away again."""
+    world = limited(world, staging="on")
+    await ruled(world, max_active=1)
+    [first, second] = await posted(world, 0, 1)
+    row = await world.index.read_active("tenant_a", second)
+    assert row is not None
+    await world.index.reschedule_check(row, world.clock.now() + timedelta(seconds=30))
+    world.clock.advance(61)
+    await swept(world)
+    await ruled(world, max_active=2)
+    assert JobStatus.THROTTLED not in await statuses(world, [first, second])

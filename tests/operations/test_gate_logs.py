@@ -1,0 +1,64 @@
+"""A gate that its desk has forgotten and that is used again: its log goes on where it was (R52, R79)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.chained_log import entry_hash
+from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.operations import quotas
+from tests.operations.conftest import World
+from tests.operations.support import limited
+from tests.operations.test_breakers import MIN_CALLS, breaker_of, ends, with_breaker
+from tests.operations.test_feed import TENANT, Fed, of
+from tests.operations.test_feed_logs import logs, swept_at_the_hour
+from tests.operations.test_gates import posted
+from tests.operations.test_quotas import OCR, OPERATOR, entries, ruled
+
+EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
+
+
+@pytest.fixture(params=["with feeds", "without"])
+async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
+    """A rule was set at the gate and removed, and nothing is left of it."""
+    world = limited(world, staging="on")
+    fed = of(world)
+    if request.param == "without":
+        fed.world = world
+    await ruled(fed.world, OCR, max_active=5)
+    await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
+    if fed.world.context.feed is not None:
+        await fed.taken()
+        await swept_at_the_hour(fed)
+    stored = await world.index.desks.read(TENANT)
+    assert stored is not None
+    assert OCR.id not in stored.desk.gates
+    return fed
+
+
+async def goes_on(fed: Fed) -> None:
+    """Chained, and in the feed."""
+    log = await entries(fed.world, OCR)
+    assert [each.seq for each in log] == [1, 2, 3]
+    assert [each.prev_hash for each in log[1:]] == [each.hash for each in log[:-1]]
+    assert log[-1].hash == entry_hash(vars(log[-1]))
+    if fed.world.context.feed is not None:
+        await fed.taken()
+        assert [each for each in await logs(fed) if each.startswith(OCR.id)] == [f"{OCR.id}:{n}:0" for n in (1, 2, 3)]
+
+
+async def test_a_breaker_for_each_type_opens_at_it(fed: Fed) -> None:
+    """Else the end of the job could never be written, and its place never be free."""
+    await with_breaker(fed.world, EACH_TYPE)
+    for job_id in await posted(fed.world, *range(MIN_CALLS)):
+        await ends(fed.world, job_id)
+    assert (await breaker_of(fed.world)).epoch == 1
+    await goes_on(fed)
+
+
+async def test_a_rule_is_set_after_a_rate_for_each_type_counted_at_it(fed: Fed) -> None:
+    await ruled(fed.world, EACH_TYPE, max_per_hour=60)
+    await posted(fed.world, 1)
+    await quotas.preview_rule(fed.world.context, OCR, {"max_active": 7}, rule_seq=2)
+    await ruled(fed.world, OCR, seq=2, max_active=7)
+    await goes_on(fed)
