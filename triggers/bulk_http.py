@@ -16,7 +16,6 @@ from shared.contracts.quotas import Why
 from shared.core.bulks import BulkAction, ItemState
 from shared.core.filters import parse_filter
 from shared.core.routing import normalise
-from shared.errors import BulkNotFound, FilterInvalid
 from shared.operations.bulks import (
     MAX_COUNTED,
     MAX_SHOWN,
@@ -26,6 +25,7 @@ from shared.operations.bulks import (
     read_bulk,
     start_bulk,
 )
+from shared.refusals import BulkNotFound, FilterInvalid
 from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
 from shared.views.bulk import bulk_response, item_response, preview
 from shared.wiring import Wiring

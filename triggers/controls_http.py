@@ -16,13 +16,13 @@ from shared.contracts.quotas import Admission
 from shared.contracts.requests import ControlRequest, PriorityChange, RedriveRequest
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.errors import QuotaForbidden
 from shared.operations.admit_job import admit_job
 from shared.operations.bulks import redrive_tree
 from shared.operations.context import Context
 from shared.operations.control_job import change_priority, control_job
 from shared.operations.quotas import By
 from shared.operations.redrive_job import redrive_job
+from shared.refusals import QuotaForbidden
 from shared.responses.bulk import Bulk
 from shared.responses.job import Job
 from shared.views.bulk import bulk_response

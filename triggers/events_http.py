@@ -16,9 +16,9 @@ from shared.contracts.requests import TicketRequest
 from shared.core.filters import parse_filter
 from shared.core.public_events import PublicType
 from shared.core.routing import normalise
-from shared.errors import CursorExpired, JobNotFound
 from shared.operations.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
 from shared.operations.read_feed import FeedPage as Page
+from shared.refusals import CursorExpired, JobNotFound
 from shared.responses.feed import FeedPage, Ticket
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body

@@ -33,7 +33,8 @@ from graphql import (
 )
 
 from shared.apidocs.problem_codes import ProblemCode
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, Transient
+from shared.errors import Transient
+from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 from triggers.http.problems import RequestError, problem_body
 
 #: of fields in fields

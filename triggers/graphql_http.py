@@ -17,7 +17,7 @@ from shared.apidocs.graphql_schema import RootField, root_field, text
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import PUBLIC, Route
 from shared.contracts.requests import QueryRequest
-from shared.errors import BodyTooLarge, CursorExpired
+from shared.refusals import BodyTooLarge, CursorExpired
 from shared.responses.graphql import FollowedEvent, QueryAnswer
 from shared.wiring import Wiring
 from triggers import events_http, jobs_http, quotas_http

@@ -17,11 +17,11 @@ from shared.contracts.requests import IncidentRequest
 from shared.core.filters import INCIDENT_WORDS, parse_incident_filter
 from shared.core.history import Origin
 from shared.core.incidents import Incident, IncidentKind, IncidentState
-from shared.errors import IncidentNotFound
 from shared.operations import incidents
 from shared.operations.context import Context
 from shared.operations.dead_letters import dismiss_dead_letter
 from shared.operations.list_jobs import MAX_READ_MORE
+from shared.refusals import IncidentNotFound
 from shared.responses.incident import IncidentDetail, IncidentPage
 from shared.responses.job import Job
 from shared.views.incident import incident, incident_detail

@@ -9,8 +9,8 @@ import azure.functions as func
 
 from shared.apidocs.route import Parameter
 from shared.core.job import Job
-from shared.errors import JobNotFound
 from shared.operations.read_feed import EARLIEST, LATEST
+from shared.refusals import JobNotFound
 from shared.views.job import event_response
 from triggers.http.long_poll import Answer, LongPoll, history_tail
 from triggers.http.parameters import bad_cursor, cursor, job_id_of, page

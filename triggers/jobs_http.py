@@ -10,7 +10,6 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.as_of import as_of
 from shared.core.states import JobStatus
-from shared.errors import JobNotFound
 from shared.operations.backlog import directives_ahead
 from shared.operations.dead_letters import list_dead_letters
 from shared.operations.list_jobs import MAX_READ_MORE, list_jobs
@@ -18,6 +17,7 @@ from shared.operations.read_history import last_transition, read_history
 from shared.operations.related_jobs import dependants_of, dependencies_of, missing_of
 from shared.operations.waiting import standing_of
 from shared.ports.ledger import Stored
+from shared.refusals import JobNotFound
 from shared.responses.bulk import DependencyPage
 from shared.responses.history import AuditBundle, EventPage, Explanation, Receipt
 from shared.responses.job import DeadLetterPage, Job, JobPage, StepPage

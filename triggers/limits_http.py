@@ -13,12 +13,12 @@ from shared.apidocs.route import Route
 from shared.contracts.quotas import Pause, Resume, Slowdown
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.routing import normalise
-from shared.errors import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.operations import quotas
 from shared.operations.context import Context
 from shared.operations.find_gate import find_gate, over_all
 from shared.operations.quotas import By, Changed
 from shared.ports.durable import Orchestrations
+from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import QuotaChange
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body

@@ -11,9 +11,9 @@ from shared.apidocs.route import Parameter, Route
 from shared.core.filters import parse_filter
 from shared.core.routing import normalise
 from shared.core.usage import Axis
-from shared.errors import FilterInvalid
 from shared.operations import desk_turns
 from shared.operations.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
+from shared.refusals import FilterInvalid
 from shared.responses.usage import SourcePage, UsageReport
 from shared.views.usage import seen_source, usage_sum
 from shared.wiring import Wiring

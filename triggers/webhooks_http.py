@@ -16,9 +16,9 @@ from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
 from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
-from shared.errors import HookNotFound
 from shared.operations import webhooks
 from shared.operations.context import Context
+from shared.refusals import HookNotFound
 from shared.responses.webhook import (
     DefaultSecret,
     HookDetail,

@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.access.tenants import APP_CLAIMS, TenantRules, is_text, tenant_of, words_of
 from shared.core.routing import normalise
-from shared.errors import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
+from shared.refusals import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
 
 _MAX_SUBJECT = 256
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.access.callback_token import Keys, sign_claims, verified_claims
 from shared.access.caller import Caller, Scope
-from shared.errors import TokenInvalid
+from shared.refusals import TokenInvalid
 
 VERSION = "lt1"
 MAX_LIFE = timedelta(minutes=15)

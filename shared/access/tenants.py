@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.core.routing import PLATFORM, normalise
-from shared.errors import TenantMissing
+from shared.refusals import TenantMissing
 
 _MAX_TENANT = 128
 #: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators

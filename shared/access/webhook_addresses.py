@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from shared.errors import HookUrlRefused
+from shared.refusals import HookUrlRefused
 
 _Address = IPv4Address | IPv6Address
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from shared.access.callback_token import Keys
 from shared.core.webhooks import Hook, SecretVersion
-from shared.errors import HookKeyGone
+from shared.refusals import HookKeyGone
 
 
 def secrets_of(keys: Keys, hook: Hook, now: datetime) -> list[bytes]:

@@ -24,7 +24,7 @@ from jwt.exceptions import (
 from shared.access.caller import ANYONE, Caller, caller_from_claims
 from shared.access.tenants import TenantRules
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
-from shared.errors import TokenInvalid, TokenMissing
+from shared.refusals import TokenInvalid, TokenMissing
 
 #: the largest difference between the issuer's clock and this one
 LEEWAY_S = 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.access.caller import Caller
-from shared.errors import TenantForbidden
+from shared.refusals import TenantForbidden
 
 
 class Reach:

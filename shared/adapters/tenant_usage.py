@@ -7,8 +7,8 @@ from datetime import datetime
 
 from shared.access.caller import Caller
 from shared.core.usage import Counted, Group, HourUsage
-from shared.errors import TenantForbidden
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
+from shared.refusals import TenantForbidden
 
 
 class TenantUsage:

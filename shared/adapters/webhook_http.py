@@ -24,7 +24,7 @@ from yarl import URL
 
 from shared.access.webhook_addresses import AddressPolicy, Target
 from shared.core.webhooks import Answer
-from shared.errors import HookUrlRefused
+from shared.refusals import HookUrlRefused
 
 #: of one try, from the name's resolution to the end of the answer
 TRY_S = 10.0

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.states import JobStatus
-from shared.errors import FilterInvalid
+from shared.refusals import FilterInvalid
 
 #: instants that a key of a row can be compared with
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition, StepDefinition
 from shared.core.canonical import canonical_json, digest
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, ProtocolError
+from shared.errors import ProtocolError
+from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 
 @dataclass(frozen=True)

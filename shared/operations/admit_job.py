@@ -11,7 +11,6 @@ from shared.core.gates.places import PlaceState, let_in
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
 from shared.core.states import JobStatus
-from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
 from shared.operations import desk_counts, desk_turns
 from shared.operations.context import Context
 from shared.operations.places import follow
@@ -20,6 +19,7 @@ from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK
 from shared.ports.ledger import Stored
+from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 
 
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:

@@ -12,20 +12,11 @@ from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, 
 from shared.core.canonical import canonical_json, digest
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.redrive import not_redrivable
-from shared.errors import (
-    AlreadyExists,
-    BulkEnded,
-    BulkKeyConflict,
-    BulkNotFound,
-    BusUnavailable,
-    Conflict,
-    Contended,
-    JobNotFound,
-    NotRedrivable,
-)
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, list_jobs
 from shared.ports.bulks import BulkKey, BulkWrite, DueBulk, StoredBulk
+from shared.refusals import BulkEnded, BulkKeyConflict, BulkNotFound, JobNotFound, NotRedrivable
 from shared.responses.job import JobLine
 
 #: jobs that a dry run counts; and the ids that it shows

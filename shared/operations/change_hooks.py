@@ -11,12 +11,13 @@ from shared.core.deliveries import with_dead_logged
 from shared.core.hook_log import SYSTEM, hook_event, logged
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
-from shared.errors import Conflict, Contended, HookLimit, Transient, WebhooksOff
+from shared.errors import Conflict, Contended, Transient
 from shared.operations.context import Context
 from shared.operations.known_feeds import KnownFeed
 from shared.operations.passing import with_sent
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
+from shared.refusals import HookLimit, WebhooksOff
 
 #: of one tenant, without `default`
 MAX_HOOKS = 20

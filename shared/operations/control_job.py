@@ -6,12 +6,12 @@ from shared.core.history import Origin
 from shared.core.occurrences import Control, ControlKind, PriorityChanged
 from shared.core.outcome import OutcomeKind
 from shared.core.reasons import IgnoreReason
-from shared.errors import ControlNotPossible, JobNotFound, JobTerminal
 from shared.operations.context import Context
 from shared.operations.places import follow
 from shared.operations.transition import resume_parked, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
+from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 
 
 async def control_job(

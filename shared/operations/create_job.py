@@ -16,14 +16,7 @@ from shared.core.plan import digests, plan_job
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus
-from shared.errors import (
-    Contended,
-    DirectiveTooLarge,
-    HookUrlRefused,
-    IdempotencyConflict,
-    ProtocolUnknown,
-    RequestInvalid,
-)
+from shared.errors import Contended
 from shared.operations.context import Context
 from shared.operations.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.dependencies import find_dependencies
@@ -33,6 +26,7 @@ from shared.operations.transition import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
+from shared.refusals import DirectiveTooLarge, HookUrlRefused, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.telemetry.spans import submit_span
 
 

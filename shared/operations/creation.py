@@ -16,7 +16,7 @@ from shared.core.gates.rules import Gate
 from shared.core.job import Event, Job, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LimitReached
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
@@ -25,6 +25,7 @@ from shared.operations.divisions import place_for
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
+from shared.refusals import LimitReached
 
 #: Race claim: one that was taken before our write is looked at so often
 MAX_CLAIM_RACES = 20

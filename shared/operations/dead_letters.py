@@ -18,12 +18,13 @@ from shared.core.incidents import (
 )
 from shared.core.job import Job
 from shared.core.states import JobStatus
-from shared.errors import Contended, ControlNotPossible, JobNotFound, LuciusError
+from shared.errors import Contended, LuciusError
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, fill
 from shared.operations.log_hints import note_incident
 from shared.operations.read_history import read_for_list
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
+from shared.refusals import ControlNotPossible, JobNotFound
 from shared.responses.job import DeadLetter
 from shared.views.job import dead_letter
 

@@ -12,13 +12,14 @@ from shared.core.job import Job
 from shared.core.occurrences import Awaited
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import Conflict, Contended, DependencyUnknown, NotRedrivable
+from shared.errors import Conflict, Contended
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.dependants import count_end
 from shared.operations.transition import transition
 from shared.ports.index import FIRST_CHECK
 from shared.ports.ledger import Stored
+from shared.refusals import DependencyUnknown, NotRedrivable
 
 _KEY = "key:"
 _AT_ONCE = 8

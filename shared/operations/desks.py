@@ -31,7 +31,7 @@ from shared.core.gates.places import (
 )
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended, LimitReached
+from shared.errors import AlreadyExists, Conflict, Contended
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desk_turns import (
@@ -46,6 +46,7 @@ from shared.operations.desk_turns import (
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
+from shared.refusals import LimitReached
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)

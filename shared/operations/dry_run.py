@@ -9,12 +9,12 @@ from shared.core.directive import directive_of
 from shared.core.job import Job
 from shared.core.plan import digests
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.errors import LimitReached
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.create_job import plan_rows, validate_request
 from shared.operations.creation import is_expired
 from shared.operations.over_all import ask
+from shared.refusals import LimitReached
 from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 

@@ -8,8 +8,8 @@ from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.gates.changes import gate_named
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.routing import PLATFORM, normalise
-from shared.errors import GateNotFound, GateUnclear, QuotaInvalid
 from shared.operations.context import Context
+from shared.refusals import GateNotFound, GateUnclear, QuotaInvalid
 
 _MODES = ("DEFAULT", "BURST")
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from shared.core.gates.rules import GUARDS, Gate, GateKind
 from shared.core.job import Step
-from shared.errors import CountsForbidden, QuotaInvalid
+from shared.errors import CountsForbidden
 from shared.operations import desk_turns
 from shared.operations.context import Context
 from shared.operations.in_flight import Count
+from shared.refusals import QuotaInvalid
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from shared.core.incidents import (
 )
 from shared.core.job import Job
 from shared.core.routing import normalise
-from shared.errors import Contended, IncidentNoJob, IncidentNotFound, IncidentSettled
+from shared.errors import Contended
 from shared.operations.context import Context
 from shared.operations.creation import Created
 from shared.operations.dead_letters import end_dead_letter, incident_of_job, leave_list
@@ -36,6 +36,7 @@ from shared.operations.redrive_job import redrive_job
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.incidents import IncidentRow
+from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled
 
 #: Race incident: one of the same subject is settled just now
 _MAX_RACES = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shared.access.webhook_signature import secrets_of, signed_headers
 from shared.core.webhook_formats import body_of
 from shared.core.webhooks import Answer, Hook
-from shared.errors import HookKeyGone
 from shared.operations.context import Context
+from shared.refusals import HookKeyGone
 
 #: the key that the hook's secret was made of is not among the settings
 _KEY_GONE = "KEY_GONE"

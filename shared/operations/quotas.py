@@ -32,7 +32,7 @@ from shared.core.gates.rules import (
 )
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
-from shared.errors import BusUnavailable, GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
+from shared.errors import BusUnavailable
 from shared.operations import desk_counts, desk_turns, desks, guards, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
@@ -46,6 +46,7 @@ from shared.operations.transition import notify
 from shared.operations.waiting import read_desk, would_go_in
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
+from shared.refusals import GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
 
 _MAX_CALLS = 1000
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.public_events import TERMINAL, PublicType
-from shared.errors import CursorExpired, EventsOff
 from shared.operations.context import Context
 from shared.ports.feed import Feed, FeedEvent
+from shared.refusals import CursorExpired, EventsOff
 
 #: rows that one page looks at, however few of them fit its filter
 MAX_LOOKED_AT = 1_000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from shared import telemetry
 from shared.core.history import EventType
 from shared.core.job import Event, Record
-from shared.errors import DataLost, JobNotFound, LedgerUnavailable, UnknownStatus
+from shared.errors import DataLost, LedgerUnavailable, UnknownStatus
 from shared.operations.context import Context
 from shared.ports.ledger import Ledger, Stored
+from shared.refusals import JobNotFound
 from shared.views.citation import cite
 
 _PAGE = 1000

@@ -13,7 +13,7 @@ from shared.core.job import Event, Record
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
 from shared.core.states import JobStatus
-from shared.errors import Contended, JobNotFound, NotRedrivable, RequestInvalid
+from shared.errors import Contended
 from shared.operations.context import Context
 from shared.operations.creation import (
     MAX_CLAIM_RACES,
@@ -30,6 +30,7 @@ from shared.operations.references import wrong_references
 from shared.operations.transition import end_letter, mark_redriven, notify
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
+from shared.refusals import JobNotFound, NotRedrivable, RequestInvalid
 
 
 async def redrive_job(

@@ -9,12 +9,13 @@ from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
 from shared.core.outcome import OutcomeKind
-from shared.errors import LedgerRefused, RejectedNotFound, ReplyUnfit, StillNotApplicable
+from shared.errors import LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition
+from shared.refusals import RejectedNotFound, StillNotApplicable
 
 #: how long they are kept, and how far back a list without a date goes
 RETENTION_DAYS = 90

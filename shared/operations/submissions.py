@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from shared.errors import Overloaded
+from shared.refusals import Overloaded
 
 #: creations in hand
 AT_ONCE = 16

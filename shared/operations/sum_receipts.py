@@ -8,11 +8,12 @@ from typing import Any
 from shared.core.filters import JobFilter
 from shared.core.job import Job
 from shared.core.routing import normalise
-from shared.errors import DataLost, JobNotFound, UnknownStatus
+from shared.errors import DataLost, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, walk_list
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
+from shared.refusals import JobNotFound
 from shared.responses.history import Receipt
 from shared.views.receipt import add_up, grouped, receipt
 

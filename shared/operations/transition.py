@@ -22,14 +22,7 @@ from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
 from shared.core.verdict import end_event
-from shared.errors import (
-    Conflict,
-    Contended,
-    InstanceEnded,
-    InstanceNotFound,
-    LedgerUnavailable,
-    LuciusError,
-)
+from shared.errors import Conflict, Contended, InstanceEnded, InstanceNotFound, LedgerUnavailable, LuciusError
 from shared.operations import desks
 from shared.operations.context import Context
 from shared.operations.creation import start_once

@@ -25,7 +25,7 @@ from shared.core.webhooks import (
     HookFormat,
     HookState,
 )
-from shared.errors import Conflict, Contended, DefaultHook, DeliveryNotFound, FilterInvalid, HookNotFound
+from shared.errors import Conflict, Contended
 from shared.operations.change_hooks import (
     MAX_CONFLICTS,
     HookChange,
@@ -38,6 +38,7 @@ from shared.operations.context import Context
 from shared.operations.post_webhook import post
 from shared.operations.send_deliveries import catch_up_of, flow_of, send_calls, send_tries
 from shared.ports.hooks import HookWrite, Place, StoredHook
+from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookNotFound
 
 #: after a rotation the secret before signs too
 BOTH_SECRETS_FOR = timedelta(days=1)

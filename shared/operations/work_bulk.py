@@ -16,17 +16,7 @@ from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, 
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.reasons import Reason
-from shared.errors import (
-    AlreadyExists,
-    Conflict,
-    Contended,
-    DataLost,
-    LimitReached,
-    LuciusError,
-    Overloaded,
-    Refused,
-    Transient,
-)
+from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.at_once import at_once
 from shared.operations.bulks import call, due_while_running, filter_of
 from shared.operations.context import Context
@@ -35,6 +25,7 @@ from shared.operations.list_jobs import list_jobs
 from shared.operations.redrive_job import redrive_job
 from shared.ports.bulks import BulkWrite, DueBulk, StoredBulk
 from shared.ports.durable import Orchestrations
+from shared.refusals import LimitReached, Overloaded, Refused
 
 #: items of a step, each up to four rows of the transaction that has its outcome; and acts at the same time
 _STEP, _AT_ONCE = 20, 8

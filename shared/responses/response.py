@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from shared.core.reasons import Reason
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
+from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 
 class Response(BaseModel):

@@ -21,7 +21,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from shared.core.job import Job, Step
-from shared.errors import Refused
+from shared.refusals import Refused
 from shared.telemetry.span_table import SpanName
 
 #: W3C Trace Context 3.2

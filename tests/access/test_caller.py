@@ -4,7 +4,7 @@ import pytest
 
 from shared.access.caller import ANYONE, NOBODY, Caller, Scope, caller_from_claims
 from shared.access.tenants import TenantRules
-from shared.errors import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
+from shared.refusals import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
 
 ALL = "orch:all-tenants"
 RULES = TenantRules(claim="tenant_id")

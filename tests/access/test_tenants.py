@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.access.tenants import TenantRules, tenant_of
-from shared.errors import TenantMissing
+from shared.refusals import TenantMissing
 
 CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
 RULES = TenantRules(

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from shared.access.webhook_addresses import MAX_URL, AddressPolicy, Target, listed_host, plain, reachable
-from shared.errors import HookUrlRefused
+from shared.refusals import HookUrlRefused
 
 #: addresses that nobody's webhook may reach, each with why
 REFUSED = {

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from shared.access.webhook_signature import secrets_of, shown, signed_headers
 from shared.core.webhooks import Hook, SecretVersion
-from shared.errors import HookKeyGone
+from shared.refusals import HookKeyGone
 from tests.jobs import START
 
 OLD, NEW = ("k1", b"1" * 32), ("k2", b"2" * 40)

@@ -14,8 +14,9 @@ from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.tenant_bulks import TenantBulks
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
-from shared.errors import AlreadyExists, Conflict, TenantForbidden
+from shared.errors import AlreadyExists, Conflict
 from shared.ports.bulks import BulkKey, Bulks, BulkWrite, DueBulk, StoredBulk
+from shared.refusals import TenantForbidden
 from tests.adapters.conftest import Storage
 from tests.jobs import START
 

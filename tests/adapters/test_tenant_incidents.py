@@ -12,8 +12,8 @@ import pytest
 from shared.adapters.memory_incidents import MemoryIncidents
 from shared.adapters.tenant_incidents import TenantIncidents
 from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
-from shared.errors import TenantForbidden
 from shared.ports.incidents import Incidents
+from shared.refusals import TenantForbidden
 from tests.adapters.test_tenant_scope import ANYONE, CALLER, READER
 from tests.jobs import START
 

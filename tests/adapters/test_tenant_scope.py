@@ -18,12 +18,12 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
-from shared.errors import TenantForbidden
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
+from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")

@@ -21,7 +21,7 @@ from servicebus_emulator.tls import make_certificate
 from shared.access.webhook_addresses import AddressPolicy, Target
 from shared.adapters.webhook_http import CheckedResolver, HttpWebhookSender, Lookup
 from shared.core.webhooks import Answer
-from shared.errors import HookUrlRefused
+from shared.refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
 
 Receiver = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -5,7 +5,7 @@ import pytest
 
 from shared.core.filters import WORDS, JobFilter, parse_filter
 from shared.core.states import JobStatus
-from shared.errors import FilterInvalid
+from shared.refusals import FilterInvalid
 
 AT = datetime(2026, 1, 27, 10, tzinfo=UTC)
 

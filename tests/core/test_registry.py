@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shared.core.registry import Protocol, build_protocol
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, ProtocolError
+from shared.errors import ProtocolError
+from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 from tests.jobs import registry
 
 

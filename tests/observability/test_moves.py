@@ -15,7 +15,7 @@ from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.occurrences import ControlKind
-from shared.errors import Contended, LedgerUnavailable, LimitReached
+from shared.errors import Contended, LedgerUnavailable
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.apply import apply_reply, validate_reply
@@ -24,6 +24,7 @@ from shared.operations.settle_step import settle_step
 from shared.operations.sweeper import gauges
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share, merged
+from shared.refusals import LimitReached
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
 from tests.jobs import START, envelope

@@ -16,7 +16,6 @@ from shared.adapters.memory_feed import MemoryFeed, MemoryHints
 from shared.adapters.memory_hooks import MemoryDeliveries
 from shared.core.hints import decode_hint, encode_hint
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
-from shared.errors import HookUrlRefused
 from shared.operations.deliver_webhooks import deliver
 from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.hinting import Hinting
@@ -26,6 +25,7 @@ from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest, create_hook, list_deliveries
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
+from shared.refusals import HookUrlRefused
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

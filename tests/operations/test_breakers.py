@@ -16,11 +16,12 @@ from shared.core.incidents import IncidentKind
 from shared.core.occurrences import ControlKind
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable, LimitReached, NoBreaker, QuotaInvalid, RuleChanged
+from shared.errors import LedgerUnavailable
 from shared.operations import desks, quotas
 from shared.operations.desk_turns import Entered
 from shared.operations.quotas import Changed
 from shared.operations.waiting import read_desk, standing_of
+from shared.refusals import LimitReached, NoBreaker, QuotaInvalid, RuleChanged
 from shared.views.explain import explain
 from shared.views.quota import quota
 from tests.operations.conftest import World

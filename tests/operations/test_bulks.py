@@ -14,10 +14,11 @@ import pytest
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import BulkEnded, BulkKeyConflict, BulkNotFound, FilterInvalid, LedgerUnavailable, NotRedrivable
+from shared.errors import LedgerUnavailable
 from shared.operations.bulks import bulk_items, cancel_bulk, preview_bulk, read_bulk, redrive_tree, start_bulk
 from shared.operations.places import follow
 from shared.operations.work_bulk import look_at_bulks, work_bulk
+from shared.refusals import BulkEnded, BulkKeyConflict, BulkNotFound, FilterInvalid, NotRedrivable
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, create_numbered, limited, redrive, swept
 

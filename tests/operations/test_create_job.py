@@ -5,15 +5,10 @@ from typing import Any
 import pytest
 
 from shared.core.states import JobStatus
-from shared.errors import (
-    DirectiveTooLarge,
-    IdempotencyConflict,
-    LedgerUnavailable,
-    ProtocolUnknown,
-    RequestInvalid,
-)
+from shared.errors import LedgerUnavailable
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
+from shared.refusals import DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from tests.jobs import envelope
 from tests.operations.conftest import World
 

@@ -6,11 +6,12 @@ import pytest
 
 from shared.core.filters import JobFilter
 from shared.core.states import JobStatus
-from shared.errors import Contended, ControlNotPossible, JobNotFound, LedgerUnavailable
+from shared.errors import Contended, LedgerUnavailable
 from shared.operations import list_jobs as lists
 from shared.operations.dead_letters import dismiss_dead_letter, list_dead_letters
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
+from shared.refusals import ControlNotPossible, JobNotFound
 from tests.operations.conftest import World
 from tests.operations.support import by, dispatch, redrive, service_sends, submitted
 

@@ -9,11 +9,11 @@ import pytest
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import DependencyUnknown, IdempotencyConflict, LimitReached, NotRedrivable
 from shared.operations.dependants import AT_ONCE
 from shared.operations.places import follow
 from shared.operations.redrive_job import redrive_job
 from shared.operations.sweeper.sweep import sweep
+from shared.refusals import DependencyUnknown, IdempotencyConflict, LimitReached, NotRedrivable
 from tests.operations.conftest import World
 from tests.operations.support import (
     ERROR,

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import LimitReached, ProtocolUnknown
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
+from shared.refusals import LimitReached, ProtocolUnknown
 from shared.responses.job import DryQuota
 from tests.jobs import envelope
 from tests.operations.conftest import World

@@ -23,7 +23,7 @@ from shared.core.incidents import IncidentKind, job_incident_id
 from shared.core.public_events import PublicType
 from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.routing import PLATFORM
-from shared.errors import LedgerUnavailable, QuotaInvalid
+from shared.errors import LedgerUnavailable
 from shared.operations import incidents, quotas
 from shared.operations.find_gate import find_gate
 from shared.operations.gate_directory import GateDirectory
@@ -33,6 +33,7 @@ from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.sweeps import Share
+from shared.refusals import QuotaInvalid
 from tests.operations.conftest import World, built
 from tests.operations.support import limited, redrive
 from tests.operations.test_breakers import MINUTE, ends, opened

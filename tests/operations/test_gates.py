@@ -14,19 +14,13 @@ from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import (
-    Contended,
-    CreationWithdrawn,
-    DataLost,
-    LedgerUnavailable,
-    LimitReached,
-    OrchestrationUnavailable,
-)
+from shared.errors import Contended, CreationWithdrawn, DataLost, LedgerUnavailable, OrchestrationUnavailable
 from shared.operations import desk_counts
 from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import Clearing, EndedRow
+from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import (

@@ -12,10 +12,11 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind
-from shared.errors import BusUnavailable, CountsForbidden, QuotaInvalid
+from shared.errors import BusUnavailable, CountsForbidden
 from shared.operations import quotas
 from shared.operations.quotas import By
 from shared.operations.read_history import read_history
+from shared.refusals import QuotaInvalid
 from shared.views.explain import explain
 from shared.views.receipt import receipt
 from tests.operations.conftest import World

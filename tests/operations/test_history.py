@@ -8,7 +8,7 @@ import pytest
 from shared.core.as_of import as_of
 from shared.core.canonical import jcs_digest
 from shared.core.job import Record
-from shared.errors import JobNotFound
+from shared.refusals import JobNotFound
 from shared.views.audit import bundle, verify
 from shared.views.receipt import PARTS, receipt
 from tests.jobs import START, body

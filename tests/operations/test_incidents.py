@@ -20,13 +20,7 @@ from shared.core.incidents import (
     job_incident_id,
 )
 from shared.core.registry import Registry
-from shared.errors import (
-    IncidentNoJob,
-    IncidentNotFound,
-    IncidentSettled,
-    LedgerUnavailable,
-    NotRedrivable,
-)
+from shared.errors import LedgerUnavailable
 from shared.operations import incidents
 from shared.operations import list_jobs as lists
 from shared.operations.dead_letters import dismiss_dead_letter, list_dead_letters
@@ -34,6 +28,7 @@ from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.logs import compare_incidents
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share
+from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled, NotRedrivable
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, every_order

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.core.webhooks import Answer, DeliveryState, HookState
-from shared.errors import DeliveryNotFound, FilterInvalid, LedgerUnavailable
+from shared.errors import LedgerUnavailable
 from shared.operations.prune_deliveries import prune_deliveries
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.webhooks import (
@@ -17,6 +17,7 @@ from shared.operations.webhooks import (
 )
 from shared.ports.feed import Head
 from shared.ports.hooks import HookWrite
+from shared.refusals import DeliveryNotFound, FilterInvalid
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, happened, hooked
 

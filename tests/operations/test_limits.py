@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import LedgerRefused, LimitReached
+from shared.errors import LedgerRefused
 from shared.operations.creation import Created
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.submissions import Submissions
+from shared.refusals import LimitReached
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
 

@@ -12,10 +12,11 @@ from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.errors import ControlNotPossible, JobNotFound, JobTerminal, LedgerUnavailable
+from shared.errors import LedgerUnavailable
 from shared.operations.control_job import change_priority
 from shared.operations.places import follow
 from shared.ports.ledger import Stored
+from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from shared.views.audit import bundle
 from shared.views.receipt import receipt
 from tests.jobs import START

@@ -17,19 +17,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import (
-    Conflict,
-    ControlNotPossible,
-    GateNotFound,
-    GateUnclear,
-    JobNotFound,
-    JobTerminal,
-    LedgerUnavailable,
-    QuotaForbidden,
-    QuotaInvalid,
-    RuleChanged,
-    TooManyRules,
-)
+from shared.errors import Conflict, LedgerUnavailable
 from shared.operations import desks, quotas
 from shared.operations.admit_job import admit_job
 from shared.operations.find_gate import find_gate
@@ -37,6 +25,17 @@ from shared.operations.gate_directory import GateDirectory
 from shared.operations.quotas import By, Changed
 from shared.operations.waiting import first_waiting, read_desk, standing_of
 from shared.ports.desks import DeskWrite
+from shared.refusals import (
+    ControlNotPossible,
+    GateNotFound,
+    GateUnclear,
+    JobNotFound,
+    JobTerminal,
+    QuotaForbidden,
+    QuotaInvalid,
+    RuleChanged,
+    TooManyRules,
+)
 from shared.views.explain import explain
 from shared.views.receipt import receipt
 from tests.operations.conftest import World

@@ -14,11 +14,12 @@ from shared.adapters.memory import MemoryLedger
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import CreationWithdrawn, LimitReached
+from shared.errors import CreationWithdrawn
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
+from shared.refusals import LimitReached
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of
 from tests.operations.actors import (

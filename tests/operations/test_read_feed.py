@@ -14,10 +14,11 @@ import pytest
 from shared.access.caller import Caller
 from shared.adapters.memory_feed import MemoryFeed
 from shared.core.public_events import PublicType
-from shared.errors import CursorExpired, EventsOff, LedgerUnavailable
+from shared.errors import LedgerUnavailable
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
+from shared.refusals import CursorExpired, EventsOff
 from shared.wiring import seen_by
 from tests.jobs import START
 from tests.operations.conftest import World

@@ -10,16 +10,10 @@ from shared.core.history import Provenance, append, verify
 from shared.core.job import Job, Step
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import (
-    ConfigurationUnavailable,
-    CreationWithdrawn,
-    JobNotFound,
-    LimitReached,
-    NotRedrivable,
-    RequestInvalid,
-)
+from shared.errors import ConfigurationUnavailable, CreationWithdrawn
 from shared.operations.sweeper.repair import WITHDRAW_AFTER
 from shared.operations.sweeper.sweep import sweep
+from shared.refusals import JobNotFound, LimitReached, NotRedrivable, RequestInvalid
 from tests.operations.conftest import World
 from tests.operations.support import (
     by,

@@ -6,10 +6,11 @@ from typing import Any, cast
 import pytest
 
 from shared.core.states import StepStatus
-from shared.errors import LedgerRefused, RejectedNotFound, StillNotApplicable
+from shared.errors import LedgerRefused
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
+from shared.refusals import RejectedNotFound, StillNotApplicable
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import early, parked

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import Overloaded
 from shared.operations import submissions
 from shared.operations.create_job import create_job
 from shared.operations.submissions import AT_ONCE, MAX_WAITING, Submissions
+from shared.refusals import Overloaded
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.support import failed_at_embedding, redrive

@@ -13,7 +13,7 @@ import pytest
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable, QuotaInvalid
+from shared.errors import LedgerUnavailable
 from shared.operations import desk_turns, desks, quotas
 from shared.operations.desk_turns import Entered
 from shared.operations.divisions import divide
@@ -23,6 +23,7 @@ from shared.operations.quotas import By
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.transition import notify
 from shared.operations.waiting import standing_of
+from shared.refusals import QuotaInvalid
 from shared.views.explain import explain
 from shared.views.quota import quota_over_all
 from tests.operations.conftest import World

@@ -12,7 +12,7 @@ import pytest
 
 from shared.adapters.memory_usage import MemoryUsage
 from shared.core.usage import Axis, Counted, Group, hour_of
-from shared.errors import LedgerUnavailable, LimitReached
+from shared.errors import LedgerUnavailable
 from shared.operations import read_usage as reading
 from shared.operations.read_usage import read_usage
 from shared.operations.sweeper import usage as folds
@@ -20,6 +20,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.usage import AGAIN_AFTER, fold, fold_usage
 from shared.ports.sweeps import Share
 from shared.ports.usage import FoldPosition
+from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, limited

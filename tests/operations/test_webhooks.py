@@ -14,15 +14,7 @@ from shared.core.chained_log import entry_hash
 from shared.core.hints import hint_of
 from shared.core.hook_log import hook_event, logged
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
-from shared.errors import (
-    DefaultHook,
-    DeliveryNotFound,
-    HookLimit,
-    HookNotFound,
-    HookUrlRefused,
-    LedgerUnavailable,
-    WebhooksOff,
-)
+from shared.errors import LedgerUnavailable
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest as Request
@@ -38,6 +30,7 @@ from shared.operations.webhooks import (
     rotate_hook,
     test_hook,
 )
+from shared.refusals import DefaultHook, DeliveryNotFound, HookLimit, HookNotFound, HookUrlRefused, WebhooksOff
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
 

@@ -16,7 +16,7 @@ import pytest
 from shared.access.references import Retention
 from shared.core.job import Record
 from shared.core.states import StepStatus
-from shared.errors import NotRedrivable
+from shared.refusals import NotRedrivable
 from shared.views.job import job_response
 from tests.jobs import RETENTION, START, body
 from tests.operations.conftest import World

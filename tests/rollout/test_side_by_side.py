@@ -24,9 +24,10 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.gates.desk import Desk
-from shared.errors import LedgerUnavailable, LimitReached
+from shared.errors import LedgerUnavailable
 from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
+from shared.refusals import LimitReached
 from tests.azurite import running_azurite
 from tests.jobs import ROOT
 from tests.operations.conftest import World, built

@@ -23,7 +23,8 @@ from shared.access.caller import Caller, Scope
 from shared.access.tenants import TenantRules
 from shared.adapters.callers import LEEWAY_S, JwtCallers
 from shared.adapters.jwt_keys import COOLDOWN_S, REFRESH_S, RETRY_S, STALE_S, JwtKeys
-from shared.errors import KeysUnavailable, Refused, TokenInvalid, TokenMissing
+from shared.errors import KeysUnavailable
+from shared.refusals import Refused, TokenInvalid, TokenMissing
 from tests.security.issuing import AUDIENCE, claims, encoded, hmac_signed, part, signed, unsigned
 
 ISSUER = "https://issuer.example"

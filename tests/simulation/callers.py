@@ -13,7 +13,12 @@ from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import (
+from shared.errors import Transient
+from shared.operations.control_job import control_job
+from shared.operations.create_job import create_job
+from shared.operations.quotas import By, delete_rule, hold, resume, set_rule
+from shared.operations.redrive_job import redrive_job
+from shared.refusals import (
     ControlNotPossible,
     DependencyUnknown,
     GateNotFound,
@@ -21,12 +26,7 @@ from shared.errors import (
     LimitReached,
     NotRedrivable,
     Overloaded,
-    Transient,
 )
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.quotas import By, delete_rule, hold, resume, set_rule
-from shared.operations.redrive_job import redrive_job
 from tests.jobs import envelope
 from tests.simulation import protocols
 from tests.simulation.host import HostDown

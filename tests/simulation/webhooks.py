@@ -26,12 +26,13 @@ from shared.core.webhooks import (
     HookFilter,
     HookState,
 )
-from shared.errors import BusUnavailable, HookNotFound, LedgerUnavailable, Transient
+from shared.errors import BusUnavailable, LedgerUnavailable, Transient
 from shared.operations.context import Context
 from shared.operations.deliver_webhooks import deliver, message_id
 from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
+from shared.refusals import HookNotFound
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
 

@@ -18,13 +18,7 @@ from shared.core import durable_names
 from shared.core.incidents import ESCALATED
 from shared.core.occurrences import ControlKind
 from shared.core.registry import Registry
-from shared.errors import (
-    BusUnavailable,
-    LedgerUnavailable,
-    OrchestrationUnavailable,
-    PublishUnavailable,
-    Transient,
-)
+from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavailable, PublishUnavailable, Transient
 from shared.operations.context import Context
 from shared.operations.desk_counts import place_of
 from shared.operations.dispatch_step import dispatch_step

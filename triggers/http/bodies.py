@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.core.strict_json import parse_json
-from shared.errors import BodyTooLarge
+from shared.refusals import BodyTooLarge
 from triggers.http.problems import RequestError, errors_of
 
 MAX_BODY_BYTES = 1024 * 1024

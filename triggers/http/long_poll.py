@@ -11,9 +11,9 @@ import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
-from shared.errors import JobNotFound
 from shared.operations.context import Context
 from shared.operations.waiters import Tail, Waiters
+from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long

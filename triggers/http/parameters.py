@@ -10,7 +10,7 @@ import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
-from shared.errors import JobNotFound
+from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")

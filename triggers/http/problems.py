@@ -11,7 +11,7 @@ from typing import Any
 import azure.functions as func
 from pydantic import ValidationError
 
-from shared import errors, telemetry
+from shared import errors, refusals, telemetry
 from shared.apidocs.problem_codes import ProblemCode
 
 _RETRY_SOON = {"Retry-After": "5"}
@@ -34,8 +34,8 @@ class Problem:
     def body(self, correlation_id: str, message: str) -> dict[str, Any]:
         """`application/problem+json`; `code` is stable, `detail` is for people."""
         detail = self.detail or message
-        if len(self.errors) > errors.MAX_REQUEST_ERRORS:
-            detail += f" (the first {errors.MAX_REQUEST_ERRORS}; there are more)"
+        if len(self.errors) > refusals.MAX_REQUEST_ERRORS:
+            detail += f" (the first {refusals.MAX_REQUEST_ERRORS}; there are more)"
         return {
             "type": f"urn:lucius:problem:{self.code.lower().replace('_', '-')}",
             "title": self.code.replace("_", " ").capitalize(),
@@ -44,14 +44,14 @@ class Problem:
             "detail": detail,
             "errors": [
                 {"path": _short(path), "message": _short(text)}
-                for path, text in self.errors[: errors.MAX_REQUEST_ERRORS]
+                for path, text in self.errors[: refusals.MAX_REQUEST_ERRORS]
             ],
             "correlation_id": correlation_id,
             **self.members,
         }
 
 
-class RequestError(errors.Refused):
+class RequestError(refusals.Refused):
     """The request itself is wrong: a parameter, its body, or a path that leads nowhere."""
 
     def __init__(
@@ -92,14 +92,14 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         detail="the request body is not a valid envelope; see errors",
         errors=errors_of(error),
     ),
-    errors.RequestInvalid: lambda error: Problem(status=400, code=ProblemCode.REQUEST_INVALID, errors=error.errors),
-    errors.ProtocolUnknown: lambda error: Problem(
+    refusals.RequestInvalid: lambda error: Problem(status=400, code=ProblemCode.REQUEST_INVALID, errors=error.errors),
+    refusals.ProtocolUnknown: lambda error: Problem(
         status=400,
         code=ProblemCode.PROTOCOL_UNKNOWN,
         errors=(("request_type", "is not known"),),
         members={"known": error.known},
     ),
-    errors.FilterInvalid: lambda error: Problem(
+    refusals.FilterInvalid: lambda error: Problem(
         status=400, code=ProblemCode(error.code), errors=((error.word, str(error)),)
     ),
     errors.LedgerRefused: _fixed(
@@ -115,68 +115,68 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         ProblemCode.DATA_LOST,
         detail="a stored part of it is gone; only an operator can restore it, the log names it",
     ),
-    errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
-    errors.TokenInvalid: lambda error: Problem(
+    refusals.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
+    refusals.TokenInvalid: lambda error: Problem(
         status=401,
         code=ProblemCode.TOKEN_INVALID,
         headers=_challenge(error="invalid_token", error_description=str(error)),
     ),
-    errors.CallbackTokenInvalid: _fixed(401, ProblemCode.TOKEN_INVALID, headers={"WWW-Authenticate": "Bearer"}),
-    errors.ScopeMissing: lambda error: Problem(
+    refusals.CallbackTokenInvalid: _fixed(401, ProblemCode.TOKEN_INVALID, headers={"WWW-Authenticate": "Bearer"}),
+    refusals.ScopeMissing: lambda error: Problem(
         status=403,
         code=ProblemCode.SCOPE_MISSING,
         headers=_challenge(error="insufficient_scope", scope=error.scope),
     ),
-    errors.TenantMissing: _fixed(403, ProblemCode.TENANT_MISSING),
-    errors.TenantForbidden: _fixed(403, ProblemCode.TENANT_FORBIDDEN),
-    errors.NotYourAttempt: _fixed(403, ProblemCode.NOT_YOUR_ATTEMPT),
-    errors.JobNotFound: _fixed(404, ProblemCode.JOB_NOT_FOUND),
-    errors.EventsOff: _fixed(404, ProblemCode.EVENTS_OFF),
-    errors.CursorExpired: lambda error: Problem(
+    refusals.TenantMissing: _fixed(403, ProblemCode.TENANT_MISSING),
+    refusals.TenantForbidden: _fixed(403, ProblemCode.TENANT_FORBIDDEN),
+    refusals.NotYourAttempt: _fixed(403, ProblemCode.NOT_YOUR_ATTEMPT),
+    refusals.JobNotFound: _fixed(404, ProblemCode.JOB_NOT_FOUND),
+    refusals.EventsOff: _fixed(404, ProblemCode.EVENTS_OFF),
+    refusals.CursorExpired: lambda error: Problem(
         status=410, code=ProblemCode.CURSOR_EXPIRED, members={"earliest": error.earliest}
     ),
-    errors.HookUrlRefused: lambda error: Problem(
+    refusals.HookUrlRefused: lambda error: Problem(
         status=400, code=ProblemCode.HOOK_URL_REFUSED, errors=((error.path, error.why),)
     ),
-    errors.WebhooksOff: _fixed(404, ProblemCode.WEBHOOKS_OFF),
-    errors.HookNotFound: _fixed(404, ProblemCode.HOOK_NOT_FOUND),
-    errors.DeliveryNotFound: _fixed(404, ProblemCode.DELIVERY_NOT_FOUND),
-    errors.HookLimit: _fixed(409, ProblemCode.HOOK_LIMIT),
-    errors.DefaultHook: _fixed(409, ProblemCode.DEFAULT_HOOK),
-    errors.HookKeyGone: _fixed(409, ProblemCode.HOOK_KEY_GONE),
-    errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
-    errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
-    errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
-    errors.NotRedrivable: lambda error: Problem(status=409, code=ProblemCode(error.reason)),
-    errors.DependencyUnknown: _fixed(400, ProblemCode.DEPENDENCY_UNKNOWN),
-    errors.IdempotencyConflict: lambda error: Problem(
+    refusals.WebhooksOff: _fixed(404, ProblemCode.WEBHOOKS_OFF),
+    refusals.HookNotFound: _fixed(404, ProblemCode.HOOK_NOT_FOUND),
+    refusals.DeliveryNotFound: _fixed(404, ProblemCode.DELIVERY_NOT_FOUND),
+    refusals.HookLimit: _fixed(409, ProblemCode.HOOK_LIMIT),
+    refusals.DefaultHook: _fixed(409, ProblemCode.DEFAULT_HOOK),
+    refusals.HookKeyGone: _fixed(409, ProblemCode.HOOK_KEY_GONE),
+    refusals.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
+    refusals.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
+    refusals.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
+    refusals.NotRedrivable: lambda error: Problem(status=409, code=ProblemCode(error.reason)),
+    refusals.DependencyUnknown: _fixed(400, ProblemCode.DEPENDENCY_UNKNOWN),
+    refusals.IdempotencyConflict: lambda error: Problem(
         status=409, code=ProblemCode.IDEMPOTENCY_CONFLICT, members={"jobId": error.job_id}
     ),
-    errors.StillNotApplicable: lambda error: Problem(
+    refusals.StillNotApplicable: lambda error: Problem(
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
-    errors.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
-    errors.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
-    errors.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
-    errors.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
-    errors.IncidentNotFound: _fixed(404, ProblemCode.INCIDENT_NOT_FOUND),
-    errors.IncidentSettled: _fixed(409, ProblemCode.INCIDENT_SETTLED),
-    errors.IncidentNoJob: _fixed(409, ProblemCode.INCIDENT_NO_JOB),
-    errors.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
-    errors.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
-    errors.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),
-    errors.NoBreaker: _fixed(409, ProblemCode.NO_BREAKER),
-    errors.RuleChanged: _fixed(412, ProblemCode.RULE_CHANGED),
-    errors.TooManyRules: _fixed(400, ProblemCode.TOO_MANY_RULES),
-    errors.BodyTooLarge: _fixed(413, ProblemCode.BODY_TOO_LARGE),
-    errors.DirectiveTooLarge: _fixed(413, ProblemCode.DIRECTIVE_TOO_LARGE),
-    errors.LimitReached: lambda error: Problem(
+    refusals.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
+    refusals.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
+    refusals.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
+    refusals.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
+    refusals.IncidentNotFound: _fixed(404, ProblemCode.INCIDENT_NOT_FOUND),
+    refusals.IncidentSettled: _fixed(409, ProblemCode.INCIDENT_SETTLED),
+    refusals.IncidentNoJob: _fixed(409, ProblemCode.INCIDENT_NO_JOB),
+    refusals.GateUnclear: _fixed(400, ProblemCode.GATE_UNCLEAR),
+    refusals.QuotaInvalid: lambda error: Problem(status=400, code=ProblemCode.QUOTA_INVALID, errors=error.errors),
+    refusals.QuotaForbidden: _fixed(403, ProblemCode.QUOTA_FORBIDDEN),
+    refusals.NoBreaker: _fixed(409, ProblemCode.NO_BREAKER),
+    refusals.RuleChanged: _fixed(412, ProblemCode.RULE_CHANGED),
+    refusals.TooManyRules: _fixed(400, ProblemCode.TOO_MANY_RULES),
+    refusals.BodyTooLarge: _fixed(413, ProblemCode.BODY_TOO_LARGE),
+    refusals.DirectiveTooLarge: _fixed(413, ProblemCode.DIRECTIVE_TOO_LARGE),
+    refusals.LimitReached: lambda error: Problem(
         status=429,
         code=ProblemCode.LIMIT_REACHED,
         headers={"Retry-After": str(error.retry_after_s)},
         members={"limit": error.limit},
     ),
-    errors.Overloaded: lambda error: Problem(
+    refusals.Overloaded: lambda error: Problem(
         status=503, code=ProblemCode.OVERLOADED, headers={"Retry-After": str(error.retry_after_s)}
     ),
     errors.OtherStoreVersion: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
@@ -236,4 +236,4 @@ def errors_of(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= errors.MAX_REQUEST_ERROR else f"{text[: errors.MAX_REQUEST_ERROR - 3]}..."
+    return text if len(text) <= refusals.MAX_REQUEST_ERROR else f"{text[: refusals.MAX_REQUEST_ERROR - 3]}..."

@@ -19,9 +19,10 @@ from shared import telemetry
 from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.access.stream_ticket import read_ticket
 from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
-from shared.errors import Refused, TokenInvalid, Transient
+from shared.errors import Transient
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
+from shared.refusals import Refused, TokenInvalid
 from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by

@@ -17,7 +17,7 @@ from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
-from shared.errors import QuotaForbidden, QuotaInvalid
+from shared.refusals import QuotaForbidden, QuotaInvalid
 
 #: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")

@@ -12,10 +12,11 @@ from shared.core.canonical import digest
 from shared.core.job import Record, Step
 from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
-from shared.errors import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt, ReplyUnfit
+from shared.errors import ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import ReplyResult, apply_reply, validate_reply
 from shared.ports.durable import Orchestrations
+from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from shared.settings import Settings
 
 Kind = Literal["ACK", "RESULT", "HEARTBEAT"]

@@ -8,16 +8,10 @@ import pytest
 from shared.contracts.messages import Callbacks
 from shared.core.directive import encode_directive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import (
-    BodyTooLarge,
-    CallbackTokenInvalid,
-    Conflict,
-    LuciusError,
-    NotYourAttempt,
-    ReplyUnfit,
-)
+from shared.errors import Conflict, LuciusError, ReplyUnfit
 from shared.operations.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
 from shared.ports.ledger import Ledger
+from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, settle, submitted
 

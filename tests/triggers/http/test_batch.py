@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.core.states import JobStatus
-from shared.errors import IdempotencyConflict, LedgerUnavailable, RequestInvalid
+from shared.errors import LedgerUnavailable
+from shared.refusals import IdempotencyConflict, RequestInvalid
 from shared.responses.job import Accepted, DryIdempotency, DryQuota, DryRoute, DryRun
 from shared.views.job import job_links
 from tests.jobs import body

@@ -5,7 +5,7 @@ import pytest
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.requests import ControlRequest
-from shared.errors import BodyTooLarge
+from shared.refusals import BodyTooLarge
 from triggers.http.bodies import (
     MAX_BODY_BYTES,
     bounded_body,

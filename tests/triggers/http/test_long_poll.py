@@ -18,11 +18,11 @@ import pytest
 from shared.access.caller import ANYONE
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.errors import JobNotFound
 from shared.operations import waiters
 from shared.operations.control_job import change_priority
 from shared.operations.waiters import MAX_WAITERS, Tail, Tails
 from shared.ports.ledger import Stored
+from shared.refusals import JobNotFound
 from shared.views.job import job_response
 from shared.wiring import seen_by
 from tests.operations.actors import JOB, queued

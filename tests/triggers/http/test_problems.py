@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shared import errors
+from shared import errors, refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
+from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
 from tests.jobs import ROOT
 from triggers.http.problems import RequestError, problem_body, problem_response
 
@@ -52,83 +52,83 @@ def invalid_envelope() -> ValidationError:
 
 #: one row a class, and a row a reason where the code is the reason
 ROWS = (
-    Row(errors.TokenMissing(), 401, "TOKEN_MISSING", {"WWW-Authenticate": 'Bearer realm="lucius"'}),
+    Row(refusals.TokenMissing(), 401, "TOKEN_MISSING", {"WWW-Authenticate": 'Bearer realm="lucius"'}),
     Row(
-        errors.TokenInvalid("the token has expired"),
+        refusals.TokenInvalid("the token has expired"),
         401,
         "TOKEN_INVALID",
         {"WWW-Authenticate": 'Bearer realm="lucius", error="invalid_token", error_description="the token has expired"'},
     ),
-    Row(errors.CallbackTokenInvalid(), 401, "TOKEN_INVALID", {"WWW-Authenticate": "Bearer"}),
+    Row(refusals.CallbackTokenInvalid(), 401, "TOKEN_INVALID", {"WWW-Authenticate": "Bearer"}),
     Row(
-        errors.ScopeMissing("orch:read"),
+        refusals.ScopeMissing("orch:read"),
         403,
         "SCOPE_MISSING",
         {"WWW-Authenticate": 'Bearer realm="lucius", error="insufficient_scope", scope="orch:read"'},
     ),
-    Row(errors.TenantMissing("its claim tenant_id must be plain text"), 403, "TENANT_MISSING"),
-    Row(errors.TenantForbidden(), 403, "TENANT_FORBIDDEN"),
-    Row(errors.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
-    Row(errors.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
-    Row(errors.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
-    Row(errors.EventsOff(), 404, "EVENTS_OFF"),
-    Row(errors.WebhooksOff(), 404, "WEBHOOKS_OFF"),
-    Row(errors.HookNotFound("hook_1"), 404, "HOOK_NOT_FOUND"),
-    Row(errors.DeliveryNotFound("hook_1", 7), 404, "DELIVERY_NOT_FOUND"),
-    Row(errors.HookLimit(20), 409, "HOOK_LIMIT"),
-    Row(errors.DefaultHook(), 409, "DEFAULT_HOOK"),
-    Row(errors.HookKeyGone("hook_1"), 409, "HOOK_KEY_GONE"),
-    Row(errors.HookUrlRefused("leads nowhere"), 400, "HOOK_URL_REFUSED", paths=("url",)),
-    Row(errors.CursorExpired("YTox"), 410, "CURSOR_EXPIRED", members={"earliest": "YTox"}),
-    Row(errors.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
-    Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
-    Row(errors.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
-    Row(errors.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
+    Row(refusals.TenantMissing("its claim tenant_id must be plain text"), 403, "TENANT_MISSING"),
+    Row(refusals.TenantForbidden(), 403, "TENANT_FORBIDDEN"),
+    Row(refusals.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
+    Row(refusals.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
+    Row(refusals.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
+    Row(refusals.EventsOff(), 404, "EVENTS_OFF"),
+    Row(refusals.WebhooksOff(), 404, "WEBHOOKS_OFF"),
+    Row(refusals.HookNotFound("hook_1"), 404, "HOOK_NOT_FOUND"),
+    Row(refusals.DeliveryNotFound("hook_1", 7), 404, "DELIVERY_NOT_FOUND"),
+    Row(refusals.HookLimit(20), 409, "HOOK_LIMIT"),
+    Row(refusals.DefaultHook(), 409, "DEFAULT_HOOK"),
+    Row(refusals.HookKeyGone("hook_1"), 409, "HOOK_KEY_GONE"),
+    Row(refusals.HookUrlRefused("leads nowhere"), 400, "HOOK_URL_REFUSED", paths=("url",)),
+    Row(refusals.CursorExpired("YTox"), 410, "CURSOR_EXPIRED", members={"earliest": "YTox"}),
+    Row(refusals.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
+    Row(refusals.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
+    Row(refusals.DependencyUnknown(["job_9"]), 400, "DEPENDENCY_UNKNOWN"),
+    Row(refusals.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
     *(
-        Row(errors.FilterInvalid(word, f"{word} is wrong"), 400, f"{word.upper()}_INVALID", paths=(word,))
+        Row(refusals.FilterInvalid(word, f"{word} is wrong"), 400, f"{word.upper()}_INVALID", paths=(word,))
         for word in ("status", "since", "until", "label", "state", "kind")
     ),
-    Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
-    Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
-    Row(errors.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),
-    Row(errors.NotRedrivable("WITHDRAWN", "job job_1 never came to be"), 409, "WITHDRAWN"),
-    Row(errors.IdempotencyConflict("job_1"), 409, "IDEMPOTENCY_CONFLICT", members={"jobId": "job_1"}),
+    Row(refusals.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
+    Row(refusals.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
+    Row(refusals.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),
+    Row(refusals.NotRedrivable("WITHDRAWN", "job job_1 never came to be"), 409, "WITHDRAWN"),
+    Row(refusals.IdempotencyConflict("job_1"), 409, "IDEMPOTENCY_CONFLICT", members={"jobId": "job_1"}),
     Row(
-        errors.StillNotApplicable("UNKNOWN_JOB", "no job job_1"),
+        refusals.StillNotApplicable("UNKNOWN_JOB", "no job job_1"),
         409,
         "STILL_NOT_APPLICABLE",
         members={"reason": "UNKNOWN_JOB"},
     ),
     Row(
-        errors.ProtocolUnknown("NOTHING", ["OCR", "SIS"]),
+        refusals.ProtocolUnknown("NOTHING", ["OCR", "SIS"]),
         400,
         "PROTOCOL_UNKNOWN",
         members={"known": ["OCR", "SIS"]},
         paths=("request_type",),
     ),
-    Row(errors.RequestInvalid([("doc_id", "is missing")]), 400, "REQUEST_INVALID", paths=("doc_id",)),
-    Row(errors.DirectiveTooLarge("ocr", 300_000, 200_000), 413, "DIRECTIVE_TOO_LARGE"),
-    Row(errors.BodyTooLarge("the body has 9 bytes; at most 8 are taken"), 413, "BODY_TOO_LARGE"),
+    Row(refusals.RequestInvalid([("doc_id", "is missing")]), 400, "REQUEST_INVALID", paths=("doc_id",)),
+    Row(refusals.DirectiveTooLarge("ocr", 300_000, 200_000), 413, "DIRECTIVE_TOO_LARGE"),
+    Row(refusals.BodyTooLarge("the body has 9 bytes; at most 8 are taken"), 413, "BODY_TOO_LARGE"),
     Row(
-        errors.LimitReached("LUCIUS_MAX_INFLIGHT", "10 jobs are active", 30),
+        refusals.LimitReached("LUCIUS_MAX_INFLIGHT", "10 jobs are active", 30),
         429,
         "LIMIT_REACHED",
         {"Retry-After": "30"},
         {"limit": "LUCIUS_MAX_INFLIGHT"},
     ),
-    Row(errors.BulkNotFound("bulk_1"), 404, "BULK_NOT_FOUND"),
-    Row(errors.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
-    Row(errors.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
-    Row(errors.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
-    Row(errors.IncidentNotFound("inc_job_0"), 404, "INCIDENT_NOT_FOUND"),
-    Row(errors.IncidentSettled("inc_job_0", "DISMISSED"), 409, "INCIDENT_SETTLED"),
-    Row(errors.IncidentNoJob("inc_0"), 409, "INCIDENT_NO_JOB"),
-    Row(errors.GateUnclear(), 400, "GATE_UNCLEAR"),
-    Row(errors.QuotaInvalid(("burst", "has no meaning")), 400, "QUOTA_INVALID", paths=("burst",)),
-    Row(errors.QuotaForbidden(), 403, "QUOTA_FORBIDDEN"),
-    Row(errors.NoBreaker("tenant acme, type OCR"), 409, "NO_BREAKER"),
-    Row(errors.RuleChanged(), 412, "RULE_CHANGED"),
-    Row(errors.TooManyRules(100), 400, "TOO_MANY_RULES"),
+    Row(refusals.BulkNotFound("bulk_1"), 404, "BULK_NOT_FOUND"),
+    Row(refusals.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
+    Row(refusals.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
+    Row(refusals.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
+    Row(refusals.IncidentNotFound("inc_job_0"), 404, "INCIDENT_NOT_FOUND"),
+    Row(refusals.IncidentSettled("inc_job_0", "DISMISSED"), 409, "INCIDENT_SETTLED"),
+    Row(refusals.IncidentNoJob("inc_0"), 409, "INCIDENT_NO_JOB"),
+    Row(refusals.GateUnclear(), 400, "GATE_UNCLEAR"),
+    Row(refusals.QuotaInvalid(("burst", "has no meaning")), 400, "QUOTA_INVALID", paths=("burst",)),
+    Row(refusals.QuotaForbidden(), 403, "QUOTA_FORBIDDEN"),
+    Row(refusals.NoBreaker("tenant acme, type OCR"), 409, "NO_BREAKER"),
+    Row(refusals.RuleChanged(), 412, "RULE_CHANGED"),
+    Row(refusals.TooManyRules(100), 400, "TOO_MANY_RULES"),
     Row(
         RequestError(
             ProblemCode.NOT_READY,
@@ -154,7 +154,7 @@ ROWS = (
     unavailable(errors.ConfigurationUnavailable("https://store.example")),
     unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
     unavailable(errors.KeysUnavailable("https://issuer.example")),
-    Row(errors.Overloaded(), 503, "OVERLOADED", {"Retry-After": "2"}),
+    Row(refusals.Overloaded(), 503, "OVERLOADED", {"Retry-After": "2"}),
     Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.OtherStoreVersion(1, 2), 503, "DEPENDENCY_UNAVAILABLE", SOON),
@@ -190,9 +190,9 @@ def test_each_error_has_its_problem(row: Row) -> None:
 def test_every_error_that_a_caller_may_get_has_a_row() -> None:
     """Every class of `Refused` and `Transient`; only a fault in the code is INTERNAL."""
     tried = {type(row.error) for row in ROWS}
-    assert {*_subclasses(errors.Refused), *_subclasses(errors.Transient)} - tried == set()
+    assert {*_subclasses(refusals.Refused), *_subclasses(errors.Transient)} - tried == set()
     for row in ROWS:
-        expected = isinstance(row.error, errors.Refused | errors.Transient)
+        expected = isinstance(row.error, refusals.Refused | errors.Transient)
         assert not (expected and row.code == "INTERNAL"), row.error
 
 
@@ -212,10 +212,10 @@ def test_no_code_is_unused() -> None:
     assert used == set(ProblemCode)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row.error, errors.Refused)])
+@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row.error, refusals.Refused)])
 def test_telemetry_has_the_code_of_the_problem(row: Row) -> None:
     """`code` of a refusal, which is `error.type` of its span, is the code that the caller gets."""
-    assert isinstance(row.error, errors.Refused)
+    assert isinstance(row.error, refusals.Refused)
     assert row.error.code == row.code
 
 
@@ -245,14 +245,14 @@ def test_a_full_limit_has_a_retry_after() -> None:
 @pytest.mark.parametrize("count", [MAX_REQUEST_ERRORS, MAX_REQUEST_ERRORS + 1])
 def test_a_problem_has_so_many_errors(count: int) -> None:
     """And says where there are more."""
-    problem = problem_body(errors.RequestInvalid([(f"payload.{number}", "is wrong") for number in range(count)]), "c")
+    problem = problem_body(refusals.RequestInvalid([(f"payload.{number}", "is wrong") for number in range(count)]), "c")
     assert len(problem["errors"]) == MAX_REQUEST_ERRORS
     assert ("there are more" in problem["detail"]) is (count > MAX_REQUEST_ERRORS)
 
 
 def test_a_problem_repeats_no_long_value() -> None:
     """Neither in a path nor in a message."""
-    problem = problem_body(errors.RequestInvalid([("payload." + "k" * 100_000, "v" * 100_000)]), "c")
+    problem = problem_body(refusals.RequestInvalid([("payload." + "k" * 100_000, "v" * 100_000)]), "c")
     [error] = problem["errors"]
     assert (len(error["path"]), len(error["message"])) == (MAX_REQUEST_ERROR, MAX_REQUEST_ERROR)
 

@@ -16,9 +16,9 @@ from shared.access.caller import NOBODY, Caller, Scope
 from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.contracts.requests import ControlRequest
 from shared.core.filters import JobFilter
-from shared.errors import Refused, TokenInvalid, TokenMissing
 from shared.operations.context import Context
 from shared.operations.list_jobs import list_jobs
+from shared.refusals import Refused, TokenInvalid, TokenMissing
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted
