@@ -41,7 +41,7 @@ def test_every_part_reports(tmp_path: Path) -> None:
     parts = json.loads((tmp_path / "figures.json").read_text())
     assert parts.keys() == PARTS
     three = parts["counts"]["figures"]["jobs"][-1]["per_job"]
-    assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 1, 3, 6)
+    assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 0, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
     assert parts["events"]["figures"]["age_ms"]["p50"] > 0
     delays = parts["latency"]["figures"]
