@@ -77,7 +77,12 @@ def read(schema_text: str, query: str, name: str | None) -> Operation:
         if "nested too deeply" in wrong.message:
             raise _too_complex("is too deep") from None
         return Operation(schema, None, name, (wrong,))
-    return Operation(schema, None if errors else document, name, tuple(errors))
+    return Operation(schema, None if errors else document, name, tuple(map(_of_the_document, errors)))
+
+
+def _of_the_document(error: GraphQLError) -> GraphQLError:
+    """A number of thousands of digits is refused by Python, and graphql-core takes that for a fault of the app."""
+    return GraphQLError("a number has too many digits", error.nodes) if error.original_error is not None else error
 
 
 @cache

@@ -24,7 +24,8 @@ async def hint_behind(context: Context, job: Job) -> bool:
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Whether an ended job, or its incident, has rows that its feed has not; then it is hinted at.
+    """Whether an ended job, its incident, or the job that it took up again has rows that its feed has not; then these
+    are hinted at. Nobody else looks at that old job's last row, which names this one.
 
     Raises LedgerUnavailable.
     """
@@ -33,11 +34,13 @@ async def is_behind(context: Context, job: Job) -> bool:
     if (job.completed_at or job.updated_at) < (await context.feed.identity()).since:
         return False
     incident = await incident_of_job(context, job)
-    is_incident_behind = incident is not None and await log_hints.is_behind(context, incident_hint(incident))
-    if await context.feed.seen(job.tenant, job.job_id) >= job.event_seq:
-        return is_incident_behind
-    await context.hinting.send(job)
-    return True
+    is_one_behind = incident is not None and await log_hints.is_behind(context, incident_hint(incident))
+    old = await context.ledger.read(job.redrive_of) if job.redrive_of is not None else None
+    for each in (job, *([old.record.job] if old is not None else [])):
+        if await context.feed.seen(each.tenant, each.job_id) < each.event_seq:
+            await context.hinting.send(each)
+            is_one_behind = True
+    return is_one_behind
 
 
 async def clear_soon(context: Context, job: Job) -> None:

@@ -72,7 +72,8 @@ class RecentEnds:
         """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
         claim does. Raises nothing that a port raises.
 
-        One whose end is not in the `feed` is left to the sweeper, which sees to that (R71).
+        One whose end is not in the `feed`, or that took another job up again, is left to the sweeper, which sees to
+        that (R73).
         """
         job = record.job
         for ended in self._take(job.tenant, now):
@@ -86,6 +87,8 @@ class RecentEnds:
             except LuciusError as fault:
                 # the sweeper clears it
                 telemetry.record_fault(fault)
+        if feed is not None and job.redrive_of is not None:
+            return
         clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
         row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=clear_at)
         self._note(Ended(row, tuple(instances(record)), claim_ends, job.event_seq))

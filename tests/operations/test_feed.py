@@ -353,6 +353,37 @@ async def test_a_redrive_shows_the_old_jobs_mark(fed: Fed) -> None:
 # --- what heals
 
 
+async def test_an_old_jobs_mark_that_was_lost_comes_with_the_look_at_the_new_one(fed: Fed) -> None:
+    """Its hint was lost, and who wrote the new job's end died before it looked at the old one."""
+    world = fed.world
+    old = await submitted(world, **ONE)
+    await control_job(
+        world.context, world.orchestrations, old, ControlKind.CANCEL, Origin(cause_id="c", actor="ann", source="http")
+    )
+    await fed.taken()
+    world.orchestrations.states[old] = InstanceState.ENDED
+    world.clock.advance(timedelta(hours=1).total_seconds())
+    await sweep(world.context, world.orchestrations)
+    again = Origin(cause_id="redrive", actor="ann", source="http")
+    new = (await redrive_job(world.context, world.orchestrations, old, again)).stored.record.job.job_id
+    await dispatch(world, new)
+    await sends(world, new, "ACK")
+    await sends(world, new, "RESULT")
+    await fed.hints()  # lost
+    job = (await world.job(new)).job
+    await fed.feed.write(
+        FeedWrite(tenant=TENANT, head=await fed.feed.head(TENANT), events=[], seen={new: job.event_seq})
+    )
+    for _ in range(2):
+        world.clock.advance(11)
+        await fed.finished(idempotency_key=str(world.clock.now()))
+        await fed.hints()
+    world.clock.advance(timedelta(hours=1).total_seconds())
+    await sweep(world.context, world.orchestrations)
+    await fed.taken()
+    assert (await fed.expected(old))[-1] in await fed.ids()
+
+
 class Refusing(MemoryHints):
     refuses = False
 

@@ -234,6 +234,7 @@ async def test_a_refused_field_is_null(api: Api, field: str, code: str) -> None:
         ("{nothing}", None, None),
         ("{jobs {nothing}}", None, None),
         ("{jobs(limit: 1.5) {next}}", None, None),
+        (f"{{jobs(limit: {'9' * 5_000}) {{next}}}}", None, None),
         ("{job {jobId}}", None, None),
         ("mutation {cancel}", None, None),
         ("type A {b: Int}", None, None),
