@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
 
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.aio import ServiceBusClient
 
-from shared.adapters.servicebus_links import BUS_FAULTS, close_link
+from shared.adapters.servicebus_links import Sender
 from shared.core.routing import ADMISSION_QUEUE
-from shared.errors import BusUnavailable
-from shared.time_limits import time_limit
 
 #: of one send, with the opening of its link; nobody waits longer, since the sweeper makes up for a lost call
 _SEND_S = 15.0
@@ -23,10 +20,7 @@ class ServiceBusDeskCalls:
     """See `shared.ports.bus.DeskCalls`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._client = client
-        self._sender: ServiceBusSender | None = None
-        #: Race sender: an aio sender must not be used by two coroutines at once
-        self._lock = asyncio.Lock()
+        self._sender = Sender(ADMISSION_QUEUE, client.get_queue_sender, send_s=_SEND_S)
 
     async def call(
         self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
@@ -40,23 +34,7 @@ class ServiceBusDeskCalls:
     async def _send(self, called: dict[str, str], at: datetime | None) -> None:
         options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
         message = ServiceBusMessage(json.dumps(called), content_type="application/json", subject="CALL", **options)
-        async with self._lock:
-            try:
-                async with time_limit(_SEND_S):
-                    if self._sender is None:
-                        self._sender = self._client.get_queue_sender(ADMISSION_QUEUE)
-                    await self._sender.send_messages(message)
-            except BUS_FAULTS as error:
-                await self._drop()
-                raise BusUnavailable(f"the bus did not take a call to a desk: {type(error).__name__}") from error
-            except asyncio.CancelledError:
-                await self._drop()
-                raise
+        await self._sender.send([message])
 
     async def close(self) -> None:
-        await self._drop()
-
-    async def _drop(self) -> None:
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await close_link(sender)
+        await self._sender.close()
