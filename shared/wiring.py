@@ -28,13 +28,16 @@ from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.memory_usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_counts import ServiceBusCounts
-from shared.adapters.servicebus_desk_calls import ServiceBusDeskCalls
-from shared.adapters.servicebus_events import ServiceBusEvents
-from shared.adapters.servicebus_hints import ServiceBusDeliveries, ServiceBusHints
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_links import bus_client
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus_senders import (
+    ServiceBusDeliveries,
+    ServiceBusDeskCalls,
+    ServiceBusEvents,
+    ServiceBusHints,
+)
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks

@@ -1,17 +1,15 @@
-"""What the senders and receivers of Service Bus have in common: their client, a sender, their faults and their end."""
+"""What the senders and receivers of Service Bus have in common: their client, their faults and their end."""
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+from azure.servicebus.exceptions import ServiceBusError
 
 from shared.errors import BusUnavailable, Interrupted
 from shared.time_limits import time_limit
@@ -63,40 +61,3 @@ async def close_link(link: ServiceBusSender | ServiceBusReceiver) -> None:
     with suppress(*BUS_FAULTS):
         async with time_limit(_CLOSE_S):
             await link.close()
-
-
-class Sender:
-    """Sends to one queue or topic; its link is opened on first use, and one that failed again at the next send."""
-
-    def __init__(
-        self, name: str, opened: Callable[[str], ServiceBusSender], *, send_s: float, open_s: float | None = None
-    ) -> None:
-        """`send_s`: of one send, in seconds; `open_s`: of one that opens the link, where it may take longer."""
-        self._name = name
-        self._opened = opened
-        self._send_s, self._open_s = send_s, open_s or send_s
-        self._sender: ServiceBusSender | None = None
-        #: Race sender: an aio sender must not be used by two coroutines at once
-        self._lock = asyncio.Lock()
-
-    async def send(self, messages: Sequence[ServiceBusMessage]) -> None:
-        """Together. Raises BusUnavailable."""
-        async with self._lock:
-            try:
-                async with time_limit(self._send_s if self._sender is not None else self._open_s):
-                    if self._sender is None:
-                        self._sender = self._opened(self._name)
-                    await self._sender.send_messages(list(messages))
-            except MessageSizeExceededError as error:
-                raise BusUnavailable(f"messages for {self._name} are too large for the bus") from error
-            except BUS_FAULTS as error:
-                await self.close()
-                raise BusUnavailable(f"{self._name} took no messages: {type(error).__name__}") from error
-            except asyncio.CancelledError:
-                await self.close()
-                raise
-
-    async def close(self) -> None:
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await close_link(sender)

@@ -17,9 +17,9 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusQuotaExceededError
 
 from emulator.topology import TOPOLOGY, config
-from shared.adapters import servicebus_events
-from shared.adapters.servicebus_events import ServiceBusEvents
+from shared.adapters import servicebus_senders
 from shared.adapters.servicebus_links import bus_client
+from shared.adapters.servicebus_senders import ServiceBusEvents
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.feed import TablesFeed
 from shared.core.hints import Hint
@@ -102,7 +102,7 @@ async def test_an_event_on_the_wire() -> None:
 )
 async def test_a_sender_that_failed_is_replaced(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that is away, full or silent is one fault, after seconds."""
-    monkeypatch.setattr(servicebus_events, "_OPEN_S", 0.05)
+    monkeypatch.setattr(servicebus_senders, "_OPEN_S", 0.05)
     topic = ServiceBusEvents(client)  # type: ignore[arg-type]
     with pytest.raises(BusUnavailable):
         await topic.send([feed_event(1)])

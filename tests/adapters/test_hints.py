@@ -10,8 +10,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
-from shared.adapters import servicebus_hints
-from shared.adapters.servicebus_hints import ServiceBusDeliveries, ServiceBusHints
+from shared.adapters import servicebus_senders
+from shared.adapters.servicebus_senders import ServiceBusDeliveries, ServiceBusHints
 from shared.core.hints import Hint, decode_hint
 from shared.errors import BusUnavailable
 from shared.ports.webhooks import DeliveryCall, decode_call
@@ -77,7 +77,7 @@ async def test_deliveries_on_the_wire() -> None:
 
 @pytest.mark.parametrize("client", [Client(ServiceBusConnectionError(message="away")), Client(hangs=True)])
 async def test_a_sender_that_failed_is_replaced(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servicebus_hints, "_OPEN_S", 0.05)
+    monkeypatch.setattr(servicebus_senders, "_OPEN_S", 0.05)
     queue = ServiceBusHints(client)  # type: ignore[arg-type]
     with pytest.raises(BusUnavailable):
         await queue.send(HINTS)
