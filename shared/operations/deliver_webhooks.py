@@ -7,15 +7,15 @@ message that is lost the sweeper sends again.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, judged, resumed
+from shared.core.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, is_for, judged, resumed
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
-from shared.operations.catch_up import catch_up
 from shared.operations.change_hooks import (
     FIRST_WAIT_S,
     MAX_CONFLICTS,
@@ -26,12 +26,15 @@ from shared.operations.change_hooks import (
     write_change,
 )
 from shared.operations.context import Context
+from shared.operations.match_hooks import pending
 from shared.operations.post_webhook import post
-from shared.operations.send_deliveries import flow_of, probe_of, send_calls, send_tries, try_of
+from shared.operations.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries, try_of
 from shared.ports.feed import FeedEvent
 from shared.ports.hooks import HookWrite, StoredDelivery, StoredHook
 from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
 
+#: past events that one message makes deliveries of
+_CAUGHT_UP = 50
 #: deliveries that a flow lets go at once
 FLOW_ROWS = 20
 #: of so many that wait, the one with the fewest tries is the probe: one that always fails keeps no hook waiting
@@ -54,7 +57,7 @@ async def deliver(context: Context, call: DeliveryCall) -> None:
         elif call.kind == FLOW:
             await _flow(context, call)
         else:
-            await catch_up(context, call.tenant, call.hook_id)
+            await _catch_up(context, call.tenant, call.hook_id)
     except LuciusError as fault:
         telemetry.record_fault(fault)
         telemetry.warn("DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id, reason=str(fault))
@@ -119,6 +122,43 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
         onward = replace(call, number=last.number, name=last.name)
         span = context.hook_calls.span(_receiver(stored.hook), FLOW_ROWS)
         await send_calls(context, [onward], at=context.clock.now() + span)
+
+
+async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
+    """The next events of before the hook was made, and a message for those after them.
+
+    Raises LedgerRefused, LedgerUnavailable.
+    """
+    hooks, place = hooks_of(context), -1
+    for _ in range(MAX_CONFLICTS):
+        stored = await hooks.read(tenant, hook_id)
+        if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.caught_up is None:
+            return
+        if place not in (-1, stored.hook.caught_up):
+            # another message of the kind is at it
+            return
+        place = stored.hook.caught_up
+        write = await _past_events(context, stored, place)
+        try:
+            await hooks.write(write)
+        except Conflict:
+            continue
+        await send_tries(context, [each for _, each in write.deliveries])
+        assert write.after is not None
+        if write.after.caught_up is not None:
+            await send_calls(context, [catch_up_of(write.after)])
+        return
+
+
+async def _past_events(context: Context, stored: StoredHook, place: int) -> HookWrite:
+    assert context.feed is not None
+    hook = stored.hook
+    events = await context.feed.events(hook.tenant, after=place, limit=_CAUGHT_UP)
+    past = [event for event in events if event.number < hook.first]
+    rows = [pending(hook.tenant, event, hook.id) for event in past if is_for(hook, json.loads(event.text))]
+    is_last = len(past) < _CAUGHT_UP or past[-1].number == hook.first - 1
+    after = replace(hook, caught_up=None if is_last else past[-1].number)
+    return HookWrite(tenant=hook.tenant, before=stored, after=after, deliveries=[(None, row) for row in rows])
 
 
 async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall) -> None:

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.chained_log import Entry
 from shared.core.deliveries import callback_names
 from shared.core.hints import Hint
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
+from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.incidents import find_incident
 from shared.operations.known_feeds import KnownFeed
-from shared.operations.logged_events import entries_after
 from shared.operations.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
 from shared.operations.passing import with_sent
 from shared.operations.send_deliveries import send_tries
@@ -194,7 +196,7 @@ class _Teller:
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
         """What follows on row `seen`, whom to call of it, and whether that is all; of what is gone there is none."""
         if not (job_id := hint.job_id):
-            entries = await entries_after(self._context, hint, seen, _MAX_READ)
+            entries = await _entries_after(self._context, hint, seen, _MAX_READ)
             return entries, (), len(entries) < _MAX_READ
         stored = await self._context.ledger.read(job_id)
         if stored is None or stored.record.job.tenant != self._tenant:
@@ -247,3 +249,26 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
         found.append((hint.last, rows[hint.last]))
         seen = hint.last
     return found
+
+
+async def _entries_after(
+    context: Context, hint: Hint, seen: int, limit: int
+) -> list[tuple[int, Sequence[PublicEvent]]]:
+    """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events.
+
+    Those from before there was a feed mean nothing. Raises LedgerUnavailable.
+    """
+    rows = await _log_rows(context, hint, seen, limit)
+    since = (await context.feed.identity()).since if context.feed is not None and rows else None
+    return [(entry.seq, events if since is None or entry.at >= since else ()) for entry, events in rows]
+
+
+async def _log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
+    if (gate := hint.gate) is not None:
+        changes = await context.desks.log(gate.tenant, gate.id, after=seen, limit=limit)
+        return [(entry, gate_events(entry, gate)) for entry in changes]
+    incident, _ = await find_incident(context, hint.incident_id)
+    if incident is None or feed_of(incident.tenant) != hint.tenant:
+        return []
+    entries = await context.incidents.log(incident, after=seen, limit=limit)
+    return [(entry, incident_events(entry, incident)) for entry in entries]

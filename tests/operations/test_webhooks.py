@@ -89,7 +89,7 @@ async def test_a_hook_gets_events_from_its_creation_on(given: Hooked) -> None:
 
 async def test_a_hook_that_asks_for_the_past(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
     """In pieces, each once, whatever comes twice or is lost."""
-    monkeypatch.setattr("shared.operations.catch_up._EVENTS", 3)
+    monkeypatch.setattr("shared.operations.deliver_webhooks._CAUGHT_UP", 3)
     first = await given.finished()
     hook = await given.hook(after=1, filter={"types": frozenset({"job.leased", "job.completed", "job.queued"})})
     [call] = given.taken()
