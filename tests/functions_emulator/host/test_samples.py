@@ -49,8 +49,10 @@ def test_somebody_verifies_a_phone(host: Host, tmp_path: Path, answers: list[int
     """The code is in the inbox; the result depends on the codes that are typed in."""
     phone = {"number": "555", "inbox": str(tmp_path / "inbox"), "seconds": 0.3 if outcome == "too late" else 600}
     started = host.post("/runtime/webhooks/durabletask/orchestrators/verify_phone", json=phone).json()
-    eventually((tmp_path / "inbox").exists, lambda: host.log)
-    assert json.loads((tmp_path / "inbox").read_text()) == {"to": "555", "code": 4711}
+    inbox = tmp_path / "inbox"
+    # a file that is being written is there before its text is
+    message = eventually(lambda: inbox.exists() and inbox.read_text(), lambda: host.log)
+    assert json.loads(message) == {"to": "555", "code": 4711}
     for number, answer in enumerate(answers):
         path = started["sendEventPostUri"].removeprefix(host.url).replace("{eventName}", f"answer-{number}")
         assert host.post(path, json=answer).status_code == 202

@@ -172,6 +172,13 @@ def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedServ
     before = time.time()
     expected = [failed(stack, service, labels={"colour": "green"}) for _ in range(2)]
     submit(stack, labels={"colour": "green"})
+
+    def both_are_listed() -> bool:
+        """A job's line in the list follows the job."""
+        listed = stack.get("/v1/jobs", tenant_id=TENANT, status="FAILED_FINAL", label="colour:green")["jobs"]
+        return len(listed) == len(expected)
+
+    wait_until(both_are_listed, "the list did not follow its jobs")
     seen, cursor = [], ""
     while True:
         page = stack.get(
