@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from shared.adapters.memory_hooks import MemoryHooks
 from shared.core.hints import Hint
+from shared.core.incidents import opened_of
 from shared.errors import Conflict
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 
@@ -21,6 +22,7 @@ class MemoryFeed:
         self._identity = FeedIdentity(feed_id="memory", since=since or datetime.min.replace(tzinfo=UTC))
         self._heads: dict[str, Head] = {}
         self._seen: dict[tuple[str, str], int] = {}
+        self._seen_at: dict[tuple[str, str], datetime] = {}
         self._events: defaultdict[str, list[FeedEvent]] = defaultdict(list)
         self._etags = itertools.count(1)
         self.hooks = MemoryHooks(self)
@@ -40,6 +42,8 @@ class MemoryFeed:
         if any((tenant, job_id) in self._seen for job_id in write.new):
             raise Conflict
         self._seen.update({(tenant, job_id): seq for job_id, seq in write.seen.items()})
+        if write.at is not None:
+            self._seen_at.update({(tenant, key): write.at for key in write.seen if opened_of(key) is not None})
         self.hooks.enter(tenant, write.pending)
         return self.move_head(tenant, replace(write.head, number=write.number), write.events)
 
@@ -57,6 +61,12 @@ class MemoryFeed:
 
     async def forget(self, tenant: str, job_id: str) -> None:
         self._seen.pop((tenant, job_id), None)
+
+    async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
+        found = [place for place, at in self._seen_at.items() if place[0] == tenant and at < before][:limit]
+        for place in found:
+            del self._seen[place], self._seen_at[place]
+        return len(found)
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
         found = self._events[tenant]

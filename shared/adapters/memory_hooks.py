@@ -84,6 +84,17 @@ class MemoryHooks:
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
         return [entry for entry in self._log.get((tenant, hook_id), []) if entry.seq > after][:limit]
 
+    async def hooks_with_log(self, tenant: str) -> list[str]:
+        return sorted(hook_id for (of, hook_id), log in self._log.items() if of == tenant and log)
+
+    async def drop_log(
+        self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
+    ) -> int:
+        log = self._log.get((tenant, hook_id), [])
+        gone = [each for each in log if (to is None or each.seq <= to) and (before is None or each.at < before)][:limit]
+        self._log[tenant, hook_id] = [each for each in log if each not in gone]
+        return len(gone)
+
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
         keys = (pending_row(hook_id, number, name), delivery_row(hook_id, number, name))
         return next((found for key in keys if (found := self._deliveries.get((tenant, key))) is not None), None)

@@ -63,6 +63,14 @@ class TenantHooks:
     async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
         raise sweeper_only()
 
+    async def hooks_with_log(self, tenant: str) -> list[str]:
+        raise sweeper_only()
+
+    async def drop_log(
+        self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
+    ) -> int:
+        raise sweeper_only()
+
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         raise sweeper_only()
 

@@ -360,6 +360,9 @@ class TenantFeed:
     async def forget(self, tenant: str, job_id: str) -> None:
         raise sweeper_only()
 
+    async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
+        raise sweeper_only()
+
     def _of(self, tenant: str) -> Feed:
         check_seen(self._reach.sees(tenant))
         return self._feed

@@ -11,6 +11,8 @@ from shared.core.chained_log import Entry
 
 #: the hook that stands for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no address
 DEFAULT_HOOK = "default"
+#: entries of a log that are shown, and kept
+MAX_LOG = 1_000
 
 
 class HookFormat(StrEnum):

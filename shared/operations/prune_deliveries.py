@@ -1,11 +1,11 @@
-"""Old deliveries leave the tables with the events that they are of (R84)."""
+"""Old deliveries leave the tables with the events that they are of (R84), and what no log shows any more (R88)."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.core.deliveries import EXPIRED, given_up, with_dead
-from shared.core.webhooks import DEFAULT_HOOK
+from shared.core.webhooks import DEFAULT_HOOK, MAX_LOG
 from shared.errors import Conflict
 from shared.operations.change_hooks import FIRST_WAIT_S, MAX_CONFLICTS, default_hook, log_dead
 from shared.operations.context import Context
@@ -32,6 +32,29 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
                 pass
         elif hook_id != DEFAULT_HOOK or context.sender is not None:
             await _give_up_all(context, hooks, tenant, hook_id, before)
+
+
+async def prune_hook_logs(context: Context, tenant: str) -> None:
+    """Of each webhook the last entries stay, as many as are shown; the log of one that is no more goes as jobs do.
+
+    A receiver that refuses everything is an entry a minute. Raises LedgerUnavailable.
+    """
+    hooks, retention = context.hooks, context.settings.retention_days
+    if hooks is None:
+        return
+    kept = {each.hook.id: each.hook for each in await hooks.all_of(tenant)}
+    for hook in kept.values():
+        while hook.log_seq > MAX_LOG:
+            if await hooks.drop_log(tenant, hook.id, to=hook.log_seq - MAX_LOG, limit=_REMOVED) < _REMOVED:
+                break
+    if retention is None:
+        return
+    # of the new entries of one that is made meanwhile under the same id none is so old
+    before = context.clock.now() - timedelta(days=retention)
+    for hook_id in await hooks.hooks_with_log(tenant):
+        while hook_id not in kept:
+            if await hooks.drop_log(tenant, hook_id, before=before, limit=_REMOVED) < _REMOVED:
+                break
 
 
 async def _first_kept(context: Context, tenant: str) -> int:

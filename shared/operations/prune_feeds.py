@@ -1,5 +1,5 @@
 """Once an hour every tenant's feed is looked at: old events leave it, after `LUCIUS_FEED_DAYS` and the first ones first
-(R74), and what no process passes on to the topic is passed on (R81)."""
+(R74), and what no process passes on to the topic is passed on (R81). Once a day rows go that nobody needs (R88)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
-from shared.operations.prune_deliveries import prune_deliveries
+from shared.operations.prune_deliveries import prune_deliveries, prune_hook_logs
+from shared.operations.tell import FORGETTABLE_AFTER
 
 #: events that one call removes
 MAX_REMOVED = 100
@@ -17,6 +18,10 @@ MAX_REMOVED = 100
 _AT_ONCE = 8
 #: for events that nobody passed on
 _CATCH_UP = timedelta(minutes=2)
+#: UTC: what grows by a few rows a day is not looked for in each hour
+_DAILY_HOUR = 3
+#: no two clocks are so far apart
+_SKEW = timedelta(days=1)
 
 
 async def prune_feeds(context: Context) -> int:
@@ -29,7 +34,8 @@ async def prune_feeds(context: Context) -> int:
     feed, passing = context.feed, context.passing
     if feed is None:
         return 0
-    before = context.clock.now() - timedelta(days=context.settings.feed_days)
+    now = context.clock.now()
+    before, forgettable = now - timedelta(days=context.settings.feed_days), now - FORGETTABLE_AFTER - _SKEW
 
     async def one(tenant: str) -> int:
         count = 0
@@ -41,6 +47,10 @@ async def prune_feeds(context: Context) -> int:
             if passing is not None:
                 await passing.find_unsent(tenant)
             await prune_deliveries(context, tenant, before)
+            if now.hour == _DAILY_HOUR:
+                while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
+                    pass
+                await prune_hook_logs(context, tenant)
         except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))

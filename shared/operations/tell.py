@@ -16,6 +16,7 @@ from shared import telemetry
 from shared.core.chained_log import Entry
 from shared.core.deliveries import callback_names
 from shared.core.hints import Hint
+from shared.core.incidents import opened_of
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
 from shared.core.public_log_events import feed_of, gate_events, incident_events
 from shared.core.webhooks import Delivery
@@ -37,6 +38,8 @@ _FIRST_WAIT_S = 0.02
 AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 #: EVENT rows of one read
 _MAX_READ = 500
+#: an entry of an incident that is no job's goes into no feed later than this: its SEEN row goes a day after it (R88)
+FORGETTABLE_AFTER = timedelta(days=30)
 #: no job is archived, and with its SEEN row forgotten, so soon after its creation
 _YOUNG = timedelta(minutes=10)
 #: tenants at the same time
@@ -221,7 +224,9 @@ class _Teller:
         ]
         new = frozenset(transaction.new & transaction.seen.keys())
         pending = pending_of(self._tenant, events, transaction.targets)
-        return FeedWrite(tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending)
+        return FeedWrite(
+            tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending, at=now
+        )
 
     async def _hint_again(self) -> None:
         by_tries: defaultdict[int, list[Hint]] = defaultdict(list)
@@ -256,11 +261,16 @@ async def _entries_after(
 ) -> list[tuple[int, Sequence[PublicEvent]]]:
     """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events.
 
-    Those from before there was a feed mean nothing. Raises LedgerUnavailable.
+    Those from before there was a feed mean nothing; nor do those of an incident's log whose SEEN row may be gone.
+    Raises LedgerUnavailable.
     """
     rows = await _log_rows(context, hint, seen, limit)
-    since = (await context.feed.identity()).since if context.feed is not None and rows else None
-    return [(entry.seq, events if since is None or entry.at >= since else ()) for entry, events in rows]
+    if context.feed is None or not rows:
+        return []
+    since = (await context.feed.identity()).since
+    if opened_of(hint.incident_id) is not None:
+        since = max(since, context.clock.now() - FORGETTABLE_AFTER)
+    return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows]
 
 
 async def _log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:

@@ -15,6 +15,7 @@ from shared.core.hook_log import PREFIX, hook_envelope, logged
 from shared.core.public_events import Issuer, encoded, numbered
 from shared.core.webhooks import (
     DEFAULT_HOOK,
+    MAX_LOG,
     Answer,
     Delivery,
     DeliveryState,
@@ -42,8 +43,6 @@ from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookNo
 
 #: after a rotation the secret before signs too
 BOTH_SECRETS_FOR = timedelta(days=1)
-#: entries of a log that are shown
-MAX_LOG = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +141,7 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -> None:
-    """With it what waits for it; its log stays. Raises WebhooksOff, HookNotFound, DefaultHook, Contended,
+    """With it what waits for it; its log stays (R88). Raises WebhooksOff, HookNotFound, DefaultHook, Contended,
     LedgerUnavailable."""
 
     async def decide() -> HookChange:

@@ -64,6 +64,8 @@ class FeedWrite:
     new: frozenset[str] = field(default_factory=frozenset)
     #: PENDING rows of these events (R84)
     pending: Sequence[Delivery] = ()
+    #: when it is written; None: SEEN rows of incidents do not say it, and stay
+    at: datetime | None = None
 
     @property
     def number(self) -> int:
@@ -90,6 +92,12 @@ class Feed(Protocol):
 
     async def forget(self, tenant: str, job_id: str) -> None:
         """The job's SEEN row goes with the job; again is harmless. Raises LedgerUnavailable."""
+
+    async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
+        """SEEN rows of incidents that are no job's (R88), last written before an instant, at most `limit` (up to 100).
+
+        One that is written meanwhile stays. Gives how many were found. Raises LedgerUnavailable.
+        """
 
     async def tenants(self) -> list[str]:
         """Whoever has a feed, and perhaps some who were about to. Raises LedgerUnavailable."""

@@ -78,6 +78,15 @@ class Hooks(Protocol):
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
         """In the order of their numbers, from `after` exclusive."""
 
+    async def hooks_with_log(self, tenant: str) -> list[str]:
+        """Ids of hooks that have a log, also of those that are no more."""
+
+    async def drop_log(
+        self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
+    ) -> int:
+        """The first entries, at most `limit` (up to 100): those up to number `to`, from before an instant; gives how
+        many went."""
+
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
         """Whether it waits or has ended."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+import shared.adapters.tables.feed as tables_feed
 from shared.adapters.tables.feed import TablesFeed
 from shared.core.public_events import MAX_EVENT_BYTES
 from shared.errors import Conflict
@@ -109,6 +112,53 @@ async def test_old_events_go_the_first_ones_first(storage: Storage) -> None:
     assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=100) == 0
     assert await feed.events(TENANT, after=0, limit=10) == later
     assert (await feed.head(TENANT), await feed.seen(TENANT, "job_1")) == (head, 5)
+
+
+INCIDENT, YOUNG = f"inc_{1:013d}_{'0' * 16}", f"inc_{2:013d}_{'f' * 16}"
+
+
+async def with_incidents(feed: TablesFeed) -> Head:
+    """SEEN rows of all kinds; of incidents that are no job's an old one and a young one."""
+    kinds = dict.fromkeys(("job_1", "inc_job_1", "0123456789abcdef", INCIDENT), 2)
+    head = await feed.write(replace(write(Head(), [], kinds, *kinds), at=START))
+    return await feed.write(replace(write(head, [], {YOUNG: 1}, YOUNG), at=START + timedelta(hours=1)))
+
+
+async def test_old_rows_of_incidents_go(storage: Storage) -> None:
+    """Of no job alone; by two that look at once, too."""
+    feed = storage.feed
+    await with_incidents(feed)
+    another = await feed.write(replace(write(Head(), [], {INCIDENT: 2}), tenant="another", at=START))
+    assert await feed.forget_incidents(TENANT, before=START, limit=100) == 0
+    before = START + timedelta(seconds=1)
+    await asyncio.gather(*(feed.forget_incidents(TENANT, before=before, limit=100) for _ in range(2)))
+    assert await feed.forget_incidents(TENANT, before=before, limit=100) == 0
+    found = [await feed.seen(TENANT, key) for key in ("job_1", "inc_job_1", "0123456789abcdef", INCIDENT, YOUNG)]
+    assert found == [2, 2, 2, 0, 1]
+    assert await feed.seen("another", INCIDENT) == 2
+    assert another.number == 0
+    assert [await feed.forget_incidents("another", before=before, limit=1) for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.parametrize("storage", ["tables"], indirect=True)
+async def test_a_row_that_is_written_while_it_is_looked_at_stays(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An incident that was open for long is settled in that moment."""
+    feed, head = storage.feed, await with_incidents(storage.feed)
+    real, later = tables_feed.transact, START + timedelta(days=40)
+
+    async def meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(tables_feed, "transact", real)
+        await feed.write(replace(write(head, [], {INCIDENT: 3}), at=later))
+        return await real(*args)
+
+    monkeypatch.setattr(tables_feed, "transact", meanwhile)
+    assert await feed.forget_incidents(TENANT, before=later, limit=100) == 2
+    # together or not at all; the next look has the other one
+    assert [await feed.seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 1]
+    assert await feed.forget_incidents(TENANT, before=later, limit=100) == 1
+    assert [await feed.seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 0]
 
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import Counter
 from dataclasses import replace
@@ -246,6 +247,29 @@ async def test_what_is_over_is_removed(storage: Storage) -> None:
     assert await hooks.hooks_with_pending(TENANT) == [HOOK.id]
 
 
+async def test_the_first_entries_of_a_log_go(storage: Storage) -> None:
+    """Up to a number, or from before an instant, of one webhook; and who has a log is known when it is no more."""
+    hooks = storage.hooks
+    for hook in (replace(PLAIN, id="hook_1"), replace(PLAIN, id="hook_10")):
+        after, before = hook, None
+        for number in range(4):
+            at = START + timedelta(hours=number)
+            after, entry = logged(after, HookAct.CHANGED, actor="x", reason="", at=at)
+            await hooks.write(HookWrite(tenant=TENANT, before=before, after=after, entry=entry))
+            before = await hooks.read(TENANT, hook.id)
+    assert await hooks.drop_log(TENANT, "hook_1", to=1, limit=100) == 1
+    assert await hooks.drop_log(TENANT, "hook_1", before=START + timedelta(hours=2), limit=100) == 1
+    stored = await hooks.read(TENANT, "hook_1")
+    await hooks.write(HookWrite(tenant=TENANT, before=stored))
+    assert [each.seq for each in await hooks.log(TENANT, "hook_1", after=0, limit=9)] == [3, 4]
+    assert sorted(await hooks.hooks_with_log(TENANT)) == ["hook_1", "hook_10"]
+    assert [await hooks.drop_log(TENANT, "hook_1", limit=1) for _ in range(3)] == [1, 1, 0]
+    assert await hooks.hooks_with_log(TENANT) == ["hook_10"]
+    assert len(await hooks.log(TENANT, "hook_10", after=0, limit=9)) == 4
+    await asyncio.gather(*(hooks.drop_log(TENANT, "hook_10", limit=9) for _ in range(2)))
+    assert await hooks.hooks_with_log(TENANT) == []
+
+
 async def test_tenants_that_are_noted(storage: Storage) -> None:
     hooks = storage.hooks
     assert await hooks.noted() == []
@@ -279,6 +303,8 @@ async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> N
         own.hooks_with_ended(TENANT),
         own.remove(TENANT, HOOK.id, before=START, after=(1, ""), limit=1),
         own.drop_pending(TENANT, HOOK.id, limit=1),
+        own.hooks_with_log(TENANT),
+        own.drop_log(TENANT, HOOK.id, limit=1),
     ):
         with pytest.raises(PermissionError):
             await call

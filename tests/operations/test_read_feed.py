@@ -186,6 +186,7 @@ async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> Non
         context.feed.events(TENANT, after=0, limit=1),
         context.feed.head(TENANT),
         context.feed.forget("tenant_b", "job_1"),
+        context.feed.forget_incidents("tenant_b", before=START, limit=1),
         context.feed.write(FeedWrite(tenant="tenant_b", head=Head(), events=[], seen={})),
     ):
         with pytest.raises(PermissionError):

@@ -26,6 +26,7 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.table import Operation, Table
 from shared.core.canonical import encode_key
+from shared.core.incidents import opened_of
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 
@@ -69,11 +70,8 @@ class TablesFeed:
         after = replace(write.head, number=write.number)
         operations: list[Operation] = [head_operation(partition, write.head, after)]
         operations += [
-            (
-                "create" if job_id in write.new else "upsert",
-                {"PartitionKey": partition, "RowKey": seen_row(job_id), "seq": seq},
-            )
-            for job_id, seq in write.seen.items()
+            ("create" if key in write.new else "upsert", _seen_entity(partition, key, seq, write.at))
+            for key, seq in write.seen.items()
         ]
         operations += [("create", event_entity(partition, event)) for event in write.events]
         operations += [("create", delivery_entity(partition, each)) for each in write.pending]
@@ -93,6 +91,26 @@ class TablesFeed:
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
+
+    async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
+        table = await self._account.table(self._table)
+        # their ids begin with the instant of their opening; those of jobs' incidents sort behind them
+        parameters = {"tenant": encode_key(tenant), "first": seen_row("inc_0"), "end": seen_row("inc_:"), "at": before}
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end and at lt @at"
+        rows = await first_rows(table, query, parameters, limit)
+        deletes: list[Operation] = [
+            (
+                "delete",
+                {"PartitionKey": row["PartitionKey"], "RowKey": row["RowKey"]},
+                {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified},
+            )
+            for row in rows
+        ]
+        if deletes:
+            # another one has removed them, or one was written: the next prune looks again
+            with contextlib.suppress(Conflict):
+                await transact(table, deletes)
+        return len(rows)
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
         first = await self.events(tenant, after=0, limit=limit)
@@ -145,6 +163,12 @@ def head_operation(partition: str, before: Head, after: Head) -> Operation:
         "match_condition": MatchConditions.IfNotModified,
     }
     return ("update", row, under_etag)
+
+
+def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dict[str, Any]:
+    """Of an incident that is no job's with the instant: by its age it goes."""
+    row = {"PartitionKey": partition, "RowKey": seen_row(key), "seq": seq}
+    return {**row, "at": at} if at is not None and opened_of(key) is not None else row
 
 
 def event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:

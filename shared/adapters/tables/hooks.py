@@ -72,6 +72,19 @@ class TablesHooks:
         found = await self._rows(tenant, hook_log_row(hook_id, after), f"HOOKLOG:{hook_id};", limit)
         return entries_of(HookEntry, found)
 
+    async def hooks_with_log(self, tenant: str) -> list[str]:
+        return await self._hooks_with(tenant, "HOOKLOG")
+
+    async def drop_log(
+        self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
+    ) -> int:
+        end = hook_log_row(hook_id, to + 1) if to is not None else f"HOOKLOG:{hook_id};"
+        parameters: dict[str, Any] = {"partition": encode_key(tenant), "first": f"HOOKLOG:{hook_id}:", "end": end}
+        query = _RANGE
+        if before is not None:
+            query, parameters = f"{query} and at lt @before", {**parameters, "before": before}
+        return await self._drop(await first_rows(await self._table(), query, parameters, limit))
+
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
         table = await self._table()
         for key in (pending_row(hook_id, number, name), delivery_row(hook_id, number, name)):
