@@ -123,6 +123,20 @@ class HookLimit(Refused):
         super().__init__(f"the tenant has {limit} webhooks; remove one first")
 
 
+class HookKeyConflict(Refused):
+    """The idempotency key belongs to a webhook that is, or was, another one."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(
+            f"this Idempotency-Key made webhook {hook_id}, which was asked for otherwise, or changed, rotated or "
+            "removed since; use a new key"
+        )
+
+    @property
+    def code(self) -> str:
+        return "IDEMPOTENCY_CONFLICT"
+
+
 class DefaultHook(Refused):
     """the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"""
 

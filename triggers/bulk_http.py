@@ -39,7 +39,7 @@ from triggers.http.routes import Request, add
 
 _BULK_ID = re.compile(r"bulk_[0-9]{13}[0-9a-f]{16}")
 #: of an Idempotency-Key
-_MAX_KEY = 512
+MAX_KEY = 512
 
 BULK_ID = Parameter(
     name="bulkId",
@@ -63,7 +63,7 @@ OUTCOME = Parameter(
 BULK_KEY = Parameter(
     name="Idempotency-Key",
     where="header",
-    schema={"type": "string", "maxLength": _MAX_KEY},
+    schema={"type": "string", "maxLength": MAX_KEY},
     description="Your name for this bulk: sent again under it, the same body is the same bulk.",
 )
 _TENANT_PROBLEMS = (
@@ -233,11 +233,11 @@ def accepted(req: func.HttpRequest, bulk: Bulk, *, replayed: bool) -> func.HttpR
     return respond(req, bulk, status=202, headers=headers)
 
 
-def key_of(req: func.HttpRequest) -> str | None:
-    """Raises RequestError (400)."""
+def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALID) -> str | None:
+    """Raises RequestError (400, `invalid`)."""
     key: str = req.headers.get("Idempotency-Key", "").strip()
-    if len(key) > _MAX_KEY:
-        raise RequestError(ProblemCode.BULK_INVALID, f"an Idempotency-Key has at most {_MAX_KEY} characters")
+    if len(key) > MAX_KEY:
+        raise RequestError(invalid, f"an Idempotency-Key has at most {MAX_KEY} characters")
     return key or None
 
 

@@ -29,6 +29,7 @@ from shared.responses.webhook import (
 )
 from shared.views import webhook as views
 from shared.wiring import Wiring
+from triggers.bulk_http import MAX_KEY, key_of
 from triggers.http.bodies import optional_body
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
@@ -65,6 +66,14 @@ _BODY_PROBLEMS = (
     (415, ProblemCode.NOT_JSON),
 )
 
+HOOK_KEY = Parameter(
+    name="Idempotency-Key",
+    where="header",
+    schema={"type": "string", "maxLength": MAX_KEY},
+    description="Your name for this webhook: sent again under it, the same body is the same webhook with its secret, "
+    "until somebody changes, rotates or removes it.",
+)
+
 CREATE = Route(
     function="webhooks_create",
     method="POST",
@@ -73,13 +82,19 @@ CREATE = Route(
     tag="webhooks",
     summary="Have a tenant's events posted to an address",
     description="By Standard Webhooks: each event at least once, signed with a secret that this answer alone shows.",
-    parameters=(TENANT,),
+    parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,
     responses={201: HookSecret},
-    headers={201: ("Location",)},
+    headers={201: ("Location", "Idempotency-Replayed")},
     caching=NO_STORE,
-    problems=(*_TENANT_PROBLEMS, *_BODY_PROBLEMS, (409, ProblemCode.HOOK_LIMIT)),
+    problems=(
+        *_TENANT_PROBLEMS,
+        *_BODY_PROBLEMS,
+        (409, ProblemCode.HOOK_KEY_GONE),
+        (409, ProblemCode.HOOK_LIMIT),
+        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+    ),
 )
 LIST = Route(
     function="webhooks_list",
@@ -224,10 +239,12 @@ async def _create(request: Request) -> func.HttpResponse:
         description=body.description,
         after=body.after,
     )
-    made = await webhooks.create_hook(context, tenant, asked, request.caller.actor)
+    key = key_of(request.http, ProblemCode.HOOK_INVALID)
+    made, replayed = await webhooks.create_hook(context, tenant, asked, request.caller.actor, key=key)
     now = context.clock.now()
     shown = views.hook_secret(made, secrets_of(context.settings.webhook_keys, made, now)[0])
-    return respond(request.http, shown, status=201, headers={"Location": shown.links.self})
+    headers = {"Location": shown.links.self, **({"Idempotency-Replayed": "true"} if replayed else {})}
+    return respond(request.http, shown, status=201, headers=headers)
 
 
 async def _list(request: Request) -> func.HttpResponse:

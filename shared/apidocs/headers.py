@@ -42,7 +42,7 @@ HEADERS: JsonObject = {
         "Path of the job, the bulk or the webhook.",
         pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+|webhooks/hook_[0-9a-f]+\?tenant_id=[^&]+)$",
     ),
-    "Idempotency-Replayed": _header("The job or bulk was there already.", required=False, enum=["true"]),
+    "Idempotency-Replayed": _header("The job, bulk or webhook was there already.", required=False, enum=["true"]),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
     "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
     "Vary": _header("An answer to one `Accept` is none to another.", enum=["Accept"]),

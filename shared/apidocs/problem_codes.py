@@ -54,7 +54,7 @@ class ProblemCode(StrEnum):
     HOOK_URL_REFUSED = "HOOK_URL_REFUSED", "An address of a webhook must not be called; `errors` has the reason."
     IDEMPOTENCY_CONFLICT = (
         "IDEMPOTENCY_CONFLICT",
-        "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk.",
+        "The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk or a webhook.",
     )
     INCIDENT_NO_JOB = "INCIDENT_NO_JOB", "The incident is about no job: there is nothing to take up again."
     INCIDENT_NOT_FOUND = "INCIDENT_NOT_FOUND", "There is no such incident, or it is another tenant's."

@@ -79,11 +79,15 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     return hook
 
 
-async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awaitable[HookChange]]) -> Hook:
-    """`decide` again wherever others wrote. Raises Contended, what `decide` raises, and as `write_change` does."""
+async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awaitable[HookChange | Hook]]) -> Hook:
+    """`decide` again wherever others wrote; a hook that it gives is as it is to be.
+
+    Raises Contended, what `decide` raises, and as `write_change` does.
+    """
     for conflicts in range(1, MAX_CONFLICTS + 1):
         try:
-            return await write_change(context, tenant, await decide())
+            found = await decide()
+            return found if isinstance(found, Hook) else await write_change(context, tenant, found)
         except Conflict:
             await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
     raise Contended("others wrote into the feed at every try")

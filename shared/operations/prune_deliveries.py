@@ -50,7 +50,7 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
     if retention is None:
         return
     # of the new entries of one that is made meanwhile under the same id none is so old
-    before = context.clock.now() - timedelta(days=retention)
+    before = context.clock.now() - timedelta(days=max(retention, context.settings.feed_days))
     for hook_id in await hooks.hooks_with_log(tenant):
         while hook_id not in kept:
             if await hooks.drop_log(tenant, hook_id, before=before, limit=_REMOVED) < _REMOVED:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from shared.core.canonical import canonical_json, digest
 from shared.core.deliveries import resumed
 from shared.core.hook_log import PREFIX, hook_envelope, logged
 from shared.core.public_events import Issuer, encoded, numbered
@@ -38,8 +39,8 @@ from shared.operations.change_hooks import (
 from shared.operations.context import Context
 from shared.operations.post_webhook import post
 from shared.operations.send_deliveries import catch_up_of, flow_of, send_calls, send_tries
-from shared.ports.hooks import HookWrite, Place, StoredHook
-from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookNotFound
+from shared.ports.hooks import Hooks, HookWrite, Place, StoredHook
+from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookKeyConflict, HookNotFound
 
 #: after a rotation the secret before signs too
 BOTH_SECRETS_FOR = timedelta(days=1)
@@ -57,13 +58,18 @@ class HookRequest:
     after: int | None = None
 
 
-async def create_hook(context: Context, tenant: str, request: HookRequest, actor: str) -> Hook:
-    """Raises WebhooksOff, HookUrlRefused, HookLimit, Contended, LedgerUnavailable."""
+async def create_hook(
+    context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
+) -> tuple[Hook, bool]:
+    """The new hook, or the one that the tenant's idempotency key made before, and whether it is that one.
+
+    Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
+    """
     hooks = hooks_of(context)
     _check(context, request.url)
     now = context.clock.now()
     hook = Hook(
-        id=f"hook_{context.new_salt()}",
+        id=f"hook_{context.new_salt() if key is None else digest(canonical_json([tenant, key]))[:32]}",
         tenant=tenant,
         url=request.url,
         format=request.format,
@@ -79,13 +85,34 @@ async def create_hook(context: Context, tenant: str, request: HookRequest, actor
     # before it gets events: else nobody makes up for a message that is lost
     await hooks.note(tenant, now)
 
-    async def decide() -> HookChange:
-        return HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_shown(hook))
+    known: Hook | None = None
+
+    async def decide() -> HookChange | Hook:
+        nonlocal known
+        known = await _made_before(hooks, hook) if key is not None else None
+        return known or HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_shown(hook))
 
     made = await change_in_turn(context, tenant, decide)
     if made.caught_up is not None:
         await send_calls(context, [catch_up_of(made)])
-    return made
+    return made, made is known
+
+
+async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
+    """The hook of this id, which follows from an idempotency key. Raises HookKeyConflict, LedgerUnavailable.
+
+    While its log is kept a hook that was removed is not made again: ids of its events and its secret were those of it.
+    """
+    stored = await hooks.read(hook.tenant, hook.id)
+    if stored is None:
+        if await hooks.log(hook.tenant, hook.id, after=0, limit=1):
+            raise HookKeyConflict(hook.id)
+        return None
+    known = stored.hook
+    same = ("url", "format", "filter", "description")
+    if known.secret.version > 1 or any(getattr(known, name) != getattr(hook, name) for name in same):
+        raise HookKeyConflict(hook.id)
+    return known
 
 
 async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:

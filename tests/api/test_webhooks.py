@@ -104,6 +104,22 @@ def test_a_webhook_from_its_making_to_its_end(own: httpx.Client, tenant: str) ->
         assert "whsec_" not in str(answer)
 
 
+def test_a_lost_answer_is_asked_for_again(own: httpx.Client) -> None:
+    """Under its key: the same webhook and the same secret, until that is rotated."""
+    body, key = {"url": URL, "description": "once"}, {"Idempotency-Key": str(uuid.uuid4())}
+    first, again = (own.post("/v1/webhooks", json=body, headers=key) for _ in range(2))
+    assert first.json() == again.json()
+    assert misfits(HookSecret, again.json()) == []
+    assert [each.headers.get("Idempotency-Replayed") for each in (first, again)] == [None, "true"]
+    listed = own.get("/v1/webhooks").json()["webhooks"]
+    assert [each["hookId"] for each in listed if each["description"] == "once"] == [first.json()["hookId"]]
+    assert own.post(first.json()["links"]["rotate"]).status_code == 200
+    assert refusal(own.post("/v1/webhooks", json=body, headers=key)) == (409, "IDEMPOTENCY_CONFLICT")
+    long = {"Idempotency-Key": "k" * 513}
+    assert refusal(own.post("/v1/webhooks", json=body, headers=long)) == (400, "HOOK_INVALID")
+    own.delete(f"/v1/webhooks/{first.json()['hookId']}")
+
+
 @pytest.mark.parametrize(
     ("body", "paths"),
     [

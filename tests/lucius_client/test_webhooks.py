@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from operator import methodcaller
 from typing import Any
 
@@ -105,12 +106,25 @@ async def test_lists_and_what_has_no_answer(either: EitherClient) -> None:
         assert await either.call(api.url, methodcaller("remove_webhook", HOOK)) is None
 
 
-@pytest.mark.parametrize("call", [methodcaller("create_webhook", "https://a.b/"), methodcaller("rotate_webhook", HOOK)])
-async def test_what_makes_a_secret_is_sent_once(either: EitherClient, call: methodcaller[Any]) -> None:
-    """A repetition would make one that nobody has seen."""
+async def test_a_rotation_is_sent_once(either: EitherClient) -> None:
+    """A repetition would make a secret that nobody has seen."""
     with serving(CannedResponse(status=503, body={})) as api, pytest.raises((Refused, Unavailable, ServerFault)):
-        await either.call(api.url, call)
+        await either.call(api.url, methodcaller("rotate_webhook", HOOK))
     assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("key", [None, "billing"])
+async def test_a_creation_is_repeated_under_its_key(either: EitherClient, key: str | None) -> None:
+    """After a lost answer it finds the webhook that the first one made, and another call makes another."""
+    lost = CannedResponse(status=503, body={}, headers={"Retry-After": "0"})
+    call = methodcaller("create_webhook", "https://a.b/", tenant="acme", key=key)
+    with serving(lost, replace(answer("HookSecret"), status=201)) as api:
+        await either.call(api.url, call)
+        await either.call(api.url, call)
+    assert {each.path for each in api.requests} == {"/v1/webhooks?tenant_id=acme"}
+    keys = [each.headers["idempotency-key"] for each in api.requests]
+    assert keys[0] == keys[1] != ""
+    assert keys == [key] * 3 if key is not None else keys[2] != keys[0]
 
 
 @pytest.mark.parametrize(

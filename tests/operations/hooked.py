@@ -81,9 +81,10 @@ class Hooked:
 
     async def hook(self, url: str = "https://receiver.example/in", **request: Any) -> Hook:
         types = HookFilter(**request.pop("filter", {}))
-        return await create_hook(
+        made, _ = await create_hook(
             self.world.context, TENANT, HookRequest(url=url, filter=types, **request), "user:somebody"
         )
+        return made
 
     async def now(self, hook: Hook | str) -> Hook:
         id_ = hook if isinstance(hook, str) else hook.id

@@ -95,7 +95,7 @@ class Webhooks:
         world.scheduler.at(world.faults.end_at + timedelta(seconds=1), self._operator_tick)
 
     async def _create(self, tenant: str, request: HookRequest) -> None:
-        hook = await self._until_answered(lambda: create_hook(self._context(), tenant, request, "user:x"))
+        hook, _ = await self._until_answered(lambda: create_hook(self._context(), tenant, request, "user:x"))
         if self._world.random.random() < 0.3:
             await self._world.scheduler.pause(self._world.random.uniform(0, 600))
             for enabled in (False, True):

@@ -158,6 +158,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     refusals.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
     refusals.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
     refusals.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
+    refusals.HookKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
     refusals.GateNotFound: _fixed(404, ProblemCode.GATE_NOT_FOUND),
     refusals.IncidentNotFound: _fixed(404, ProblemCode.INCIDENT_NOT_FOUND),
     refusals.IncidentSettled: _fixed(409, ProblemCode.INCIDENT_SETTLED),

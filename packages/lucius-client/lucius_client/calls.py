@@ -341,10 +341,12 @@ def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = 
     return Request("POST", path, query=query or {}, headers={"Content-Type": "application/json"}, content=_dump(body))
 
 
-def _post_once(path: str, body: Mapping[str, Any], key: str | None = None) -> Request:
+def _post_once(
+    path: str, body: Mapping[str, Any], key: str | None = None, query: Mapping[str, str] | None = None
+) -> Request:
     """Repeated after a lost response, it finds what the first one made."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
-    return Request("POST", path, headers=headers, content=_dump(body))
+    return Request("POST", path, query=query or {}, headers=headers, content=_dump(body))
 
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Each call of the API about webhooks: how to build the request and how to read the response (no I/O).
 
-What makes a secret is sent once: repeated after a lost response, it would make another one that nobody has seen.
+A creation has an idempotency key. A rotation is sent once: repeated after a lost response, it would make another secret
+than one that somebody may have seen.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lucius_client.calls import Call, _post, _query, _reader, _segment
+from lucius_client.calls import Call, _post, _post_once, _query, _reader, _segment
 from lucius_client.exchange import Request, Response
 from lucius_client.models import DefaultSecret, Delivery, Hook, HookDetail, HookLog, HookPage, HookSecret, HookTest
 from lucius_client.retry import Retries
@@ -18,8 +19,8 @@ from lucius_client.series import Lines
 _ROOT = "/v1/webhooks"
 
 
-def create(members: Mapping[str, Any], tenant: str | None) -> Call[HookSecret]:
-    return Call(_once(_post(_ROOT, members, _query(tenant_id=tenant))), _reader(HookSecret))
+def create(members: Mapping[str, Any], tenant: str | None, key: str | None) -> Call[HookSecret]:
+    return Call(_post_once(_ROOT, members, key, _query(tenant_id=tenant)), _reader(HookSecret))
 
 
 def webhooks(tenant: str | None) -> Call[list[Hook]]:

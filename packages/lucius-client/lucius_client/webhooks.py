@@ -46,17 +46,19 @@ class Webhooks(ABC):
         description: str = "",
         after: int | None = None,
         tenant: str | None = None,
+        key: str | None = None,
     ) -> HookSecret:
         """Have a tenant's events posted to an https address; only this result shows the secret that signs them.
 
         `format` is `cloudevents`, `slack` or `teams`. An event has to fit `types` (as `job.completed`), `job_types` and
         `labels`, where they are given. `after`: the `sequence` of an event, for those after it that are kept; None:
-        from now on. `tenant` is for operators of all tenants, here and below. It is sent once: after a lost response
-        look at `webhooks`.
+        from now on. `tenant` is for operators of all tenants, here and below. The
+        same `key` with the same arguments is the same webhook, with its secret, until it is changed, rotated or
+        removed; None: a random one, for repetitions within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)
         members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}
-        return self._call(webhook_calls.create(members, tenant))
+        return self._call(webhook_calls.create(members, tenant, key))
 
     def webhooks(self, *, tenant: str | None = None) -> list[Hook]:
         """The webhooks of a tenant, the oldest first."""
@@ -83,7 +85,7 @@ class Webhooks(ABC):
         return self._call(webhook_calls.test(hook_id, tenant))
 
     def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
-        """Make a new secret; the old one signs too for a day. It is sent once, as `create_webhook`."""
+        """Make a new secret; the old one signs too for a day. It is sent once: after a lost response rotate again."""
         return self._call(webhook_calls.rotate(hook_id, tenant))
 
     def resume_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
