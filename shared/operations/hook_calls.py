@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-#: to one hook at the same time; of `callback_urls`, to one host
+#: to one hook at the same time; of a tenant's `callback_urls`, to one host
 AT_ONCE = 4
 #: of one tenant: however many slow receivers it names, of the sixteen messages that a process takes some are others'
 OF_TENANT = 12
@@ -18,7 +18,7 @@ _BACK_WITHIN = timedelta(minutes=10)
 _LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
 #: after a send that failed none is tried
 _QUIET = timedelta(seconds=5)
-#: receivers whose pace is remembered
+#: receivers whose pace, and whose next call, is remembered
 _MAX_PACES = 1_000
 #: of a pace, the last call's part
 _LAST = 0.3
@@ -82,8 +82,11 @@ class HookCalls:
     def put_back(self, key: str, now: datetime) -> datetime | None:
         """When a call that found no room comes again; None: so many wait that the sweeper shall send it again, which
         begins with the oldest."""
-        if len(self._next) > _MAX_PACES:
+        if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}
+        if len(self._next) >= _MAX_PACES:
+            # what comes of it is a message too soon
+            self._next.pop(next(iter(self._next)))
         spacing = self._pace.get(key, timedelta()) / AT_ONCE
         at = max(self._next.get(key, now) + spacing, now + _BACK_AFTER)
         if at > now + _BACK_WITHIN:
