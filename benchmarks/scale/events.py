@@ -1,4 +1,7 @@
-"""What public events add to a job without faults, by `LUCIUS_EVENTS`; counted by `tests/adapters/test_job_cost.py`."""
+"""What public events add to a job without faults, by `LUCIUS_EVENTS`, and what their deliveries cost.
+
+Counted by `tests/adapters/test_job_cost.py`, deliveries by `tests/adapters/test_delivery_cost.py`.
+"""
 
 from __future__ import annotations
 
@@ -112,4 +115,37 @@ COLUMNS: dict[str, Events] = {
         for mode in ("feed", "topic")
         for alone in (True, False)
     },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivered:
+    """One event for one webhook or callback URL, beyond the event: its row, its message, and a try."""
+
+    table_writes: int
+    table_reads: int
+    entities_written: int
+    messages: int = 1
+    executions: int = 1
+    rows_kept: int = 1
+
+    @property
+    def bus_operations(self) -> int:
+        return _CALLS_A_MESSAGE * self.messages
+
+    @property
+    def usd(self) -> float:
+        """A million: operations, executions, entities; not the time of `deliver`, nor what leaves the data centre."""
+        return (
+            self.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd
+            + self.executions * prices.FLEX_EXECUTIONS.usd
+            + (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
+        )
+
+
+#: the row comes with its event; a try reads it, the webhook and the event, of a callback also the job, and ends the row
+DELIVERIES: dict[str, Delivered] = {
+    "for a webhook, at the first try": Delivered(table_writes=1, table_reads=3, entities_written=3),
+    "for a callback URL, at the first try": Delivered(table_writes=1, table_reads=4, entities_written=3),
+    "beyond that, each try that fails": Delivered(table_writes=1, table_reads=3, entities_written=2, rows_kept=0),
 }

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.access.caller import Caller
 from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.direct import DirectAccount
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tenant_hooks import TenantHooks
@@ -352,50 +349,4 @@ async def test_the_life_of_a_webhook(azurite: str, world: World) -> None:
     await prune_feeds(context)
     assert await given.deliveries(hook) == []
     assert await feed.events("tenant_a", after=0, limit=1) == []
-    await account.close()
-
-
-async def test_what_webhooks_cost(azurite: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/events.md has it; a tenant without webhooks costs what it did."""
-    requests, real = Counter[str](), DirectAccount.send
-
-    async def send(self: DirectAccount, method: str, path: str, *args: Any, **fields: Any) -> Any:
-        requests["reads" if method == "GET" else "writes"] += 1
-        return await real(self, method, path, *args, **fields)
-
-    own = uuid.uuid4().hex[:12]
-    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
-    given = hooked(world)
-    feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
-    context = replace(given.world.context, feed=feed, hooks=hooks)
-    given = replace(given, world=replace(given.world, context=context))
-    await given.finished()
-    monkeypatch.setattr(DirectAccount, "send", send)
-    await given.finished(idempotency_key="2")
-    assert requests == {"writes": 1}
-
-    await given.hook(filter={"types": frozenset({"job.queued", "job.completed"})})
-    # the webhook's first success is noted on it
-    await given.finished(idempotency_key="3")
-    await given.delivered()
-    requests.clear()
-    await given.finished(idempotency_key="4")
-    assert requests == {"writes": 1}
-    requests.clear()
-    await given.delivered()
-    assert requests == {"reads": 3 * 2, "writes": 2}
-    requests.clear()
-    await given.healed()
-    assert requests == {"reads": 3}
-    await given.finished(idempotency_key="5", callback_urls={"done": "https://a.example"})
-    await given.delivered()
-    requests.clear()
-    await given.finished(idempotency_key="6", callback_urls={"done": "https://a.example"})
-    given.queue.sent = [each for each in given.queue.sent if each[0].hook_id == "default"]
-    assert requests == {"writes": 1}
-    requests.clear()
-    await given.delivered()
-    # and its job, which is in memory here
-    assert requests == {"reads": 3, "writes": 1}
-    assert len(given.receiver.got) == 2 + 2 + 2 + 1 + 1
     await account.close()
