@@ -1,4 +1,4 @@
-"""Release 0.2.0, by its own code, beside this one on the same tables, where jobs wait for their gates."""
+"""Release 0.2.0, by its own code, beside this one on the same tables: jobs wait for their gates, and a feed follows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
+from shared.adapters.memory_feed import MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.core.gates.desk import Desk
+from shared.core.public_events import public_events
 from shared.errors import LedgerUnavailable
 from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.hinting import Hinting
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.tell import take_hints
 from shared.refusals import LimitReached
 from tests.azurite import running_azurite
 from tests.jobs import ROOT
@@ -39,8 +45,9 @@ OLDER = "v0.2.0"
 class SideBySide:
     """This version's world and the older one's code, over one store and at one time."""
 
-    def __init__(self, world: World, connection: str, own: str, tree: Path) -> None:
+    def __init__(self, world: World, hints: MemoryHints, connection: str, own: str, tree: Path) -> None:
         self.world = world
+        self._hints = hints
         self._asked = {"connection": connection, "own": own}
         self._tree = tree
 
@@ -71,6 +78,27 @@ class SideBySide:
         assert stored is not None
         return stored.desk
 
+    async def fed(self) -> int:
+        """What was hinted at goes into the feed; how many hints it was."""
+        context, sent = self.world.context, self._hints.sent
+        assert context.hinting is not None
+        await context.hinting.settle()
+        hints = [hint for hint, _ in sent]
+        sent.clear()
+        await take_hints(context, hints)
+        return len(hints)
+
+    async def in_feed(self, job_id: str) -> tuple[list[str], list[str]]:
+        """The job's events as the feed has them, and as its EVENT rows mean them."""
+        context = self.world.context
+        assert context.feed is not None
+        events = await context.feed.events("tenant_a", after=0, limit=1000)
+        assert [each.number for each in events] == list(range(1, len(events) + 1))
+        stored, rows = await context.ledger.read(job_id), await context.ledger.events(job_id)
+        assert stored is not None
+        meant = [each["id"] for row in rows for each in public_events(row, stored.record.job)]
+        return [each.event_id for each in events if each.job_id == job_id], meant
+
     async def inside(self) -> int:
         rows = await self.world.context.index.list_active("tenant_a", after=None, limit=100)
         return sum(not place_of(row).is_staged for row in rows)
@@ -95,7 +123,7 @@ async def adjacent(tmp_path: Path, tree: Path) -> AsyncIterator[SideBySide]:
             connection=connection, endpoint=None, credential=None, version_table=f"tenants{own}"
         )
         texts = BlobTexts.connect(connection=connection, endpoint=None, credential=None)
-        world = built(MemoryLedger())
+        world, hints = built(MemoryLedger()), MemoryHints()
         context = replace(
             world.context,
             ledger=TablesLedger(account, f"ledger{own}", texts),
@@ -105,9 +133,12 @@ async def adjacent(tmp_path: Path, tree: Path) -> AsyncIterator[SideBySide]:
             books=TablesBooks(account, f"gates{own}"),
             bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
             gates=GateDirectory(),
+            feed=TablesFeed(account, f"feed{own}", world.clock.now),
+            hinting=Hinting(hints, world.clock),
+            known_feeds=KnownFeeds(),
         )
         staging = limited(replace(world, context=context), max_inflight_per_tenant=1, overflow="stage")
-        yield SideBySide(staging, connection, own, tree)
+        yield SideBySide(staging, hints, connection, own, tree)
         await account.close()
         await texts.close()
 
@@ -164,3 +195,52 @@ async def test_release_0_2_0_meets_jobs_in_line(adjacent: SideBySide) -> None:
     with pytest.raises(LimitReached):
         await posted(off, 11)
     assert adjacent.older(("sweep", None)) != []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_release_0_2_0_hints_at_nothing(adjacent: SideBySide) -> None:
+    """What it commits comes into the feed by this version's next look at the job, once and in order.
+
+    That is the next commit, the pass over living jobs where 0.2.0 has not listed the job, and the clearing of its end.
+    """
+    world = adjacent.world
+    first, second = await posted(world, 1, 2)
+    await adjacent.fed()
+    for job_id in (first, second):
+        has, meant = await adjacent.in_feed(job_id)
+        assert has == meant != []
+
+    # it begins two jobs and ends one of each version's
+    many = {"max_inflight_per_tenant": 50}
+    [theirs] = adjacent.older(("post", 9), job_id="job_of_0_2_0", **many)
+    [ended, _, _] = adjacent.older(
+        ("post", 10), ("cancel", first), ("cancel", "job_of_0_2_0_b"), job_id="job_of_0_2_0_b", **many
+    )
+    assert await adjacent.status(first, ended, theirs) == ["CANCELLED", "CANCELLED", "QUEUED"]
+    assert await adjacent.fed() == 0
+    for job_id in (first, ended, theirs):
+        has, meant = await adjacent.in_feed(job_id)
+        assert has == meant[: len(has)]
+        assert len(has) < len(meant)
+
+    # it lists the one that lives; this version's commit brings its whole life
+    world.clock.advance(61)
+    adjacent.older(("sweep", None))
+    await cancelled(world, theirs)
+    await adjacent.fed()
+    has, meant = await adjacent.in_feed(theirs)
+    assert has == meant
+
+    # both sweep until the ends are cleared
+    await cancelled(world, second)
+    for _ in range(4):
+        await swept(world)
+        await adjacent.fed()
+        adjacent.older(("sweep", None))
+        world.clock.advance(3600)
+    for job_id in (first, second, theirs, ended):
+        has, meant = await adjacent.in_feed(job_id)
+        assert has == meant != [], job_id
+    await swept(world)
+    assert await adjacent.fed() == 0
