@@ -13,10 +13,12 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -40,17 +42,39 @@ Lookup = Callable[[str, int], Awaitable[list[str]]]
 
 
 #: A name whose servers never answer holds a thread for longer than a try; the loop's own threads resolve the stores.
-_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="webhook-lookup")
+_LOOKUPS = ThreadPoolExecutor(64, thread_name_prefix="webhook-lookup")
+#: of them, for the names of one tenant
+LOOKUPS_OF_TENANT = 8
 
 
-async def system_lookup(host: str, port: int) -> list[str]:
-    """By the machine's resolver."""
-    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    try:
-        found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, lookup)
-    except UnicodeError as error:
-        raise OSError(str(error)) from None
-    return [str(address[0]) for *_, address in found]
+class SystemLookups:
+    """By the machine's resolver: names of one tenant that never resolve hold a part of the threads, and no other
+    tenant's lookups."""
+
+    def __init__(self) -> None:
+        #: of those whose lookups run or wait
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def of(self, tenant: str, host: str, port: int) -> list[str]:
+        """The addresses of a name, as text. Raises OSError where it has none."""
+        if (places := self._places.get(tenant)) is None:
+            places = self._places[tenant] = asyncio.Semaphore(LOOKUPS_OF_TENANT)
+        await places.acquire()
+        loop = asyncio.get_running_loop()
+        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+
+        def leave(_: Future[Any]) -> None:
+            # the loop may be closed
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(places.release)
+
+        found = _LOOKUPS.submit(lookup)
+        # not when the try is over: when the thread is free, or the lookup never began
+        found.add_done_callback(leave)
+        try:
+            return [str(address[0]) for *_, address in await asyncio.wrap_future(found)]
+        except UnicodeError as error:
+            raise OSError(str(error)) from None
 
 
 class CheckedResolver(AbstractResolver):
@@ -92,18 +116,19 @@ class HttpWebhookSender:
     """`WebhookSender` over aiohttp."""
 
     def __init__(
-        self, listed: frozenset[str] = frozenset(), *, lookup: Lookup = system_lookup, try_s: float = TRY_S
+        self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """`listed`: of `LUCIUS_WEBHOOK_HOSTS`."""
+        """`listed`: of `LUCIUS_WEBHOOK_HOSTS`; `lookup`: None: by the machine's resolver."""
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
+        self._lookups = SystemLookups()
         self._timeout = aiohttp.ClientTimeout(total=try_s)
 
     def check(self, url: str) -> None:
         """What can be seen from the address alone. Raises HookUrlRefused."""
         self._policy.target(url)
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """One try; what goes wrong stands in the answer, by its class alone."""
         began = time.monotonic()
         status: int | None = None
@@ -115,7 +140,7 @@ class HttpWebhookSender:
             address = URL(url, encoded=True)
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
                 raise HookUrlRefused("is read in two ways")
-            async with self._session(target) as session:
+            async with self._session(target, tenant) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:
                     status = response.status
@@ -135,10 +160,11 @@ class HttpWebhookSender:
             took_ms=int((time.monotonic() - began) * 1000),
         )
 
-    def _session(self, target: Target) -> aiohttp.ClientSession:
+    def _session(self, target: Target, tenant: str) -> aiohttp.ClientSession:
         """Of one try: nothing is shared between two receivers, no connection, no cookie, no proxy of the machine."""
+        lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
-            resolver=CheckedResolver(self._policy, target, self._lookup), use_dns_cache=False, force_close=True
+            resolver=CheckedResolver(self._policy, target, lookup), use_dns_cache=False, force_close=True
         )
         return aiohttp.ClientSession(
             connector=connector,

@@ -21,4 +21,4 @@ async def post(context: Context, hook: Hook, url: str, message_id: str, event_te
         headers = signed_headers(message_id, body, secrets_of(context.settings.webhook_keys, hook, now), now)
     except HookKeyGone:
         return Answer(status=None, error=_KEY_GONE)
-    return await context.sender.post(url, {**headers, "Content-Type": content_type}, body)
+    return await context.sender.post(url, {**headers, "Content-Type": content_type}, body, tenant=hook.tenant)

@@ -21,8 +21,11 @@ class WebhookSender(Protocol):
     def check(self, url: str) -> None:
         """What can be seen from the address alone. Raises HookUrlRefused."""
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """One try of 10 s at most, without redirects; what goes wrong stands in the answer, never raised."""
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
+        """One try of 10 s at most, without redirects; what goes wrong stands in the answer, never raised.
+
+        `tenant`: who named the address; a name that never resolves delays no other tenant's.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import gzip
 import socket
 import ssl
@@ -19,7 +20,7 @@ import pytest
 
 from servicebus_emulator.tls import make_certificate
 from shared.access.webhook_addresses import AddressPolicy, Target
-from shared.adapters.webhook_http import CheckedResolver, HttpWebhookSender, Lookup
+from shared.adapters.webhook_http import LOOKUPS_OF_TENANT, CheckedResolver, HttpWebhookSender, Lookup
 from shared.core.webhooks import Answer
 from shared.refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
@@ -326,6 +327,51 @@ async def test_names_that_never_resolve_hold_up_webhooks_only(monkeypatch: pytes
             assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
     finally:
         released.set()
+
+
+async def test_names_of_one_tenant_that_never_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold a part of the threads, also when their tries are over, and another tenant's names resolve meanwhile.
+    When their threads are free, the tenant's own do, too; then nobody is remembered."""
+    released, lock, running, most = threading.Event(), threading.Lock(), 0, 0
+
+    def resolve(host: str, *_args: Any, **_options: Any) -> Any:
+        nonlocal running, most
+        if host == "slow.example.com":
+            with lock:
+                running += 1
+                most = max(most, running)
+            released.wait(LONG_S)
+            with lock:
+                running -= 1
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    async def settled(look: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LONG_S / 2):
+            while not look():  # noqa: ASYNC110  # threads say nothing when they begin
+                await asyncio.sleep(0.02)
+
+    async def error(name: str, tenant: str) -> str | None:
+        return (await sender.post(f"https://{name}.example.com/", {}, BODY, tenant=tenant)).error
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    sender = HttpWebhookSender(try_s=LONG_S)
+    try:
+        slow = [asyncio.create_task(error("slow", "a")) for _ in range(40)]
+        await settled(lambda: running == LOOKUPS_OF_TENANT)
+        assert await error("quick", "b") == "NO_ADDRESS"
+        for each in slow:
+            each.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        # their tracebacks remember the tenant
+        del slow, each
+        own = asyncio.create_task(error("quick", "a"))
+        assert await error("quick", "b") == "NO_ADDRESS"
+        assert not own.done()
+    finally:
+        released.set()
+    assert await own == "NO_ADDRESS"
+    assert most == LOOKUPS_OF_TENANT
+    await settled(lambda: gc.collect() >= 0 and not sender._lookups._places)
 
 
 async def test_the_machine_resolves_names() -> None:

@@ -52,7 +52,7 @@ class Receiver:
         if "refused" in url:
             raise HookUrlRefused("leads nowhere")
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         self.got.append((url, headers["webhook-id"], json.loads(body)))
         self.headers.append(headers)
         self.bodies.append(body)

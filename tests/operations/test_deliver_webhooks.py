@@ -79,7 +79,7 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     rows = await happened(given, 3, hook)
     original = given.receiver.post
 
-    async def picky(url: str, headers: Any, body: bytes) -> Answer:
+    async def picky(url: str, headers: Any, body: bytes, **_: Any) -> Answer:
         await original(url, headers, body)
         return Answer(status=422) if b"job_x:2:0" in body else OK
 
@@ -134,7 +134,7 @@ async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -
     await happened(given, 6, hook)
     original = given.receiver.post
 
-    async def picky(url: str, headers: Any, body: bytes) -> Answer:
+    async def picky(url: str, headers: Any, body: bytes, **_: Any) -> Answer:
         await original(url, headers, body)
         return BAD if b"job_x:1:0" in body else OK
 

@@ -119,7 +119,7 @@ class Webhooks:
     def check(self, url: str) -> None:
         return
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         try:
             answer: Answer = await self._world.host.through(
                 lambda: self._taken(url, headers["webhook-id"]), _NoAnswer()
