@@ -81,7 +81,8 @@ CREATE = Route(
     scope=Scope.ADMIN,
     tag="webhooks",
     summary="Have a tenant's events posted to an address",
-    description="By Standard Webhooks: each event at least once, signed with a secret that this answer alone shows.",
+    description="By Standard Webhooks: each event at least once, signed with a secret that this answer shows, and no "
+    "other but one to the same request under its `Idempotency-Key`.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from shared.apidocs import event_schemas
 from shared.core.chained_log import entry_hash
 from shared.core.hints import hint_of
 from shared.core.hook_log import hook_event, logged
-from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct, HookFilter
+from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
@@ -31,12 +30,9 @@ from shared.operations.webhooks import (
     rotate_hook,
     test_hook,
 )
-from shared.ports.feed import Head
-from shared.ports.hooks import HookWrite
 from shared.refusals import (
     DefaultHook,
     DeliveryNotFound,
-    HookKeyConflict,
     HookLimit,
     HookNotFound,
     HookUrlRefused,
@@ -296,64 +292,6 @@ async def test_who_is_none(given: Hooked, hook_id: str) -> None:
             await doing
     with pytest.raises(DeliveryNotFound if hook_id == DEFAULT_HOOK else HookNotFound):
         await redeliver(context, TENANT, hook_id, 1, "", BY)
-
-
-async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
-    """Under its key it is the same one, whoever asked first or at the same time; nothing is delivered twice."""
-    context, other = given.world.context, replace(given.world.context, known_feeds=KnownFeeds())
-    request = Request(url="https://receiver.example", description="billing")
-    found = [await create_hook(each, TENANT, request, BY, key="mine") for each in (context, other, context)]
-    assert [replayed for _, replayed in found] == [False, True, True]
-    assert len({hook.id for hook, _ in found}) == 1
-    both = await asyncio.gather(*(create_hook(each, TENANT, request, BY, key="two") for each in (context, other)))
-    assert sorted(replayed for _, replayed in both) == [False, True]
-    assert len(await list_hooks(context, TENANT)) == 2
-    made, _ = await create_hook(context, TENANT, request, BY)
-    another, _ = await create_hook(context, "tenant_b", request, BY, key="mine")
-    assert len({made.id, another.id, *(hook.id for hook, _ in (*found, *both))}) == 4
-    assert [each.type for each in await hook_log(context, TENANT, found[0][0].id)] == ["CREATED"]
-
-
-async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether it was written: it was, and the same secret signs."""
-    context, request = given.world.context, Request(url="https://receiver.example")
-    real = given.feed.hooks.write
-
-    async def lost(write: HookWrite) -> Head | None:
-        monkeypatch.setattr(given.feed.hooks, "write", real)
-        await real(write)
-        raise LedgerUnavailable("the answer was lost")
-
-    monkeypatch.setattr(given.feed.hooks, "write", lost)
-    with pytest.raises(LedgerUnavailable):
-        await create_hook(context, TENANT, request, BY, key="mine")
-    hook, replayed = await create_hook(context, TENANT, request, BY, key="mine")
-    assert (replayed, hook, hook.secret.version) == (True, await given.now(hook), 1)
-    await given.finished()
-    assert len(await given.deliveries(hook)) == len(await given.events("job."))
-
-
-@pytest.mark.parametrize("since", ["another body", "changed", "rotated", "removed", "forgotten"])
-async def test_a_key_of_another_webhook(given: Hooked, since: str) -> None:
-    """Its secret is shown no more, and one that was removed is not made again while its log is kept."""
-    context, request = given.world.context, Request(url="https://receiver.example")
-    hook, _ = await create_hook(context, TENANT, request, BY, key="mine")
-    match since:
-        case "another body":
-            request = replace(request, filter=HookFilter(types=frozenset({"job.failed"})))
-        case "changed":
-            await change_hook(context, TENANT, hook.id, {"description": "x"}, BY)
-        case "rotated":
-            await rotate_hook(context, TENANT, hook.id, BY)
-        case _:
-            await remove_hook(context, TENANT, hook.id, BY)
-    if since == "forgotten":
-        await given.feed.hooks.drop_log(TENANT, hook.id, limit=100)
-        assert await create_hook(context, TENANT, request, BY, key="mine") == (await given.now(hook), False)
-        return
-    with pytest.raises(HookKeyConflict, match=hook.id):
-        await create_hook(context, TENANT, request, BY, key="mine")
-    assert len(await list_hooks(context, TENANT)) == (since != "removed")
 
 
 async def test_where_webhooks_are_off(given: Hooked) -> None:

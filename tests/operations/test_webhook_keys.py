@@ -1,0 +1,84 @@
+"""A webhook that is asked for again under its idempotency key is the same one (R84)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from shared.core.webhooks import HookFilter
+from shared.errors import LedgerUnavailable
+from shared.operations.known_feeds import KnownFeeds
+from shared.operations.webhooks import HookRequest as Request
+from shared.operations.webhooks import change_hook, create_hook, hook_log, list_hooks, remove_hook, rotate_hook
+from shared.ports.feed import Head
+from shared.ports.hooks import HookWrite
+from shared.refusals import HookKeyConflict
+from tests.operations.conftest import World
+from tests.operations.hooked import TENANT, Hooked, hooked
+
+BY = "user:somebody"
+
+
+@pytest.fixture
+def given(world: World) -> Hooked:
+    return hooked(world)
+
+
+async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
+    """Under its key it is the same one, whoever asked first or at the same time; nothing is delivered twice."""
+    context, other = given.world.context, replace(given.world.context, known_feeds=KnownFeeds())
+    request = Request(url="https://receiver.example", description="billing")
+    found = [await create_hook(each, TENANT, request, BY, key="mine") for each in (context, other, context)]
+    assert [replayed for _, replayed in found] == [False, True, True]
+    assert len({hook.id for hook, _ in found}) == 1
+    both = await asyncio.gather(*(create_hook(each, TENANT, request, BY, key="two") for each in (context, other)))
+    assert sorted(replayed for _, replayed in both) == [False, True]
+    assert len(await list_hooks(context, TENANT)) == 2
+    made, _ = await create_hook(context, TENANT, request, BY)
+    another, _ = await create_hook(context, "tenant_b", request, BY, key="mine")
+    assert len({made.id, another.id, *(hook.id for hook, _ in (*found, *both))}) == 4
+    assert [each.type for each in await hook_log(context, TENANT, found[0][0].id)] == ["CREATED"]
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it was written: it was, and the same secret signs."""
+    context, request = given.world.context, Request(url="https://receiver.example")
+    real = given.feed.hooks.write
+
+    async def lost(write: HookWrite) -> Head | None:
+        monkeypatch.setattr(given.feed.hooks, "write", real)
+        await real(write)
+        raise LedgerUnavailable("the answer was lost")
+
+    monkeypatch.setattr(given.feed.hooks, "write", lost)
+    with pytest.raises(LedgerUnavailable):
+        await create_hook(context, TENANT, request, BY, key="mine")
+    hook, replayed = await create_hook(context, TENANT, request, BY, key="mine")
+    assert (replayed, hook, hook.secret.version) == (True, await given.now(hook), 1)
+    await given.finished()
+    assert len(await given.deliveries(hook)) == len(await given.events("job."))
+
+
+@pytest.mark.parametrize("since", ["another body", "changed", "rotated", "removed", "forgotten"])
+async def test_a_key_of_another_webhook(given: Hooked, since: str) -> None:
+    """Its secret is shown no more, and one that was removed is not made again while its log is kept."""
+    context, request = given.world.context, Request(url="https://receiver.example")
+    hook, _ = await create_hook(context, TENANT, request, BY, key="mine")
+    match since:
+        case "another body":
+            request = replace(request, filter=HookFilter(types=frozenset({"job.failed"})))
+        case "changed":
+            await change_hook(context, TENANT, hook.id, {"description": "x"}, BY)
+        case "rotated":
+            await rotate_hook(context, TENANT, hook.id, BY)
+        case _:
+            await remove_hook(context, TENANT, hook.id, BY)
+    if since == "forgotten":
+        await given.feed.hooks.drop_log(TENANT, hook.id, limit=100)
+        assert await create_hook(context, TENANT, request, BY, key="mine") == (await given.now(hook), False)
+        return
+    with pytest.raises(HookKeyConflict, match=hook.id):
+        await create_hook(context, TENANT, request, BY, key="mine")
+    assert len(await list_hooks(context, TENANT)) == (since != "removed")
