@@ -30,14 +30,7 @@ from shared.operations.webhooks import (
     rotate_hook,
     test_hook,
 )
-from shared.refusals import (
-    DefaultHook,
-    DeliveryNotFound,
-    HookLimit,
-    HookNotFound,
-    HookUrlRefused,
-    WebhooksOff,
-)
+from shared.refusals import DefaultHook, DeliveryNotFound, HookLimit, HookNotFound, HookUrlRefused, WebhooksOff
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
 

@@ -119,6 +119,7 @@ ROWS = (
     Row(refusals.BulkNotFound("bulk_1"), 404, "BULK_NOT_FOUND"),
     Row(refusals.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
     Row(refusals.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
+    Row(refusals.HookKeyConflict("hook_1"), 409, "IDEMPOTENCY_CONFLICT"),
     Row(refusals.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
     Row(refusals.IncidentNotFound("inc_job_0"), 404, "INCIDENT_NOT_FOUND"),
     Row(refusals.IncidentSettled("inc_job_0", "DISMISSED"), 409, "INCIDENT_SETTLED"),
