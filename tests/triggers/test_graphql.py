@@ -20,8 +20,8 @@ from shared.operations.context import Context
 from shared.operations.waiters import MAX_FOLLOWERS
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
+from tests.operations.fed import Fed, of
 from tests.operations.support import submitted
-from tests.operations.test_feed import Fed, of
 from triggers import events_http, graphql_http, jobs_http, quotas_http
 from triggers.graphql_execution import MAX_FIELDS, MAX_READS, MAX_SAME
 
