@@ -58,6 +58,8 @@ async def _nothing(*_args: Any, **_options: Any) -> None:
 @pytest.mark.parametrize("what", ["send_tries", "send_calls"])
 def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost tries; lost probes, and lost messages of those that catch up."""
+    # a world in which they are sent again has settled by half of it
+    monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", timedelta(hours=8))
     monkeypatch.setattr(importlib.import_module("shared.operations.heal_deliveries"), what, _nothing)
     assert is_found(range(10))
 
