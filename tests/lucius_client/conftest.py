@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -9,6 +11,14 @@ from typing import Any
 import pytest
 
 from lucius_client import AsyncClient, Client, Retries
+
+#: to load the machine's certificates takes 25 ms, and each client of a test would
+_create_default_context = functools.cache(ssl.create_default_context)
+
+
+@pytest.fixture(autouse=True)
+def _certificates_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssl, "create_default_context", _create_default_context)
 
 
 @pytest.fixture
