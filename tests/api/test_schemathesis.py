@@ -53,6 +53,8 @@ def asked(api: Live, folder: Path, configuration: str, *options: str, **environm
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", "schemathesis.toml", "run"]
     where = [f"{api.stack.api}/v1/openapi.json", "--url", api.stack.api]
     how = ["--exclude-checks", ALL_BUT, "--continue-on-failure", "--no-color", "--generation-database", "none"]
+    # a machine that does much else takes longer than the usual 10 s for an answer
+    how += ["--request-timeout", "60"]
     done = subprocess.run(
         [*command, *where, *how, *options],
         cwd=folder,
@@ -101,7 +103,11 @@ def assert_much_was_asked(output: str, least: int) -> None:
 @pytest.mark.timeout(600)
 def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
     """Examples, the edges of every schema, random data that fits and that does not, and sequences of calls."""
-    output = asked(api, tmp_path, tokens(api), "--max-examples", "2", "--seed", "1", "--exclude-deprecated")
+    # left to the long run: the feed's other address, which is the same function, and methods that no route has, whose
+    # check is left out anyway
+    configuration = tokens(api) + "[phases.coverage]\nunexpected-methods = []\n"
+    options = ("--max-examples", "2", "--seed", "1", "--exclude-deprecated", "--exclude-path", "/v1/dashboard/events")
+    output = asked(api, tmp_path, configuration, *options)
     assert_much_was_asked(output, 1000)
 
 

@@ -15,28 +15,15 @@ from azure.core.credentials import AccessToken
 from azure.storage.blob import BlobServiceClient
 
 from emulator.up.ports import find_free
-from lucius_client import (
-    AsyncClient,
-    Client,
-    NoResult,
-    ResultForbidden,
-    ResultGone,
-    ResultUnreadable,
-    StoreUnreachable,
-)
+from lucius_client import NoResult, ResultForbidden, ResultGone, ResultUnreadable, StoreUnreachable
 from lucius_client.models import Job
 from lucius_client.results import MAX_IN_MEMORY, RETRY, OpenResult
 from tests.lucius_client import samples
+from tests.lucius_client.conftest import EitherClient
 from tests.lucius_client.stub_api import CannedResponse, serving
-from tests.lucius_client.test_clients import EitherClient
 from tests.running_stack import RunningStack
 
 MIB = 1024 * 1024
-
-
-@pytest.fixture(params=[Client, AsyncClient])
-def either(request: pytest.FixtureRequest) -> EitherClient:
-    return EitherClient(request.param)
 
 
 @pytest.fixture

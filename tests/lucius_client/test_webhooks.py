@@ -9,20 +9,15 @@ from typing import Any
 
 import pytest
 
-from lucius_client import AsyncClient, Client, Refused, ServerFault, Unavailable
+from lucius_client import Refused, ServerFault, Unavailable
 from shared.apidocs.webhook_examples import by_model
 from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.conftest import EitherClient
 from tests.lucius_client.stub_api import CannedResponse, ReceivedRequest, serving
-from tests.lucius_client.test_clients import EitherClient
 
 ANSWERS = by_model("job_1")
 HOOK = ANSWERS["HookSecret"]["hookId"]
 SECRET = ANSWERS["HookSecret"]["secret"]
-
-
-@pytest.fixture(params=[Client, AsyncClient])
-def either(request: pytest.FixtureRequest) -> EitherClient:
-    return EitherClient(request.param)
 
 
 def answer(name: str) -> CannedResponse:

@@ -42,9 +42,10 @@ from shared.core.retry import JITTER, backoff_s
 from shared.core.routing import decide_lane
 from shared.core.states import JobStatus, StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
-from tests.model import reference
+from tests.model import attempts
+from tests.model.attempts import IN_FLIGHT
 from tests.model.invariants import check_citation, check_link, check_move, fold, rows_of
-from tests.model.reference import IN_FLIGHT, Model
+from tests.model.reference import Model
 from tests.model.steps import ModelStep, Rules
 
 #: a longest time that a rule does not name is never met
@@ -52,11 +53,11 @@ _FAR = replace(DEFAULTS, attempt_max_s=1e9, total_timeout_s=1e9)
 
 #: the EVENT rows that each answer of the model stands for
 ROWS = {
-    reference.MOVED: 1,
-    reference.IGNORED: 1,
-    reference.WAITED: 0,
-    reference.UNHEARD: 0,
-    reference.REFUSED: 0,
+    attempts.MOVED: 1,
+    attempts.IGNORED: 1,
+    attempts.WAITED: 0,
+    attempts.UNHEARD: 0,
+    attempts.REFUSED: 0,
 }
 
 
@@ -264,8 +265,8 @@ class Pair:
 
 def _in_models_words(outcome: Outcome, expected: str) -> str:
     if outcome.kind is OutcomeKind.IGNORED:
-        return expected if expected in (reference.IGNORED, reference.UNHEARD) else reference.IGNORED
-    return reference.WAITED if outcome.transitioned and not outcome.events else outcome.kind.value
+        return expected if expected in (attempts.IGNORED, attempts.UNHEARD) else attempts.IGNORED
+    return attempts.WAITED if outcome.transitioned and not outcome.events else outcome.kind.value
 
 
 def _as_model(step: Step) -> tuple[Any, ...]:
@@ -292,7 +293,7 @@ def _as_compared(step: ModelStep) -> tuple[Any, ...]:
         _rounded(step.gated_ends) if step.status in ("PENDING", "FAILED_RETRY") else None,
         _rounded(step.wait_ends) if waiting else None,
         step.failed_by if waiting else None,
-        step.status in reference.SETTLED,
+        step.status in attempts.SETTLED,
     )
 
 

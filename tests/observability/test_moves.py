@@ -30,8 +30,8 @@ from shared.telemetry.spans import request_span
 from tests.jobs import START, envelope
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
+from tests.operations.gated import ruled
 from tests.operations.support import control, create_numbered, limited
-from tests.operations.test_gates import ruled
 from triggers.http.problems import problem_response
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

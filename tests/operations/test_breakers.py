@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from shared.core.gates.breaker import Breaker, BreakerState
+from shared.core.gates.breaker import BreakerState
 from shared.core.gates.desk import Shut
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.incidents import IncidentKind
@@ -19,86 +18,17 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import desks, quotas
 from shared.operations.desk_turns import Entered
-from shared.operations.quotas import Changed
 from shared.operations.waiting import read_desk, standing_of
 from shared.refusals import LimitReached, NoBreaker, QuotaInvalid, RuleChanged
 from shared.views.explain import explain
 from shared.views.quota import quota
+from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, inside, later, opened, with_breaker
 from tests.operations.conftest import World
+from tests.operations.gated import desk_of, killed_at, posted
+from tests.operations.ruled import OCR, OPERATOR, TENANT, entries, held, ruled, statuses, world
 from tests.operations.support import cancelled, control, dispatch, limited, service_sends, swept
-from tests.operations.test_gates import desk_of, killed_at, posted
-from tests.operations.test_quotas import OCR, OPERATOR, TENANT, entries, held, ruled, statuses
 
-MIN_CALLS = 2
-MINUTE = 60
-
-
-@pytest.fixture
-def world(world: World) -> World:
-    return limited(world, staging="on")
-
-
-async def with_breaker(world: World, gate: Gate = OCR, **members: Any) -> Changed:
-    """Each job fails at its first failed attempt."""
-    return await ruled(world, gate, breaker={"min_calls": MIN_CALLS, **members})
-
-
-async def ends(world: World, job_id: str, *, good: bool = False) -> None:
-    """By a RESULT that is good, or by attempts that all fail."""
-    if good:
-        await dispatch(world, job_id)
-        await service_sends(world, job_id, "RESULT", 1)
-        return
-    error = {"code": "BUSY", "message": "later"}
-    number = 0
-    while not (await world.job(job_id)).job.status.terminal:
-        number += 1
-        assert number < 10
-        await dispatch(world, job_id)
-        await service_sends(world, job_id, "RESULT", number, status="FAILED_RETRY", error=error, result_ref=None)
-        [step] = (await world.job(job_id)).steps
-        if step.due_at is not None:
-            world.clock.advance(max(0.0, (step.due_at - world.clock.now()).total_seconds()))
-    assert (await world.job(job_id)).job.error_code == Reason.ATTEMPTS_EXHAUSTED
-
-
-async def breaker_of(world: World, gate: Gate = OCR) -> Breaker:
-    """As it stands, with those inside as the rows have them."""
-    stored = await world.index.desks.read("tenant_a")
-    assert stored is not None
-    found = stored.desk.state(gate).breaker
-    assert found is not None
-    rows = await world.index.list_active("tenant_a", after=None, limit=1000)
-    epochs = [row.place.breaker_epoch for row in rows if row.place is not None and not row.place.is_staged]
-    assert found.inside == (epochs.count(found.epoch) if found.epoch else 0)
-    return found
-
-
-async def opened(world: World, *, waiting: int = 3) -> list[str]:
-    """A breaker that two of three failed jobs opened, and jobs that wait at it."""
-    await with_breaker(world)
-    jobs = await posted(world, *range(100, 100 + MIN_CALLS))
-    for job_id in jobs:
-        await ends(world, job_id)
-    assert (await breaker_of(world)).state is BreakerState.OPEN
-    return [await after_a_second(world, number) for number in range(waiting)]
-
-
-async def after_a_second(world: World, number: int) -> str:
-    world.clock.advance(1)
-    return (await posted(world, number))[0]
-
-
-async def later(world: World, seconds: float) -> None:
-    """The call of the desk that was asked for comes."""
-    world.clock.advance(seconds)
-    await desks_look(world)
-
-
-async def desks_look(world: World) -> None:
-    from shared.operations.transition import notify
-
-    await notify(world.context, world.orchestrations, "tenant_a", await desks.let_in(world.context, "tenant_a"))
+__all__ = ["world"]  # a fixture
 
 
 async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) -> None:
@@ -125,11 +55,6 @@ async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) ->
         ("BREAKER_HALF_OPEN", "system"),
         ("BREAKER_CLOSED", "system"),
     ]
-
-
-async def inside(world: World, jobs: list[str]) -> list[str]:
-    found = zip(jobs, await statuses(world, jobs), strict=True)
-    return [job_id for job_id, status in found if status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS)]
 
 
 async def test_a_bad_probe_opens_it_again_for_twice_as_long(world: World) -> None:

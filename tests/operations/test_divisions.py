@@ -2,89 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.core.gates import divided
-from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.gates.rules import Gate, GateKind
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations import desk_counts, quotas
-from shared.operations.desks import let_in
-from shared.operations.divisions import divide, divide_called
-from shared.operations.find_gate import over_all_of_id
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.quotas import By
+from shared.operations import quotas
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.transition import notify
 from tests.operations.conftest import World
-from tests.operations.interleave import Meeting, Work, every_order, process_of
-from tests.operations.support import cancelled, create_numbered, limited, submitted
-
-PLATFORM = Gate.over_all(GateKind.PLATFORM)
-BY = By(actor="op", reason="test")
-
-
-async def ruled(world: World, gate: Gate = PLATFORM, **numbers: int | None) -> None:
-    await quotas.set_rule(world.context, world.orchestrations, gate, numbers, BY, rule_seq=None)
-
-
-async def posted(world: World, number: int, tenant: str, **changes: Any) -> str:
-    return (await create_numbered(world, number, tenant_id=tenant, **changes)).stored.record.job.job_id
-
-
-async def served(world: World, until: Any = None) -> None:
-    """What the queue does: calls in their order, each at its time; none later than `until`, or than a second ahead."""
-    calls = world.context.desk_calls
-    while pending := sorted(
-        [(at or world.clock.now(), tenant, None) for tenant, _, at in calls.calls]  # type: ignore[attr-defined]
-        + [(at, None, (gate_id, since)) for gate_id, at, since in calls.divisions],  # type: ignore[attr-defined]
-        key=lambda call: call[0],
-    ):
-        at, tenant, division = pending[0]
-        if at > (until or world.clock.now() + timedelta(seconds=1)):
-            break
-        if at > world.clock.now():
-            world.clock.advance((at - world.clock.now()).total_seconds())
-        if tenant is not None:
-            calls.calls = [each for each in calls.calls if each[0] != tenant]  # type: ignore[attr-defined]
-            await notify(world.context, world.orchestrations, tenant, await let_in(world.context, tenant))
-            continue
-        assert division is not None
-        gate_id, since = division
-        calls.divisions.remove((gate_id, at, since))  # type: ignore[attr-defined]
-        gate = over_all_of_id(world.context, gate_id)
-        assert gate is not None
-        for each, entered in (await divide_called(world.context, gate, since)).items():
-            await notify(world.context, world.orchestrations, each, entered)
-
-
-def inside(world: World) -> dict[str, list[str]]:
-    """Jobs that are QUEUED or further, by tenant, oldest first."""
-    found: dict[str, list[str]] = {}
-    for stored in world.ledger._jobs.values():
-        job = stored.record.job
-        if not job.is_staged and not job.status.terminal:
-            found.setdefault(job.tenant, []).append(job.job_id)
-    return {tenant: sorted(ids, key=lambda job_id: int(job_id[4:])) for tenant, ids in found.items()}
-
-
-def count(world: World) -> dict[str, int]:
-    return {tenant: len(ids) for tenant, ids in inside(world).items()}
-
-
-async def book(world: World, gate: Gate = PLATFORM) -> divided.Book:
-    stored = await world.context.books.read(gate.id)
-    assert stored is not None
-    return stored.book
-
-
-async def statuses(world: World, ids: Iterable[str]) -> list[JobStatus]:
-    return [(await world.job(job_id)).job.status for job_id in ids]
+from tests.operations.divided import BY, PLATFORM, book, count, inside, posted, ruled, served, statuses
+from tests.operations.support import cancelled, limited, submitted
 
 
 async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> None:
@@ -289,134 +219,3 @@ async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(
             await served(here, here.clock.now())
         for ids in inside(here).values():
             await cancelled(here, ids[0])
-
-
-# --- every order
-
-
-def divides() -> Work:
-    async def work(world: World) -> None:
-        for tenant, entered in (await divide(world.context, PLATFORM)).items():
-            await notify(world.context, world.orchestrations, tenant, entered)
-
-    return work
-
-
-def posts(number: int, tenant: str) -> Work:
-    async def work(world: World) -> None:
-        await posted(world, number, tenant)
-
-    return work
-
-
-def ends(tenant: str) -> Work:
-    async def work(world: World) -> None:
-        await cancelled(world, inside(world)[tenant][0])
-
-    return work
-
-
-LIMIT = 2
-
-
-def wrong(world: World) -> str | None:
-    """More than the limit is lent, or inside."""
-    desks = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
-    kept = sum(max(desk.share(PLATFORM).keep, desk.active) for desk in desks)
-    held = sum(not desk_counts.place_of(row).is_staged for row in world.index._active.values())
-    return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
-
-
-def gives_up(job_id: str) -> Work:
-    async def work(world: World) -> None:
-        await cancelled(world, job_id)
-        await divides()(world)
-
-    return work
-
-
-CASES = {
-    "two divisions and an end": (divides(), divides(), ends("a")),
-    "a division, and another after one gave up": (divides(), gives_up("job_6")),
-    "a creation elsewhere, a division and an end": (posts(9, "c"), divides(), ends("a")),
-    "two creations of new tenants": (posts(9, "c"), posts(8, "d")),
-}
-
-
-async def prepared(world: World) -> World:
-    world = limited(world, max_inflight=LIMIT, overflow="stage")
-    for number in range(2):
-        await posted(world, number, "a")
-    assert await posted(world, 3, "b") == "job_6"
-    await posted(world, 4, "a")
-    await served(world)
-    await cancelled(world, inside(world)["a"][0])
-    assert (count(world), (await book(world)).lent) == ({"a": 1}, 2)
-    world.clock.advance(5)
-    return world
-
-
-async def meets(meeting: Meeting, works: tuple[Work, ...], killed: tuple[str, int] | None) -> None:
-    world = await prepared(meeting.world)
-    meeting.killed, meeting.watch = killed, lambda: wrong(world)
-
-    def apart() -> World:
-        other = process_of(world)
-        return replace(other, context=replace(other.context, gates=GateDirectory()))
-
-    await meeting.at_once(**{str(place): work(apart()) for place, work in enumerate(works)})
-    meeting.killed = None
-    for _ in range(8):
-        world.clock.advance(301)
-        await sweep(world.context, world.orchestrations)
-        assert wrong(world) is None
-    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
-    assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free place"
-
-
-def explore(name: str, *, kills: Iterable[int], interruptions: int = 1) -> int:
-    works = CASES[name]
-
-    async def scenario(meeting: Meeting) -> None:
-        await meets(meeting, works, None)
-
-    found = every_order(scenario, interruptions=interruptions)
-    for call in kills:
-
-        async def with_a_death(meeting: Meeting, call: int = call) -> None:
-            await meets(meeting, works, ("0", call))
-
-        found += every_order(with_a_death, interruptions=min(1, interruptions))
-    return found
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_divisions_in_every_order(name: str) -> None:
-    """Race division: never more lent than there is, and nobody waits beside a free place afterwards.
-
-    Six seconds for one of them: three that meet have some hundred orders.
-    """
-    assert explore(name, kills=()) > 5
-
-
-@pytest.mark.long
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("name", CASES)
-def test_divisions_in_every_order_for_long(name: str) -> None:
-    """With two interruptions, and the first killed at any call."""
-    explore(name, kills=range(1, 40), interruptions=2)
-
-
-def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant: a gift of an earlier division comes after a later one has taken."""
-
-    def given(share: Any, account: Any, keep: int, epoch: int) -> Any:
-        return replace(share, keep=max(share.keep, keep))
-
-    def taken(share: Any, goal: int, epoch: int) -> Any:
-        return replace(share, keep=min(share.keep, goal))
-
-    monkeypatch.setattr(divided, "given", given)
-    monkeypatch.setattr(divided, "taken", taken)
-    with pytest.raises(AssertionError, match="are lent"):
-        explore("a division, and another after one gave up", kills=())

@@ -14,18 +14,10 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import quotas
 from shared.operations.admit_job import admit_job
-from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.interleave import process_of
+from tests.operations.divided import BY, PLATFORM, apart, book, count, inside, posted, ruled, served, statuses
 from tests.operations.support import cancelled, limited
-from tests.operations.test_divisions import BY, PLATFORM, book, count, inside, posted, ruled, served, statuses
-
-
-def apart(world: World) -> World:
-    """Another process."""
-    other = process_of(world)
-    return replace(other, context=replace(other.context, gates=GateDirectory()))
 
 
 async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:

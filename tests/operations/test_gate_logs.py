@@ -7,13 +7,12 @@ import pytest
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.operations import quotas
+from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
 from tests.operations.conftest import World
+from tests.operations.fed import TENANT, Fed, logs, of, swept_at_the_hour
+from tests.operations.gated import posted
+from tests.operations.ruled import OCR, OPERATOR, entries, ruled
 from tests.operations.support import limited
-from tests.operations.test_breakers import MIN_CALLS, breaker_of, ends, with_breaker
-from tests.operations.test_feed import TENANT, Fed, of
-from tests.operations.test_feed_logs import logs, swept_at_the_hour
-from tests.operations.test_gates import posted
-from tests.operations.test_quotas import OCR, OPERATOR, entries, ruled
 
 EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,91 +12,15 @@ from typing import Any
 import pytest
 
 from shared import telemetry
-from shared.adapters.memory_feed import MemoryEvents, MemoryFeed
-from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.adapters.memory_feed import MemoryFeed
+from shared.errors import LedgerUnavailable
 from shared.operations import passing as module
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.passing import Passing
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.tell import take_hints
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.operations.conftest import StillClock, World
-from tests.operations.test_feed import TENANT, Fed, of
-
-OTHER = "tenant_b"
-
-
-class Topic(MemoryEvents):
-    """Refuses as often as it is told, before or after it took the events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tries = 0
-        self.refusals = 0
-        self.takes_all_the_same = False
-
-    async def send(self, events: Sequence[FeedEvent]) -> None:
-        self.tries += 1
-        await asyncio.sleep(0)
-        if not self.refusals or self.takes_all_the_same:
-            await super().send(events)
-        if self.refusals:
-            self.refusals -= 1
-            raise BusUnavailable("the topic is full")
-
-    def numbers(self) -> list[int]:
-        return [event.number for event in self.sent]
-
-
-class Process:
-    """A process of `tell` over a feed and a topic; what it does beside the calls waits for `works`."""
-
-    def __init__(self, feed: MemoryFeed, topic: MemoryEvents, clock: StillClock) -> None:
-        self.feed, self.topic, self.clock = feed, topic, clock
-        self.known = KnownFeeds()
-        self.passing = Passing(topic, feed, self.known, clock, self._sleep, self._spawn)
-        self._background: list[Coroutine[Any, Any, None]] = []
-        self.slept_s = 0.0
-
-    async def _sleep(self, seconds: float) -> None:
-        self.slept_s += seconds
-        self.clock.advance(seconds)
-        await asyncio.sleep(0)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        self._background.append(work)
-        # not over before `works`
-        return asyncio.get_running_loop().create_future()  # type: ignore[return-value]
-
-    async def writes(self, tenant: str, count: int, size: int = 0) -> None:
-        """As `tell` does, without its hints."""
-        known = await self.known.of(self.feed, tenant)
-        write = FeedWrite(
-            tenant=tenant,
-            head=known.head,
-            events=[event(tenant, known.head.number + n, self.clock, size) for n in range(1, count + 1)],
-            seen={},
-        )
-        write = module.with_sent(self.passing, write)
-        known.head = await self.feed.write(write)
-        self.passing.wrote(write)
-
-    async def works(self) -> None:
-        """Everything that goes on beside the calls, to its end."""
-        while self._background:
-            await self._background.pop()
-        self.passing._worker = None
-
-    def dies(self) -> None:
-        for work in self._background:
-            work.close()
-
-
-def event(tenant: str, number: int, clock: StillClock, size: int = 0) -> FeedEvent:
-    text = f'{{"tenant": "{tenant}", "x": "{"y" * size}"}}'
-    return FeedEvent(
-        number=number, event_id=f"{tenant}:{number}:0", event_type="job.leased", job_id="j", at=clock.now(), text=text
-    )
+from tests.operations.fed import TENANT, of
+from tests.operations.passed import OTHER, Process, Topic, event, fed_by, first_arrivals
 
 
 @pytest.fixture
@@ -115,16 +38,6 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     found: dict[str, float] = {}
     monkeypatch.setattr(telemetry, "set_gauge", found.__setitem__)
     return found
-
-
-def fed_by(world: World, topic: MemoryEvents, feed: MemoryFeed | None = None) -> tuple[Fed, Process]:
-    """A world whose feed is passed on."""
-    fed = of(world, feed)
-    process = Process(fed.feed, topic, world.clock)
-    fed.world = replace(
-        fed.world, context=replace(fed.world.context, known_feeds=process.known, passing=process.passing)
-    )
-    return fed, process
 
 
 async def test_what_is_in_the_feed_is_in_the_topic_before_the_hints_are_done(world: World, topic: Topic) -> None:
@@ -258,14 +171,6 @@ async def test_two_processes_write_in_turn(topic: Topic) -> None:
     for process in both:
         await process.works()
     assert (await feed.head(TENANT)).sent == 12
-
-
-def first_arrivals(events: Sequence[FeedEvent]) -> dict[str, list[int]]:
-    """By tenant, without what came before."""
-    found: defaultdict[str, dict[int, None]] = defaultdict(dict)
-    for each in events:
-        found[each.event_id.partition(":")[0]][each.number] = None
-    return {tenant: list(numbers) for tenant, numbers in found.items()}
 
 
 async def test_two_calls_at_once_send_one_after_the_other(process: Process, topic: Topic) -> None:

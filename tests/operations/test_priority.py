@@ -21,13 +21,10 @@ from shared.views.audit import bundle
 from shared.views.receipt import receipt
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.support import control, history, limited, redrive, swept
-from tests.operations.test_gates import cancelled, desk_of, ended, killed_at, posted, ruled, status
+from tests.operations.gated import desk_of, ended, killed_at, posted, ruled, staging, status
+from tests.operations.support import cancelled, control, history, redrive, swept
 
-
-@pytest.fixture
-def staging(world: World) -> World:
-    return limited(world, max_inflight_per_tenant=1, overflow="stage")
+__all__ = ["staging"]  # a fixture
 
 
 async def prioritise(world: World, job_id: str, priority: str, request: str = "1") -> None:

@@ -10,55 +10,41 @@ from typing import Any
 
 import pytest
 
-from shared.core.gates.breaker import Breaker, BreakerState
+from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import desk_turns, desks, quotas
 from shared.operations.desk_turns import Entered
 from shared.operations.divisions import divide
-from shared.operations.gate_directory import GateDirectory
 from shared.operations.over_all import state_over_all
-from shared.operations.quotas import By
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.transition import notify
 from shared.operations.waiting import standing_of
 from shared.refusals import QuotaInvalid
 from shared.views.explain import explain
 from shared.views.quota import quota_over_all
+from tests.operations.breaking import ends
 from tests.operations.conftest import World
-from tests.operations.interleave import Meeting, Work, every_order, process_of
-from tests.operations.support import cancelled, limited
-from tests.operations.test_breakers import ends
-from tests.operations.test_divisions import book, count, inside, posted, ruled, served, statuses
+from tests.operations.divided import (
+    BY,
+    COOLDOWN,
+    OCR,
+    book,
+    breaker_of,
+    count,
+    fail,
+    inside,
+    log,
+    posted,
+    ruled,
+    served,
+    statuses,
+    with_breaker,
+)
+from tests.operations.ruled import world
+from tests.operations.support import cancelled
 
-OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
-BY = By(actor="op", reason="repaired")
-COOLDOWN = 300
-
-
-@pytest.fixture
-def world(world: World) -> World:
-    return limited(world, staging="on")
-
-
-async def with_breaker(world: World, **numbers: Any) -> None:
-    """Two bad ends of three open it, of two tenants."""
-    breaker = {"min_calls": 2, "cooldown_s": COOLDOWN}
-    await ruled(world, OCR, breaker=breaker, **numbers)  # type: ignore[arg-type]
-
-
-async def fail(world: World, *jobs: str) -> None:
-    for job_id in jobs:
-        await ends(world, job_id)
-        world.clock.advance(1)
-        await served(world)
-
-
-async def breaker_of(world: World) -> Breaker:
-    found = (await book(world, OCR)).breaker
-    assert found is not None
-    return found
+__all__ = ["world"]  # a fixture
 
 
 async def opened(world: World, **numbers: Any) -> list[str]:
@@ -83,12 +69,6 @@ async def cooled_down(world: World) -> None:
     assert until is not None
     world.clock.advance((until - world.clock.now()).total_seconds())
     await served(world)
-
-
-async def log(world: World) -> list[str]:
-    entries = await world.context.desks.log(EVERY, OCR.id, after=0, limit=100)
-    assert [each.prev_hash for each in entries[1:]] == [each.hash for each in entries[:-1]]
-    return [each.type for each in entries]
 
 
 async def test_one_tenant_alone_does_not_open_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,84 +325,3 @@ async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pyt
     stored = await world.context.desks.read("t0")
     assert stored is not None
     assert (stored.desk.share(OCR).breaker.ring, stored.desk.share(OCR).breaker.epoch) == ((), 0)
-
-
-# --- every order
-
-LIMIT = 4
-
-
-def over_the_limit(world: World) -> str | None:
-    """More than the number is lent, or inside."""
-    found = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
-    lent = sum(
-        max(desk.share(OCR).keep, desk.counted_of(OCR)) + desk.inside_of(OCR) - desk.counted_of(OCR) for desk in found
-    )
-    return f"{lent} are lent of {LIMIT}" if lent > LIMIT else None
-
-
-def divides() -> Work:
-    async def work(world: World) -> None:
-        for tenant, entered in (await divide(world.context, OCR)).items():
-            await notify(world.context, world.orchestrations, tenant, entered)
-
-    return work
-
-
-def resets() -> Work:
-    async def work(world: World) -> None:
-        await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
-
-    return work
-
-
-def posts(number: int, tenant: str) -> Work:
-    async def work(world: World) -> None:
-        await posted(world, number, tenant)
-
-    return work
-
-
-CASES = {
-    "two divisions that open it, and one that comes": (divides(), divides(), posts(50, "t2")),
-    "a division that opens it, and a reset": (divides(), resets()),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "interruptions"),
-    [
-        ("a division that opens it, and a reset", 1),
-        pytest.param("two divisions that open it, and one that comes", 1, marks=pytest.mark.long),
-        *(pytest.param(name, 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]) for name in CASES),
-    ],
-)
-def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
-    """Race division: never more inside than the number; it opens once, or was reset; book and log say the same."""
-
-    async def scenario(meeting: Meeting) -> None:
-        world = limited(meeting.world, staging="on")
-        await with_breaker(world, max_active=LIMIT)
-        jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
-        await fail(world, jobs[0])
-        await ends(world, jobs[3])
-        world.clock.advance(1)
-        meeting.watch = lambda: over_the_limit(world)
-
-        def apart() -> World:
-            other = process_of(world)
-            return replace(other, context=replace(other.context, gates=GateDirectory()))
-
-        await meeting.at_once(**{str(place): work(apart()) for place, work in enumerate(CASES[name])})
-        world.clock.advance(61)
-        await sweep(world.context, world.orchestrations)
-        found, entries = await breaker_of(world), await log(world)
-        assert entries.count("BREAKER_OPENED") <= 1
-        assert found.epoch == len([each for each in entries if each in ("BREAKER_OPENED", "BREAKER_RESET")])
-        is_open = found.state is BreakerState.OPEN
-        assert is_open is (entries[-1] == "BREAKER_OPENED")
-        late = await posted(world, 90, "t3")
-        assert not is_open or await statuses(world, [late]) == [JobStatus.THROTTLED]
-        assert over_the_limit(world) is None
-
-    assert every_order(scenario, interruptions=interruptions) > 3

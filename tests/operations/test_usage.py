@@ -23,8 +23,8 @@ from shared.ports.usage import FoldPosition
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.gated import ended, posted
 from tests.operations.support import create_numbered, limited
-from tests.operations.test_gates import ended, posted
 
 HOUR = timedelta(hours=1)
 FIRST = hour_of(START)

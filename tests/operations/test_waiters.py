@@ -17,7 +17,7 @@ from shared.operations.waiters import MAX_FOLLOWERS, MAX_WAITERS, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.test_feed import Fed, of
+from tests.operations.fed import Fed, of
 
 TENANT = "tenant_a"
 EVERY = EventFilter()

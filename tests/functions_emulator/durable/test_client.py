@@ -9,31 +9,12 @@ import azure.durable_functions as df
 import pytest
 
 from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError
+from tests.functions_emulator.durable.functions import Context, event_or_timer, one_call, upper
 from tests.functions_emulator.durable.hub import Hub
-
-Context = df.DurableOrchestrationContext
-
-
-def upper(value: str) -> str:
-    return value.upper()
 
 
 def broken(value: Any) -> Any:
     raise ValueError(f"broken by {value}")
-
-
-def one_call(context: Context) -> Any:
-    return (yield context.call_activity("upper", context.get_input()))
-
-
-def event_or_timer(context: Context) -> Any:
-    timer = context.create_timer(context.current_utc_datetime + timedelta(minutes=10))
-    event = context.wait_for_external_event("go")
-    winner = yield context.task_any([event, timer])
-    if winner is event:
-        timer.cancel()
-        return event.result
-    return "timed out"
 
 
 def test_terminate_ends_at_once() -> None:

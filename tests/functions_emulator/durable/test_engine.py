@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import azure.durable_functions as df
@@ -15,22 +13,12 @@ from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
 from functions_emulator.durable.failures import NET_STACK
 from functions_emulator.durable.store import RecentHistories
-from tests.functions_emulator.durable.hub import START, Hub
-
-Context = df.DurableOrchestrationContext
-TEN_MINUTES = timedelta(minutes=10)
-
-
-def upper(value: str) -> str:
-    return value.upper()
+from tests.functions_emulator.durable.functions import Context, one_call, upper
+from tests.functions_emulator.durable.hub import Hub
 
 
 def broken(value: Any) -> Any:
     raise ValueError(f"no {value}")
-
-
-def one_call(context: Context) -> Any:
-    return (yield context.call_activity("upper", context.get_input()))
 
 
 def test_an_activitys_result_comes_back() -> None:
@@ -123,96 +111,6 @@ def test_retries_follow_their_options(fails: int, expected: int) -> None:
         assert hub.outcome(instance_id)[0] == "Failed"
         assert hub.kinds(instance_id).count(Kind.TIMER_FIRED) == 3
     assert hub.stalls == []
-
-
-def event_or_timer(context: Context) -> Any:
-    timer = context.create_timer(context.current_utc_datetime + TEN_MINUTES)
-    event = context.wait_for_external_event("go")
-    winner = yield context.task_any([event, timer])
-    if winner is event:
-        timer.cancel()
-        return event.result
-    return "late"
-
-
-def test_an_event_wins_against_a_timer() -> None:
-    """The event's payload is returned, and the cancelled timer does not hold the instance open."""
-    hub = Hub({"w": event_or_timer})
-    instance_id = hub.start("w")
-    hub.run()
-    assert hub.outcome(instance_id) == ("Running", None)
-    hub.raise_event(instance_id, "go", {"a": 1})
-    hub.run()
-    assert hub.outcome(instance_id) == ("Completed", {"a": 1})
-    assert hub.stalls == []
-
-
-def test_a_timer_of_whole_seconds_fires_when_it_is_due() -> None:
-    """A second before the timer nothing happens; when it is due it wins."""
-    hub = Hub({"w": event_or_timer})
-    instance_id = hub.start("w")
-    hub.advance(minutes=9, seconds=59)
-    assert hub.outcome(instance_id)[0] == "Running"
-    hub.advance(seconds=1)
-    assert hub.outcome(instance_id) == ("Completed", "late")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "committed_after", "fires_after"), [(5.7, 0, 5), (2, 0.004, 1.004), (0.9, 0, 0), (-3, 0, 0), (3, 0, 3)]
-)
-def test_a_timer_fires_up_to_a_second_early(seconds: float, committed_after: float, fires_after: float) -> None:
-    """Its delay counts from the end of the episode that made it, without the part of a second.
-
-    Nothing looks at FireAt when the message comes: GetVisibilityDelay in Messaging/TaskHubQueue.cs of
-    DurableTask.AzureStorage 2.9, and `(int?)visibilityTimeout?.TotalSeconds` in QueueClient.cs of Azure.Storage.Queues.
-    """
-
-    def sleeps(context: Context) -> Any:
-        fire_at = context.current_utc_datetime + timedelta(seconds=seconds)
-        yield context.create_timer(fire_at)
-        return (fire_at - context.current_utc_datetime).total_seconds()
-
-    hub = Hub({"sleeps": sleeps})
-    instance_id = hub.start("sleeps")
-    episode = hub.engine.next_episode()
-    assert episode is not None
-    hub.clock.advance(timedelta(seconds=committed_after))
-    hub.run_episode(episode)
-    fires_at = START + timedelta(seconds=fires_after)
-    assert (hub.engine.next_wake() or hub.clock.now()) == fires_at
-    hub.clock.advance_to(fires_at)
-    hub.run()
-    assert hub.outcome(instance_id) == ("Completed", pytest.approx(seconds - fires_after))
-
-
-def test_an_early_event_waits_for_its_waiter() -> None:
-    """An event that comes before the wait is kept, also one for a pending instance."""
-
-    def later(context: Context) -> Any:
-        yield context.create_timer(context.current_utc_datetime + TEN_MINUTES)
-        return (yield context.wait_for_external_event("go"))
-
-    hub = Hub({"later": later})
-    instance_id = hub.start("later")
-    hub.raise_event(instance_id, "go", "early")
-    hub.advance(minutes=10)
-    assert hub.outcome(instance_id) == ("Completed", "early")
-
-
-def test_a_long_timer_goes_in_legs() -> None:
-    """A timer over six days fires at its time, with legs of three days in the history."""
-
-    def long(context: Context) -> Any:
-        yield context.create_timer(context.current_utc_datetime + timedelta(days=8))
-        return context.current_utc_datetime.isoformat()
-
-    hub = Hub({"long": long})
-    instance_id = hub.start("long")
-    hub.advance(days=7.9)
-    assert hub.outcome(instance_id)[0] == "Running"
-    hub.advance(days=0.2)
-    assert hub.outcome(instance_id)[0] == "Completed"
-    assert sum(kind.name == "TIMER_FIRED" for kind in hub.kinds(instance_id)) > 1
 
 
 def test_a_sub_orchestration_answers_its_parent() -> None:
@@ -353,78 +251,6 @@ def test_a_call_of_an_unknown_function_hangs(
     assert hub.outcome(instance_id)[0] == "Terminated"
 
 
-def test_a_signal_to_an_unknown_entity_fails_the_orchestration() -> None:
-    """SignalEntity throws where a call does not: the instance fails, once nothing that it started is open."""
-
-    def signals(context: Context) -> Any:
-        timer = context.create_timer(context.current_utc_datetime + TEN_MINUTES)
-        event = context.wait_for_external_event("go")
-        yield context.task_any([event, timer])
-        context.signal_entity(df.EntityId("nowhere", "k"), "add", 1)
-
-    hub = Hub({"signals": signals})
-    instance_id = hub.start("signals")
-    hub.run()
-    hub.raise_event(instance_id, "go")
-    hub.run()
-    assert hub.outcome(instance_id) == ("Running", None)
-    hub.advance(minutes=10)
-    status, output = hub.outcome(instance_id)
-    assert status == "Failed"
-    assert output.startswith("Orchestrator function 'signals' failed: The function 'nowhere' doesn't exist")
-
-
-def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
-    """A start by HTTP takes any id (HandleStartOrchestratorRequestAsync); entities of other names are not disturbed."""
-
-    def counter(context: df.DurableEntityContext) -> None:
-        context.set_state(context.get_state(lambda: 0) + 1)
-
-    hub = Hub({"one_call": one_call, "w": event_or_timer}, {"upper": upper}, {"counter": counter})
-    hub.start("one_call", "a", "@counter@1")
-    hub.start("w", None, "@x")
-    hub.entities.signal("counter", "2", "add", None)
-    hub.run()
-    hub.raise_event("@x", "go", 1)
-    hub.run()
-    assert hub.outcome("@counter@1") == ("Completed", "A")
-    assert hub.outcome("@x") == ("Completed", 1)
-    assert hub.entities.state("counter", "2") == "1"
-
-
-@pytest.mark.parametrize("parent", ["@x", "@counter@1"])
-def test_a_result_for_a_purged_parent_is_dropped(tmp_path: Path, parent: str) -> None:
-    """Whatever the parent's id looks like, also after a restart; an entity with that id gets its operations only.
-
-    IsExecutableInstance in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: "No such instance".
-    """
-
-    def calls(context: Context) -> Any:
-        return (yield context.call_sub_orchestrator("waits", None, "child"))
-
-    def waits(context: Context) -> Any:
-        return (yield context.wait_for_external_event("go"))
-
-    def counter(context: df.DurableEntityContext) -> None:
-        context.set_state(context.get_state(lambda: 0) + 1)
-
-    functions: Any = ({"calls": calls, "waits": waits}, {}, {"counter": counter})
-    hub = Hub(*functions, path=tmp_path / "hub.sqlite3")
-    hub.start("calls", None, parent)
-    hub.run()
-    hub.client.terminate(parent, "")
-    hub.run()
-    hub.client.purge(parent)
-    hub.raise_event("child", "go", 1)
-    hub.run_episode(hub.engine.next_episode())  # type: ignore[arg-type]  # the child's last one
-    hub.entities.signal("counter", "1", "add", None)
-    assert hub.store.count("messages") == 2
-    hub.store.close()
-    hub = Hub(*functions, path=tmp_path / "hub.sqlite3")
-    hub.run()
-    assert (hub.store.count("messages"), hub.entities.state("counter", "1")) == (0, "1")
-
-
 def test_a_changed_orchestrator_is_caught() -> None:
     """Code that does not repeat the decisions of the history fails the instance as non-deterministic."""
     names = iter(["upper", "other", "other"])
@@ -458,60 +284,6 @@ def test_late_results_of_an_older_execution_are_dropped() -> None:
     hub.engine.finish_activity(old, '"OLD"')
     hub.run()
     assert hub.outcome("same") == ("Completed", "NEW")
-
-
-def test_entities_answer_calls_and_take_signals() -> None:
-    """Operations run one after another; a call returns the entity's result, an error raises."""
-
-    def counter(context: df.DurableEntityContext) -> None:
-        state = context.get_state(lambda: 0)
-        if context.operation_name == "add":
-            state += context.get_input()
-            context.set_state(state)
-        elif context.operation_name == "fail":
-            raise ValueError("cannot")
-        context.set_result(state)
-
-    def uses(context: Context) -> Any:
-        one = df.EntityId("Counter", "k")
-        context.signal_entity(one, "add", 5)
-        value = yield context.call_entity(one, "add", 2)
-        try:
-            yield context.call_entity(one, "fail")
-        except Exception as error:
-            return [value, str(error)]
-
-    hub = Hub({"uses": uses}, entities={"counter": counter})
-    instance_id = hub.start("uses")
-    hub.run()
-    assert hub.outcome(instance_id) == ("Completed", [7, "cannot"])
-    assert json.loads(hub.entities.state("counter", "k") or "") == 7
-    hub.entities.signal("counter", "k", "add", json.dumps("3"))
-    hub.run()
-    assert json.loads(hub.entities.state("counter", "k") or "") == 10
-    assert hub.stalls == []
-
-
-def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
-    """A batch without a committed result runs again from the state before it."""
-
-    def counter(context: df.DurableEntityContext) -> None:
-        context.set_state(context.get_state(lambda: 0) + 1)
-
-    def fresh() -> Hub:
-        return Hub({}, entities={"counter": counter}, path=tmp_path / "hub.sqlite3")
-
-    hub = fresh()
-    hub.entities.signal("counter", "k", "add", None)
-    assert hub.entities.next_batch() is not None
-    hub.store.close()
-    hub = fresh()
-    hub.entities.signal("counter", "k", "add", None)
-    hub.run()
-    assert hub.entities.state("counter", "k") == "1"
-    hub.advance(minutes=5)
-    assert hub.entities.state("counter", "k") == "2"
-    hub.store.close()
 
 
 def test_histories_in_memory_are_bounded() -> None:

@@ -17,17 +17,8 @@ from functions_emulator.durable.entities import encode_batch
 from functions_emulator.durable.errors import InstanceNotFoundError, WrongStatusError
 from functions_emulator.durable.events import Kind
 from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
+from tests.functions_emulator.durable.functions import Context, one_call, waits
 from tests.functions_emulator.durable.hub import START, Hub
-
-Context = df.DurableOrchestrationContext
-
-
-def one_call(context: Context) -> Any:
-    return (yield context.call_activity("upper", context.get_input()))
-
-
-def waits(context: Context) -> Any:
-    return (yield context.wait_for_external_event("go"))
 
 
 def sleeps(context: Context) -> Any:

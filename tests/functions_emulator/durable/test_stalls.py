@@ -7,12 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import azure.durable_functions as df
 import pytest
 
+from tests.functions_emulator.durable.functions import Context
 from tests.functions_emulator.durable.hub import Hub
 
-Context = df.DurableOrchestrationContext
 HOUR = timedelta(hours=1)
 
 

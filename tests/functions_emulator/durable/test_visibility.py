@@ -11,28 +11,13 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import azure.durable_functions as df
 import pytest
 
 from functions_emulator.durable.runner import OrchestratorCall, Runner
 from functions_emulator.durable.visibility import VisibilityTimeouts
+from tests.functions_emulator.durable.functions import counter, one_call, waits
 from tests.functions_emulator.durable.hub import Hub
-
-Context = df.DurableOrchestrationContext
-
-
-def one_call(context: Context) -> Any:
-    return (yield context.call_activity("upper", context.get_input()))
-
-
-def waits(context: Context) -> Any:
-    return (yield context.wait_for_external_event("go"))
-
-
-def counter(context: df.DurableEntityContext) -> None:
-    context.set_state(context.get_state(lambda: 0) + 1)
 
 
 class Hubs:

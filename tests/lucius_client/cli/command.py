@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import subprocess
@@ -10,11 +11,15 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import typer
+
 from lucius_client.cli.main import main
 from tests.running_stack import ROOT, RunningStack
 
 PROGRAM = Path(sys.executable).parent / "lucius"
 INVOICE = str(ROOT / "samples" / "invoice.png")
+#: the whole command is built from its functions once, and not for each run in this process
+_get_command = functools.cache(typer.main.get_command)
 
 
 def run_program(*words: str, api: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -41,6 +46,7 @@ def run_main(
     with (
         contextlib.chdir(cwd),
         mock.patch.dict(os.environ, _settings(api, environment)),
+        mock.patch.object(typer.main, "get_command", _get_command),
         mock.patch.object(sys, "argv", [str(PROGRAM), *words]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

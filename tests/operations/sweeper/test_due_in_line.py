@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from shared.core.states import JobStatus
 from tests.operations.conftest import World
+from tests.operations.gated import posted
+from tests.operations.ruled import ruled, statuses
 from tests.operations.support import limited, swept
-from tests.operations.test_gates import posted
-from tests.operations.test_quotas import ruled, statuses
 
 
 async def test_who_waits_is_let_in_after_a_look_that_was_due(world: World) -> None:

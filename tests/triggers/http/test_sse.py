@@ -23,8 +23,8 @@ from shared.ports.feed import Head
 from shared.refusals import TokenInvalid
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
+from tests.operations.fed import of
 from tests.operations.support import submitted
-from tests.operations.test_feed import of
 from triggers import events_http, job_stream, jobs_http
 
 __all__ = ["world"]  # a fixture of the operations' tests

@@ -1,0 +1,87 @@
+"""Jobs at a desk, in the rows of either store: inside, in line, let in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.core.gates.desk import Candidate, Desk, Line, enter, leave, stand, step_away
+from shared.core.gates.letting import Waiting
+from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.job import Job
+from shared.core.states import JobStatus
+from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.index import FIRST_CHECK, ActiveRow
+from tests.adapters.conftest import Storage
+from tests.jobs import START, planned
+
+NOWHERE = Directory()
+LATER, HOUR = START + timedelta(minutes=7), timedelta(hours=1)
+
+
+def job(number: int, **changes: object) -> Job:
+    return replace(planned(f"job_{number:03d}", doc_id=f"doc-{number}", **changes).job, created_at=START)
+
+
+async def stored(storage: Storage) -> StoredDesk:
+    found = await storage.desks.read("tenant_a")
+    assert found is not None
+    return found
+
+
+async def opened(storage: Storage) -> StoredDesk:
+    await storage.index.write_desk(DeskWrite(before=None, after=Desk(tenant="tenant_a", counted_at=START)))
+    return await stored(storage)
+
+
+async def inside(storage: Storage, number: int) -> Job:
+    """A job that its gates let in at once."""
+    before, one = await stored(storage), job(number)
+    place = Place(candidate=Candidate.of(one))
+    after = enter(before.desk, NOWHERE, place.candidate, START)
+    await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=after))
+    return one
+
+
+async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None = None) -> Waiting:
+    """A job that arrived, and then lined up."""
+    before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
+    candidate = replace(Candidate.of(one), rank=number if rank is None else rank)
+    place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
+    write = DeskWrite(before=before, after=replace(before.desk, staged=before.desk.staged + 1))
+    await storage.index.reserve(one, replacing=None, place=place, desk=write)
+    arrived = await active(storage, number)
+    assert (arrived.place, arrived.check_at) == (place, START + FIRST_CHECK)
+    before = await stored(storage)
+    requested = before.desk.lines.get(line) or Line(job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False)
+    after = stand(before.desk, line, requested, candidate.rank)
+    waits = replace(place, state=PlaceState.WAITING, line=line)
+    await storage.index.move_place(arrived, waits, ASLEEP, DeskWrite(before=before, after=after))
+    return Waiting(candidate, line, one.idempotency_hash, START)
+
+
+async def active(storage: Storage, number: int) -> ActiveRow:
+    found = await storage.index.read_active("tenant_a", f"job_{number:03d}")
+    assert found is not None
+    return found
+
+
+def admitting(before: StoredDesk, *rows: Waiting, leaving: Candidate | None = None) -> DeskWrite:
+    desk = leave(before.desk, leaving, 0) if leaving is not None else before.desk
+    for row in rows:
+        desk = enter(step_away(desk, row.line), NOWHERE, row.candidate, START)
+    desk = replace(desk, staged=desk.staged - len(rows))
+    return DeskWrite(before=before, after=desk, let_in=rows, check_at=LATER)
+
+
+async def due(storage: Storage, at: datetime) -> list[str]:
+    return [row.job_id for row in await storage.index.due("tenant_a", now=at, limit=500)]
+
+
+def ended(one: Job) -> Job:
+    return replace(one, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
+
+
+def type_gate(name: str) -> Gate:
+    return Gate(GateKind.TYPE, "tenant_a", name)

@@ -1,0 +1,264 @@
+"""Names of columns, row keys, blobs and bus messages, as the adapters write the rows and messages of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.tables import rows
+from shared.adapters.tables.answers import TablesAnswers
+from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
+from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.incidents import TablesIncidents
+from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.keys import GATE_ROW
+from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.rejected import TablesRejected
+from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.table import Entity, NotThere
+from shared.adapters.tables.usage import TablesUsage
+from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
+from shared.core.directive import directive_of
+from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.divided import Account, Book
+from shared.core.gates.letting import Waiting
+from shared.core.gates.log import logged
+from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.incidents import IncidentKind, incident_of, opened
+from shared.core.job import Event, Job, Step
+from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.sweeper.retention import archive_name
+from shared.ports.bulks import BulkKey, DueBulk
+from shared.ports.dead_letters import Comparison
+from shared.ports.desks import DeskWrite
+from shared.ports.feed import FeedEvent, FeedWrite, Head
+from shared.ports.index import ActiveRow, EndedRow, SweepPosition
+from shared.ports.rejected import RejectedMessage
+from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.usage import Folding, FoldPosition, SeenSource
+from shared.views.audit import bundle
+from tests.jobs import START, Story
+
+
+class _Table:
+    """Takes every row that is written, and holds none."""
+
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    def _take(self, row: dict[str, Any]) -> None:
+        kind = re.split(r"[:_]", str(row["RowKey"]))[0] if not str(row["RowKey"])[0].isdigit() else "{time}"
+        self._seen["row keys"].add(_shape(f"{row['PartitionKey']} | {row['RowKey']}"))
+        self._seen["columns"].update(f"{kind}.{name}" for name in row if name not in ("PartitionKey", "RowKey"))
+
+    async def submit_transaction(self, operations: Any) -> list[dict[str, Any]]:
+        operations = list(operations)
+        for _, row, *_ in operations:
+            self._take(row)
+        return [{"etag": "1"} for _ in operations]
+
+    async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
+        self._take(row)
+
+    update_entity = upsert_entity
+
+    async def query_entities(self, query: str, **_: Any) -> AsyncIterator[Entity]:
+        return
+        yield
+
+    async def get_entity(self, partition: str, row: str) -> Any:
+        self._seen["row keys"].add(_shape(f"{partition} | {row}"))
+        if row == GATE_ROW:
+            return Entity({"active": 1}, "1")
+        raise NotThere
+
+
+class _Account:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    async def table(self, name: str) -> _Table:
+        return _Table(self._seen)
+
+
+class _Texts:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    async def put(self, name: str, text: str) -> None:
+        self._seen["blob paths"].add(_shape(name))
+
+    async def get(self, name: str) -> str:
+        return ""
+
+    async def remove(self, prefix: str) -> None:
+        self._seen["blob paths"].add(f"{_shape(prefix)}*")
+
+
+class _Sender:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    def get_topic_sender(self, topic: str) -> _Sender:
+        self._seen["bus messages"].add(f"topic {_shape(topic)}")
+        return self
+
+    async def send_messages(self, message: Any, **_: Any) -> None:
+        self._seen["bus messages"].update(f"property {name}" for name in message.application_properties)
+        self._seen["bus messages"] |= {f"message id {message.message_id}", f"subject {message.subject}"}
+
+
+def _shape(text: str) -> str:
+    """Without what differs from job to job: digests and instants."""
+    text = re.sub(r"(?<=:)20\d{8}(?=:)", "{hour}", text)
+    return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
+
+
+async def stored_and_sent() -> dict[str, set[str]]:
+    """One job's rows, index rows, marks, blobs and messages, as the adapters write them."""
+    seen: dict[str, set[str]] = {
+        name: set() for name in ("columns", "row keys", "blob paths", "bus messages", "bundle")
+    }
+    story = Story()
+    story.recorded()
+    story.replied("ACK")
+    record, job = story.record, story.record.job
+    account: Any = _Account(seen)
+    ledger = TablesLedger(account, "ledger", _Texts(seen))
+    await ledger.create(record, story.events[0])
+    long = replace(record.steps[0], payload={"text": "x" * 40_000})
+    await ledger.create(record.with_step(long), story.events[0])
+    index = TablesIndex(account, "index", "tenants")
+    await index.reserve(job, replacing=None)
+    await index.close(job, claim_expires_at=START)
+    await index.close(replace(job, gated=True), claim_expires_at=START)
+    waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
+    await index.close(waited, claim_expires_at=START)
+    await _used(TablesUsage(account, "index"), job)
+    await _a_bulk(TablesBulks(account, "index", "gates"), job)
+    await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
+    await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
+    await index.close(failed, claim_expires_at=START)
+    await _incidents(TablesIncidents(account, "index", "gates"), failed)
+    await index.write_comparison(0, Comparison(next_at=START))
+    await _books(TablesBooks(account, "gates"))
+    await index.write_position(0, SweepPosition())
+    active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
+    await index.refresh_listing(active, job, unacked=1, unacked_since=START)
+    await index.reschedule_check(active, START + timedelta(minutes=1))
+    await index.withdraw(active)
+    await index.reschedule_clearing(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
+    counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
+    mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
+    await TablesSweepMark(account, "index").write(0, mark)
+    feed = TablesFeed(account, "feed", lambda: START)
+    with suppress(LedgerUnavailable):  # the row that it makes is not found again here
+        await feed.identity()
+    event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
+    await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
+    answers = TablesAnswers(account, "gates")
+    await answers.note("ocr", START)
+    await answers.mark("ocr", START)
+    rejected = TablesRejected(account, "rejected", _Texts(seen))
+    message = RejectedMessage(
+        **{field.name: "1" for field in fields(RejectedMessage)}
+        | {"id": f"rej_{1:013d}_{'0' * 24}", "received_at": START, "sequence_number": 1, "body": "x" * 40_000}
+    )
+    await rejected.quarantine(message)
+    await rejected.mark(message, redriven_at=datetime.now(UTC), outcome="APPLIED")
+    sender: Any = _Sender(seen)
+    await ServiceBusPublisher(sender).publish(directive_of(record, record.steps[0]), time_to_live_s=1)
+    # columns that this job does not have: a row leaves out what is None
+    for kind, row, made in (("JOB", Job, rows.job_entity(job)), ("STEP", Step, rows.step_entity("j", record.steps[0]))):
+        seen["columns"].update(f"{kind}.{field.name}" for field in fields(row) if field.name != "timings")
+        seen["columns"].update(f"{kind}.{name}" for name in made if name not in ("PartitionKey", "RowKey"))
+    seen["columns"].update(f"EVENT.{field.name}" for field in fields(Event))
+    seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
+    seen["bundle"].update(bundle(record, story.events, START))
+    return seen
+
+
+async def _used(usage: TablesUsage, job: Job) -> None:
+    """The rows of usage and of sources."""
+    await usage.put_jobs(job.tenant, START, {})
+    await usage.put_peaks(job.tenant, START, {})
+    await usage.add_refused(job.tenant, START, {})
+    await usage.write_folding(job.tenant, START, Folding(cursor="LIST:"))
+    await usage.fold_again(job.tenant, START)
+    await usage.write_position(0, FoldPosition(START, job.tenant))
+    source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
+    await usage.see_source(job.tenant, source)
+
+
+async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
+    """The rows of a job that waits for its gates, and those of the gates."""
+    hold = Hold(reason="r", actor="a", at=START, until=START)
+    throttle = Throttle(max_per_hour=1, reason="r", actor="a", at=START, until=START)
+    gate = Gate(GateKind.SOURCE, job.tenant, "s")
+    state = GateState(gate=gate, rule=Rule(), hold=hold, throttle=throttle, credit=1, credit_at=START)
+    state, entry = logged(state, "HELD", actor="a", reason="r", at=START, data={})
+    desk = Desk(tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START)
+    candidate = replace(Candidate.of(job), source="s")
+    waiting = Waiting(candidate, 0, job.idempotency_hash, START)
+    write = DeskWrite(before=None, after=desk, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,))
+    place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
+    await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
+    await desks.enter_tenant(job.tenant, START)
+    await desks.put_default(gate, Rule(), START)
+    await desks.put_over_all(gate, state, START)
+    await desks.note_settings(START)
+
+
+async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
+    """The rows of incidents that are open, and all columns of one that is settled."""
+    names: dict[str, Any] = {"tenant": failed.tenant, "request_type": "OCR", "code": "C", "detail": "d"}
+    opened_, entry = opened(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
+    end: dict[str, Any] = {"settled_at": START, "settled_by": "a", "reason": "r", "retried_by": failed.job_id}
+    await incidents.open(replace(opened_, **end), entry)
+    found = incident_of(failed)
+    assert found is not None
+    await incidents.enter_open(found[0], START)
+
+
+async def _books(books: TablesBooks) -> None:
+    account = Account(lent=1, time=1, seen_ms=1, requested=True, tokens_lent=1)
+    book = Book(
+        gate_id="0" * 16,
+        accounts={"tenant_a": account},
+        divided_at=START,
+        opened_at=START,
+        opening="a",
+        credit=1,
+        credit_at=START,
+    )
+    await books.write(book, before=None)
+    await books.ask(book.gate_id, "tenant_a")
+
+
+async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
+    """The rows of a bulk with every column."""
+    id_, key = f"bulk_{0:013d}{'f' * 16}", "f" * 64
+    common: dict[str, Any] = {
+        "reason": "r",
+        "actor": "a",
+        "created_at": START,
+        "look_at": START,
+        "ended_at": START,
+        "cursor": "c",
+    }
+    bulk = Bulk(bulk_id=id_, tenant=job.tenant, action=BulkAction.REDRIVE, root=job.job_id, key=key, **common)
+    item = BulkItem(job_id=job.job_id, code="C", new_job_id=job.job_id, tried_at=START)
+    work = Work(no=1, job_id=job.job_id, dependants_after=job.job_id)
+    made_by = BulkKey(key=key, bulk_id=id_, body_hash="0" * 64)
+    await bulks.create(bulk, key=made_by, work=[work], items=[item])
+    await bulks.put_due(DueBulk(tenant=job.tenant, bulk_id=id_, due_at=START))
