@@ -121,6 +121,27 @@ async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: 
         assert found == f"retry: 250\n\n: nothing more yet\nid: {position}\n\n" == first
 
 
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("application/json;q=0.5, text/event-stream", True),
+        ("application/json, text/event-stream", True),
+        ("text/event-stream;q=0.1, */*", True),
+        ("text/event-stream;q=none", True),
+        ("text/event-stream; q=0, */*", False),
+        ("text/event-stream;q=0.000", False),
+        ("application/json, text/event-stream;q=0.9", False),
+        ("text/*", False),
+        (",;q=1,", False),
+    ],
+)
+async def test_who_asks_for_a_stream(context: Context, accept: str, streams: bool) -> None:
+    """By name, and not rather for JSON: a client that lists all that it reads gets what it prefers."""
+    answer = await get(OneWiring(context), headers={"Accept": accept})
+    assert (answer.status_code, answer.mimetype == "text/event-stream") == (200, streams)
+
+
 async def test_past_the_room_a_reader_comes_later(context: Context, world: World) -> None:
     """What is there it gets all the same; the time depends on who asks, so that not all come back together."""
     job_id = await submitted(world)
