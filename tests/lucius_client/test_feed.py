@@ -109,6 +109,14 @@ async def test_for_ever(read: Callable[..., Any]) -> None:
     ]
 
 
+async def test_no_types_are_not_all_types(read: Callable[..., Any]) -> None:
+    with serving(page("two", 1)) as api:
+        for empty in ([], ""):
+            found, error = await read(api.url, types=empty, follow=False)
+            assert (found, type(error)) == ([], ValueError)
+    assert api.requests == []
+
+
 async def test_the_position_is_kept(read: Callable[..., Any], tmp_path: Path) -> None:
     """It is that behind the last page which was consumed as a whole; a program goes on there."""
     file = tmp_path / "position"

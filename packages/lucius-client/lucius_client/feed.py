@@ -47,8 +47,8 @@ def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """The events of a tenant, in the order of its feed, for ever or to its end; `Which` has the arguments.
 
     Raises CursorExpired where what follows on the position is not kept any more: `problem.earliest` is where to go on;
-    OSError and UnicodeDecodeError where the file cannot be used. The position is stored when the events before it were
-    consumed.
+    OSError and UnicodeDecodeError where the file cannot be used; ValueError where `types` is empty. The position is
+    stored when the events before it were consumed.
     """
     yield from client._iterate(Feed(which, client._retries))
 
@@ -68,9 +68,13 @@ class Feed(Series[PublicEvent]):
         self, which: Which, retries: Retries, clock: Callable[[], float] = time.monotonic, *, keeps: bool = True
     ) -> None:
         types = which.get("types")
+        joined = ",".join([types] if isinstance(types, str) else types) if types is not None else None
+        if joined == "":
+            # the API does not see an empty parameter, and would give events of every type
+            raise ValueError("types names no type")
         self._query = {
             "tenant_id": which.get("tenant_id"),
-            "types": ",".join([types] if isinstance(types, str) else types) if types is not None else None,
+            "types": joined,
             "jobType": which.get("job_type"),
             "jobId": which.get("job_id"),
             "label": which.get("label"),
