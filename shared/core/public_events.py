@@ -72,7 +72,7 @@ MEANINGS: Mapping[PublicType, str] = {
     PublicType.STEP_COMPLETED: "A step succeeded.",
     PublicType.RETRYING: "An attempt failed, and another one follows at `nextEligibleAt`.",
     PublicType.PAUSED: "The job is paused: nothing of it is in flight.",
-    PublicType.RESUMED: "A pause was taken back.",
+    PublicType.RESUMED: "A pause was taken back, also one that still waited for what is in flight.",
     PublicType.COMPLETED: "The job succeeded.",
     PublicType.FAILED: "The job failed for good.",
     PublicType.CANCELED: "The job was cancelled.",
