@@ -157,6 +157,19 @@ async def test_past_the_room_a_reader_comes_later(context: Context, world: World
     assert all(5_000 <= each <= 10_000 for each in times)
 
 
+async def test_who_reads_a_job_counts_for_its_tenant(context: Context, world: World) -> None:
+    """Operators too: they take no place from each other at other tenants' jobs."""
+    operator = OneWiring(context, caller=replace(READER, tenant=None, sees_all=True))
+    waits = {}
+    with full(context, "tenant_a"):
+        for tenant in ("tenant_a", "tenant_b"):
+            path = f"/v1/jobs/{await submitted(world, tenant_id=tenant)}/events"
+            position = text(await get(operator, path)).split("id: ")[1].split("\n")[0]
+            waits[tenant] = retry_ms(text(await get(operator, path, after=position)))
+    assert waits["tenant_a"] >= 5_000
+    assert waits["tenant_b"] == 250
+
+
 @pytest.mark.parametrize("away", ["keys", "feed", "ledger"])
 async def test_a_fault_that_passes_ends_no_reader(
     context: Context, world: World, monkeypatch: pytest.MonkeyPatch, away: str
