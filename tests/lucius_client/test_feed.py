@@ -221,8 +221,9 @@ def test_a_listing_keeps_its_position_once_it_is_out(tmp_path: Path) -> None:
     assert "not kept any more" in completed.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--follow"]])
-@pytest.mark.parametrize("place", ["", "nowhere/position", "bytes"])
+@pytest.mark.parametrize(
+    ("place", "words"), [("", []), ("bytes", []), ("nowhere/position", []), ("nowhere/position", ["--follow"])]
+)
 def test_a_position_file_that_cannot_be_used_is_one_line(tmp_path: Path, place: str, words: list[str]) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     file = str(tmp_path / place)
