@@ -111,14 +111,16 @@ def at_least(least: float) -> Callable[[str], float]:
     return parse
 
 
+def days(value: str) -> float:
+    parsed = number(value)
+    if parsed > _MAX_DAYS:
+        raise ValueError("must be at most a century of days")
+    return parsed
+
+
 def lifetime(value: str) -> timedelta | None:
     """Days; None where they are 0."""
-    if value.strip() == "0":
-        return None
-    days = number(value)
-    if days > _MAX_DAYS:
-        raise ValueError("must be at most a century of days")
-    return timedelta(days=days)
+    return None if value.strip() == "0" else timedelta(days=days(value))
 
 
 def backoffs(value: str) -> tuple[float, ...]:

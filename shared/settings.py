@@ -153,7 +153,7 @@ class Settings(AccessSettings):
         help="Host name of that namespace, for managed identity",
     )
     feed_days: float = setting(
-        "LUCIUS_FEED_DAYS", form.number, "7", help="Days that a public event stays in its tenant's feed", tuning=True
+        "LUCIUS_FEED_DAYS", form.days, "7", help="Days that a public event stays in its tenant's feed", tuning=True
     )
     environment: str = setting(
         "LUCIUS_ENVIRONMENT", form.text, "local", help="Name of this deployment, in the `source` of public events"

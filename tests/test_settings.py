@@ -218,11 +218,12 @@ def test_the_workspace_is_kept_for_days_or_for_ever(days: str, kept: timedelta |
     assert load(MINIMAL | {"LUCIUS_WORKSPACE_DAYS": days}).retention.kept == kept
 
 
+@pytest.mark.parametrize("name", ["LUCIUS_WORKSPACE_DAYS", "LUCIUS_FEED_DAYS"])
 @pytest.mark.parametrize("days", ["-1", "never", "36501", "nan"])
-def test_days_that_are_none_stop_the_start(days: str) -> None:
+def test_days_that_are_none_stop_the_start(name: str, days: str) -> None:
     """Neither a day before now nor one that no clock has."""
-    with pytest.raises(SettingsError, match="LUCIUS_WORKSPACE_DAYS must be"):
-        load(MINIMAL | {"LUCIUS_WORKSPACE_DAYS": days})
+    with pytest.raises(SettingsError, match=f"{name} must be"):
+        load(MINIMAL | {name: days})
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,13 @@ EVENTS = Route(
             schema={"type": "array", "minItems": 1, "items": {"enum": [each.value for each in PublicType]}},
             description="One or more types, with commas between.",
         ),
-        Parameter(name="jobType", where="query", schema={"type": "string"}),
-        Parameter(name="jobId", where="query", schema={"type": "string"}),
+        Parameter(
+            name="jobType",
+            where="query",
+            schema={"type": "string"},
+            description="Of jobs, gates and incidents of this job type, written as requests write it.",
+        ),
+        Parameter(name="jobId", where="query", schema={"type": "string"}, description="Of this job and its incident."),
         Parameter(
             name="label",
             where="query",

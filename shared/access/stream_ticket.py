@@ -38,8 +38,9 @@ class Ticket:
 def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> Ticket:
     """It ends with the token of its caller, at the latest after a quarter of an hour; in whole seconds."""
     until = now + MAX_LIFE
-    if caller.expires is not None:
-        until = min(until, datetime.fromtimestamp(caller.expires, UTC))
+    # a token may be for longer than a datetime can say
+    if caller.expires is not None and caller.expires < until.timestamp():
+        until = datetime.fromtimestamp(caller.expires, UTC)
     return Ticket(actor=caller.actor, tenant=tenant, path=path, expires_at=until.replace(microsecond=0))
 
 

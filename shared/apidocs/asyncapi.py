@@ -133,8 +133,9 @@ def document(names: BusNames) -> JsonObject:
             "events": {
                 "address": "/v1/events",
                 "title": "Public events",
-                "description": "The feed of a tenant, unless `LUCIUS_EVENTS` is `off`: each event once, each job's in "
-                "its order, numbered without gaps. It is read in pages (OpenAPI), whose `events` are these.",
+                "description": "The feed of a tenant, unless `LUCIUS_EVENTS` is `off`: each event once, those of a "
+                "job, a gate or an incident in their order, numbered without gaps. It is read in pages (OpenAPI), "
+                "whose `events` are these.",
                 "servers": [{"$ref": "#/servers/api"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
             },
@@ -179,7 +180,7 @@ def document(names: BusNames) -> JsonObject:
             "showEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/events"},
-                "summary": "What happened to a job of the tenant's.",
+                "summary": "What happened to a job, a gate, an incident or a webhook of the tenant's.",
                 "messages": [{"$ref": f"#/channels/events/messages/{type_}"} for type_ in PublicType],
                 "bindings": {"http": {"method": "GET"}},
             },

@@ -27,7 +27,7 @@ class ProblemCode(StrEnum):
     BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_EXPIRED = "CURSOR_EXPIRED", "What follows on the cursor is not kept; `earliest` is the first that holds."
-    CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
+    CURSOR_INVALID = "CURSOR_INVALID", "`cursor`, `after` or `Last-Event-ID` is no position that an answer gave."
     DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
     DEFAULT_HOOK = "DEFAULT_HOOK", "The webhook `default` has no address to change, remove, test or resume."

@@ -72,7 +72,7 @@ MEANINGS: Mapping[PublicType, str] = {
     PublicType.STEP_COMPLETED: "A step succeeded.",
     PublicType.RETRYING: "An attempt failed, and another one follows at `nextEligibleAt`.",
     PublicType.PAUSED: "The job is paused: nothing of it is in flight.",
-    PublicType.RESUMED: "A pause was taken back.",
+    PublicType.RESUMED: "A pause was taken back, also one that still waited for what is in flight.",
     PublicType.COMPLETED: "The job succeeded.",
     PublicType.FAILED: "The job failed for good.",
     PublicType.CANCELED: "The job was cancelled.",
@@ -249,8 +249,9 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
         case _P.STEP_COMPLETED:
             payload["result"] = of_step.get("result_ref")
         case _P.RETRYING:
-            payload["error"] = _error(of_step.get("last_error_code"), of_step.get("last_error_message"))
-            payload["nextEligibleAt"] = of_step.get("due_at")
+            payload["error"] = _attempt_error(event)
+            due_at = of_step.get("due_at")
+            payload["nextEligibleAt"] = instant(datetime.fromisoformat(due_at)) if due_at is not None else None
         case _P.COMPLETED | _P.FAILED | _P.CANCELED:
             payload["duration"] = (event.at - job.created_at).total_seconds()
             payload["redriveOf"] = job.redrive_of
@@ -265,6 +266,18 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
 
 def _error(code: JsonValue, message: JsonValue) -> JsonValue:
     return without_none({"code": code, "message": message}) or None
+
+
+def _attempt_error(event: Event) -> JsonValue:
+    """Why the attempt failed. `changes` leave out what the attempt before it had failed by too: then a reply's error
+    is in the row all the same, and of a time-out the code.
+    """
+    of_step = _changed_step(event)
+    if event.type == _E.RESULT:
+        error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
+        reason = (of_step.get("result") or {}).get("reason")
+        return _error(error.get("code"), error.get("message") or reason)
+    return _error(of_step.get("last_error_code") or event.type, of_step.get("last_error_message"))
 
 
 def _provenance(event: Event) -> dict[str, JsonValue]:

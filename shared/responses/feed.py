@@ -18,7 +18,7 @@ class PublicEvent(Response):
     source: Annotated[str, Field(examples=["/lucius/prod/acme"])]
     type: Annotated[str, Field(examples=["job.completed"])]
     subject: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
-    """The id of the job, of the gate or of the incident."""
+    """The id of the job, the gate, the incident or the webhook."""
     time: Instant
     datacontenttype: str
     dataschema: str | None = None
@@ -26,7 +26,7 @@ class PublicEvent(Response):
     sequence: Annotated[str, Field(examples=["00000000000000001042"])]
     """Its number in the tenant's feed: 20 digits, without gaps."""
     jobseq: Annotated[int, Field(ge=1)]
-    """The row of its subject that it comes from: of the job's own events, of the log of the gate or the incident."""
+    """The row of its subject that it comes from: of the job's own events, or of the log of what else it is of."""
     traceparent: str | None = None
     data: dict[str, Any]
 

@@ -24,6 +24,7 @@ from shared.core.public_events import (
     Issuer,
     PublicType,
     encoded,
+    instant,
     numbered,
     public_events,
     public_types,
@@ -103,7 +104,7 @@ def test_what_goes_wrong() -> None:
     story.after(31).occurs(DeadlinePassed("ocr", 1))
     assert types(story.events[-1]) == ["job.retrying"]
     [retrying] = public_events(story.events[-1], story.record.job)
-    assert retrying["data"]["payload"]["nextEligibleAt"] == story.step().due_at.isoformat(timespec="microseconds")
+    assert retrying["data"]["payload"]["nextEligibleAt"] == instant(story.step().due_at)
     story.after(60).recorded()
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "PDF", "message": "locked"}, result_ref=None)
     assert types(story.events[-1]) == ["job.started", "job.failed"]
@@ -112,6 +113,29 @@ def test_what_goes_wrong() -> None:
     story.occurs(Redriven("job_2"))
     [redriven] = public_events(story.events[-1], story.record.job)
     assert redriven["data"]["payload"]["redrivenBy"] == "job_2"
+
+
+def test_an_attempt_that_fails_as_the_one_before() -> None:
+    """The row's `changes` name no error then; the event has it, of a time-out its code."""
+
+    def error_of(story: Story) -> Any:
+        event = public_events(story.events[-1], story.record.job)[-1]
+        story.after(1000)
+        return event["data"]["payload"]["error"]
+
+    by_reply, by_time = Story(), Story()
+    for error in ({"code": "PDF", "message": "locked"}, {"code": "PDF"}):
+        for _ in range(2):
+            by_reply.recorded()
+            by_reply.after(1).replied("RESULT", status="FAILED_RETRY", error=error, result_ref=None, reason="a bad day")
+            assert error_of(by_reply) == {"message": "a bad day", **error}
+        by_reply = Story()
+    errors = []
+    for attempt_no in (1, 2):
+        by_time.recorded()
+        by_time.after(31).occurs(DeadlinePassed("ocr", attempt_no))
+        errors.append(error_of(by_time))
+    assert errors == [{"code": "ACK_TIMEOUT", "message": "no ACK within 30 s"}, {"code": "ACK_TIMEOUT"}]
 
 
 def test_controls() -> None:

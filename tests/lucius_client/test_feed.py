@@ -109,6 +109,14 @@ async def test_for_ever(read: Callable[..., Any]) -> None:
     ]
 
 
+async def test_no_types_are_not_all_types(read: Callable[..., Any]) -> None:
+    with serving(page("two", 1)) as api:
+        for empty in ([], ""):
+            found, error = await read(api.url, types=empty, follow=False)
+            assert (found, type(error)) == ([], ValueError)
+    assert api.requests == []
+
+
 async def test_the_position_is_kept(read: Callable[..., Any], tmp_path: Path) -> None:
     """It is that behind the last page which was consumed as a whole; a program goes on there."""
     file = tmp_path / "position"
@@ -197,3 +205,39 @@ def test_the_command_lists_what_is_kept() -> None:
         completed = run_main("events", *words, api=api.url)
     assert (completed.returncode, completed.stdout) == (0, "job_1:2:0\n")
     assert queries(api)[0].items() >= {"types": "job.completed", "jobId": "job_1", "after": "earliest"}.items()
+
+
+def test_a_listing_keeps_its_position_once_it_is_out(tmp_path: Path) -> None:
+    """A command that ends before it wrote what it read shows it again; a gap is said, and the list goes on past it."""
+    file = tmp_path / "position"
+    file.write_text("two\n")
+    with serving(page("three", 3), STOP) as api:
+        stopped = run_main("events", "--cursor-file", str(file), "-o", "ids", api=api.url)
+    assert (stopped.returncode, stopped.stdout, file.read_text()) == (3, "", "two\n")
+    with serving(EXPIRED, page("six", 6), page("six")) as api:
+        completed = run_main("events", "--cursor-file", str(file), "-o", "ids", api=api.url)
+    assert [each["after"] for each in queries(api)] == ["two", "five", "six"]
+    assert (completed.returncode, completed.stdout, file.read_text()) == (0, "job_1:6:0\n", "six\n")
+    assert "not kept any more" in completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("", []), ("bytes", []), ("nowhere/position", []), ("nowhere/position", ["--follow"])]
+)
+def test_a_position_file_that_cannot_be_used_is_one_line(tmp_path: Path, place: str, words: list[str]) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    file = str(tmp_path / place)
+    with serving(page("two"), page("two"), STOP) as api:
+        completed = run_main("events", "--cursor-file", file, *words, api=api.url)
+    assert completed.returncode == 2
+    [line] = completed.stderr.splitlines()
+    assert line.startswith(f"lucius: --cursor-file {file}")
+
+
+def test_an_empty_position_file_is_none(tmp_path: Path) -> None:
+    """Who follows begins now, and not with all that is kept."""
+    file = tmp_path / "position"
+    file.touch()
+    with serving(page("two"), STOP) as api:
+        run_main("events", "--follow", "--cursor-file", str(file), api=api.url)
+    assert queries(api)[0]["after"] == "latest"

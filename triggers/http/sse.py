@@ -7,6 +7,7 @@ behind it, and is told by `retry:` when to come again.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,7 @@ from triggers.http.responses import correlation_id
 EVENT_STREAM = "text/event-stream"
 #: for which an answer without events is held back
 HOLD_S = 20
+_WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
 #: when a reader comes back: at once; and where it would only be in the way, with as much again by its name
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
@@ -37,9 +39,19 @@ TICKET = Parameter(
 
 
 def wants_stream(req: func.HttpRequest) -> bool:
-    """Whether the request asks for a stream by `Accept`."""
-    accepted = req.headers.get("Accept", "").split(",")
-    return req.method == "GET" and any(each.partition(";")[0].strip().lower() == EVENT_STREAM for each in accepted)
+    """Whether the request asks for a stream by `Accept`, and not rather for JSON (RFC 9110 12.5.1)."""
+    if req.method != "GET":
+        return False
+    weights = dict(map(_weight, req.headers.get("Accept", "").split(",")))
+    stream_weight = weights.get(EVENT_STREAM, 0.0)
+    return stream_weight > 0 and stream_weight >= weights.get("application/json", 0.0)
+
+
+def _weight(media_range: str) -> tuple[str, float]:
+    """A media type of `Accept` and its weight; one that is no number counts as none."""
+    media_type, *parameters = (each.strip().lower() for each in media_range.split(";"))
+    given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    return media_type, float(given) if _WEIGHT.fullmatch(given) else 1.0
 
 
 def position(req: func.HttpRequest) -> str | None:

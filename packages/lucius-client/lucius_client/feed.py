@@ -46,8 +46,9 @@ class Which(TypedDict, total=False):
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """The events of a tenant, in the order of its feed, for ever or to its end; `Which` has the arguments.
 
-    Raises CursorExpired where what follows on the position is not kept any more: `problem.earliest` is where to go on.
-    The position is stored when the events before it were consumed.
+    Raises CursorExpired where what follows on the position is not kept any more: `problem.earliest` is where to go on;
+    OSError and UnicodeDecodeError where the file cannot be used; ValueError where `types` is empty. The position is
+    stored when the events before it were consumed.
     """
     yield from client._iterate(Feed(which, client._retries))
 
@@ -59,13 +60,21 @@ async def async_events(client: AsyncClient, **which: Unpack[Which]) -> AsyncIter
 
 
 class Feed(Series[PublicEvent]):
-    """Pages of a feed, which the API holds back while they are empty. The file is read and written here."""
+    """Pages of a feed, which the API holds back while they are empty. The file is read and written here; with `keeps`
+    False it is written by `store` alone.
+    """
 
-    def __init__(self, which: Which, retries: Retries, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, which: Which, retries: Retries, clock: Callable[[], float] = time.monotonic, *, keeps: bool = True
+    ) -> None:
         types = which.get("types")
+        joined = ",".join([types] if isinstance(types, str) else types) if types is not None else None
+        if joined == "":
+            # the API does not see an empty parameter, and would give events of every type
+            raise ValueError("types names no type")
         self._query = {
             "tenant_id": which.get("tenant_id"),
-            "types": ",".join([types] if isinstance(types, str) else types) if types is not None else None,
+            "types": joined,
             "jobType": which.get("job_type"),
             "jobId": which.get("job_id"),
             "label": which.get("label"),
@@ -78,14 +87,15 @@ class Feed(Series[PublicEvent]):
         self._follow = which.get("follow", True)
         self._retries = retries
         self._clock = clock
+        self._keeps = keeps
         #: a word says where to begin, until the first answer gives the cursor of that place
         self._has_cursor = False
         self.more = True
 
     def next(self) -> Flow[list[PublicEvent]]:
-        if self._has_cursor:
+        if self._has_cursor and self._keeps:
             # whoever asks for more has consumed what came before
-            self._store(self._after)
+            self.store()
         wait_s = LONG_POLL_S if self._follow and self._has_cursor else 0
         began = self._clock()
         page = calls.read_feed((yield from send(calls.feed(self._after, self._query, wait_s), self._retries)))
@@ -95,8 +105,8 @@ class Feed(Series[PublicEvent]):
             self.more = False
         elif not page.events and wait_s and self._clock() - began < wait_s / 2:
             yield Pause(_CROWDED_S)
-        if not page.events:
-            self._store(self._after)
+        if not page.events and self._keeps:
+            self.store()
         return page.events
 
     def _stored(self) -> str | None:
@@ -104,10 +114,13 @@ class Feed(Series[PublicEvent]):
             return None
         return self._file.read_text(encoding="utf-8").strip() or None
 
-    def _store(self, cursor: str) -> None:
-        """The whole cursor or the one before: a crash leaves no part of it."""
+    def store(self) -> None:
+        """What came was consumed: the whole cursor or the one before is in the file, a crash leaves no part of it.
+
+        Raises OSError where it cannot be written.
+        """
         if self._file is None:
             return
         new = self._file.with_name(f"{self._file.name}.new")
-        new.write_text(f"{cursor}\n", encoding="utf-8")
+        new.write_text(f"{self._after}\n", encoding="utf-8")
         os.replace(new, self._file)

@@ -650,7 +650,7 @@ class PublicEvent(Message):
     id: Annotated[str, Field(description="The same however often the event comes.")]
     source: str
     type: str
-    subject: Annotated[str, Field(description="The id of the job, of the gate or of the incident.")]
+    subject: Annotated[str, Field(description="The id of the job, the gate, the incident or the webhook.")]
     time: AwareDatetime
     datacontenttype: str
     dataschema: str | None = None
@@ -659,7 +659,7 @@ class PublicEvent(Message):
     jobseq: Annotated[
         int,
         Field(
-            description="The row of its subject that it comes from: of the job's own events, of the log of the gate or the incident."
+            description="The row of its subject that it comes from: of the job's own events, or of the log of what else it is of."
         ),
     ]
     traceparent: str | None = None

@@ -121,6 +121,27 @@ async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: 
         assert found == f"retry: 250\n\n: nothing more yet\nid: {position}\n\n" == first
 
 
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("application/json;q=0.5, text/event-stream", True),
+        ("application/json, text/event-stream", True),
+        ("text/event-stream;q=0.1, */*", True),
+        ("text/event-stream;q=none", True),
+        ("text/event-stream; q=0, */*", False),
+        ("text/event-stream;q=0.000", False),
+        ("application/json, text/event-stream;q=0.9", False),
+        ("text/*", False),
+        (",;q=1,", False),
+    ],
+)
+async def test_who_asks_for_a_stream(context: Context, accept: str, streams: bool) -> None:
+    """By name, and not rather for JSON: a client that lists all that it reads gets what it prefers."""
+    answer = await get(OneWiring(context), headers={"Accept": accept})
+    assert (answer.status_code, answer.mimetype == "text/event-stream") == (200, streams)
+
+
 async def test_past_the_room_a_reader_comes_later(context: Context, world: World) -> None:
     """What is there it gets all the same; the time depends on who asks, so that not all come back together."""
     job_id = await submitted(world)
@@ -134,6 +155,19 @@ async def test_past_the_room_a_reader_comes_later(context: Context, world: World
         assert retry_ms(text(await get(OneWiring(context), f"/v1/jobs/{job_id}/events", after="earliest"))) == 250
     assert len(times) == 2
     assert all(5_000 <= each <= 10_000 for each in times)
+
+
+async def test_who_reads_a_job_counts_for_its_tenant(context: Context, world: World) -> None:
+    """Operators too: they take no place from each other at other tenants' jobs."""
+    operator = OneWiring(context, caller=replace(READER, tenant=None, sees_all=True))
+    waits = {}
+    with full(context, "tenant_a"):
+        for tenant in ("tenant_a", "tenant_b"):
+            path = f"/v1/jobs/{await submitted(world, tenant_id=tenant)}/events"
+            position = text(await get(operator, path)).split("id: ")[1].split("\n")[0]
+            waits[tenant] = retry_ms(text(await get(operator, path, after=position)))
+    assert waits["tenant_a"] >= 5_000
+    assert waits["tenant_b"] == 250
 
 
 @pytest.mark.parametrize("away", ["keys", "feed", "ledger"])
@@ -195,7 +229,9 @@ async def test_a_ticket_ends_with_its_token(context: Context) -> None:
     """And after a quarter of an hour; what it allows is reading one path for one tenant, whoever made it."""
     now = context.clock.now()
     operator = Caller(actor="app:o", scopes=frozenset(Scope), tenant=None, sees_all=True, moves_all=True)
-    assert ticket_for(operator, "t", "/v1/events", now).expires_at == (now + MAX_LIFE).replace(microsecond=0)
+    for expires in (None, (now + 2 * MAX_LIFE).timestamp(), 1e18):
+        longest = ticket_for(replace(operator, expires=expires), "t", "/v1/events", now)
+        assert longest.expires_at == (now + MAX_LIFE).replace(microsecond=0)
     token_end = now + timedelta(minutes=2)
     ticket = ticket_for(replace(operator, expires=token_end.timestamp()), "t", "/v1/events", now)
     assert ticket.expires_at == token_end.replace(microsecond=0)

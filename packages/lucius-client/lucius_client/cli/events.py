@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lucius_client import Client
 from lucius_client.cli import rendering
+from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.rendering import Columns, Json, OutputFormat, field
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.usage import Tenant
 from lucius_client.errors import CursorExpired
-from lucius_client.feed import Which
-from lucius_client.feed import events as follow_feed
+from lucius_client.feed import Feed, Which
 from lucius_client.models import PublicEvent
 
 COLUMNS: Columns = [
@@ -51,29 +57,54 @@ def events(
     That is all that is kept, or with --follow what happens from now on.
     """
     first = instant_ago("--since", since)
-    kept = cursor_file is not None and cursor_file.exists()
-    which: Which = {
-        "cursor_file": cursor_file,
-        "after": "latest" if follow and first is None and not kept else None,
-        "follow": follow,
-        "tenant_id": tenant,
-        "types": type_.split(",") if type_ else None,
-        "job_id": job,
-        "job_type": job_type,
-        "terminal": terminal,
-    }
-    if not follow:
-        found = [each.plain() for each in follow_feed(session.client, **which) if first is None or each.time >= first]
+    with _used(cursor_file):
+        is_kept = cursor_file is not None and cursor_file.exists() and bool(cursor_file.read_text("utf-8").strip())
+        which: Which = {
+            "cursor_file": cursor_file,
+            "after": "latest" if follow and first is None and not is_kept else None,
+            "follow": follow,
+            "tenant_id": tenant,
+            "types": type_.split(",") if type_ else None,
+            "job_id": job,
+            "job_type": job_type,
+            "terminal": terminal,
+        }
+        if follow:
+            _take(session.connect(WATCH_RETRIES), which, first, partial(_line, session.output))
+            return
+        found: list[Json] = []
+        feed = _take(session.client, which, first, lambda event: found.append(event.plain()))
         session.show(found, COLUMNS, lambda event: str(event["id"]))
-        return
+        # what nobody saw comes again
+        sys.stdout.flush()
+        feed.store()
+
+
+def _take(client: Client, which: Which, first: datetime | None, take: Callable[[PublicEvent], None]) -> Feed:
+    """Gives each event to `take`, also past a gap; the feed with the position behind the last one."""
     while True:
+        feed = Feed(which, client._retries, keeps=which["follow"])
         try:
-            for event in follow_feed(session.connect(WATCH_RETRIES), **which):
+            for event in client._iterate(feed):
                 if first is None or event.time >= first:
-                    _line(session.output, event)
+                    take(event)
+            return feed
         except CursorExpired as expired:
             rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
             which["after"] = expired.problem.earliest
+
+
+@contextmanager
+def _used(cursor_file: Path | None) -> Iterator[None]:
+    """Raises UsageError where the file cannot be read or written."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--cursor-file {cursor_file}: holds no position") from error
+    except OSError as error:
+        if error.filename is None:
+            raise  # not of the file, but of a pipe
+        raise UsageError(f"--cursor-file {cursor_file}: {error.strerror}") from error
 
 
 def _status(payload: Json) -> str:
