@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import signal
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from emulator.up.ports import choose
+
 ROOT = Path(__file__).parents[2]
 #: Enough for a machine under load; a bus starts in well under a second.
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 _READY = re.compile(
     r"ready sb://127\.0\.0\.1:(\d+) admin=http://127\.0\.0\.1:(\d+)"
     r"(?: ws=ws://127\.0\.0\.1:(\d+)/\$servicebus/websocket)?\n"
@@ -44,12 +47,12 @@ class Bus:
         return f"http://127.0.0.1:{self.admin_port}"
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.admin_url + path, timeout=10) as response:
+        with urllib.request.urlopen(self.admin_url + path, timeout=START_TIMEOUT_S) as response:
             return json.load(response)
 
     def post(self, path: str, body: Any, method: str = "POST") -> Any:
         request = urllib.request.Request(self.admin_url + path, json.dumps(body).encode(), method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as response:
             return json.load(response)
 
     def kill(self) -> None:
@@ -68,6 +71,12 @@ class Bus:
     def _close_pipes(self) -> None:
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def lasting_port() -> int:
+    """A free port below those of outgoing connections: nobody takes it while its bus is away."""
+    unnamed = {"api_port": 0, "bus_port": 0, "admin_port": 0, "azurite_port": 0, "traces": False, "auth": False}
+    return choose(argparse.Namespace(**unnamed)).bus
 
 
 def start_bus(*arguments: str | Path, port: int = 0) -> Bus:

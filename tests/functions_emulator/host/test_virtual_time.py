@@ -43,7 +43,7 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
         wall = [datetime.fromisoformat(one[0]) for one in ended["output"]]
         gaps = [later - earlier for earlier, later in pairwise(wall)]
         assert all(timedelta(minutes=59, seconds=59) <= gap < timedelta(hours=1, minutes=1) for gap in gaps)
-        assert all(abs(one[1] - at.timestamp()) < 1 for one, at in zip(ended["output"], wall, strict=True))
+        assert all(abs(one[1] - at.timestamp()) < 60 for one, at in zip(ended["output"], wall, strict=True))
         assert host.post("/admin/emulator/advance", json={"by": "soon"}).status_code == 400
         before = datetime.fromisoformat(host.get("/admin/emulator/time").json()["now"])
         host.kill()
