@@ -19,7 +19,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBu
 
 from tests.servicebus_emulator.process import Bus, start_bus
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 @pytest.fixture
