@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
@@ -13,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from emulator.up.ports import choose
 
 ROOT = Path(__file__).parents[2]
 #: Enough for a machine under load; a bus starts in well under a second.
@@ -71,12 +68,6 @@ class Bus:
     def _close_pipes(self) -> None:
         if self.process.stdout is not None:
             self.process.stdout.close()
-
-
-def lasting_port() -> int:
-    """A free port below those of outgoing connections: nobody takes it while its bus is away."""
-    unnamed = {"api_port": 0, "bus_port": 0, "admin_port": 0, "azurite_port": 0, "traces": False, "auth": False}
-    return choose(argparse.Namespace(**unnamed)).bus
 
 
 def start_bus(*arguments: str | Path, port: int = 0) -> Bus:

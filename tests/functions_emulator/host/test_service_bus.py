@@ -12,9 +12,10 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
+from emulator.up.ports import find_free
 from tests.functions_emulator.host.process import SOON_S, Host, eventually, start_host
 from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
-from tests.servicebus_emulator.process import Bus, lasting_port, start_bus
+from tests.servicebus_emulator.process import Bus, start_bus
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bus(config: Path) -> Iterator[Bus]:
-    running = start_bus("--config", config, port=lasting_port())
+    # below those of outgoing connections: nobody takes it while the bus is away
+    running = start_bus("--config", config, port=find_free())
     yield running
     running.stop()
 
