@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import pytest
 from azure.servicebus import ServiceBusMessage
 
@@ -61,7 +63,8 @@ def test_a_killed_hosts_activity_comes_back_after_five_virtual_minutes(tmp_path:
     host = start_host(
         "tour", tmp_path, "--virtual-clock", "--data", data, "--fault", "kill-before-commit=3", environment=own
     )
-    host.start("chain", "x", "job")
+    with contextlib.suppress(httpx.TransportError):  # it may die before it has responded
+        host.start("chain", "x", "job")
     host.process.wait(START_TIMEOUT_S)
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", data, environment=own)
     try:
@@ -104,15 +107,15 @@ def test_the_bus_comes_along(tmp_path: Path) -> None:
     received = MessageLog(tmp_path / "messages.jsonl")
     host = start_host("bus", tmp_path, "--virtual-clock", environment=environment(bus, received))
     try:
-        send(bus, "work", ServiceBusMessage("before"))
-        eventually(lambda: received.of("before"), lambda: host.log)
-        for number in range(3):
-            response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
-            assert response.status_code == 200, response.text
-            send(bus, "work", ServiceBusMessage(f"after-{number}"))
-            eventually(lambda number=number: received.of(f"after-{number}"), lambda: host.log)
-        eventually(lambda: _active(bus, "work") == 0 or None, lambda: f"{host.log}\n{bus.get('/entities')}")
-        assert sorted(line["body"] for line in received.lines) == ["after-0", "after-1", "after-2", "before"]
+        for number in range(4):
+            send(bus, "work", ServiceBusMessage(f"work-{number}"))
+            eventually(lambda number=number: received.of(f"work-{number}"), lambda: host.log)
+            # an advance would end the lock of one that is not settled yet
+            eventually(lambda: _active(bus, "work") == 0, lambda: f"{host.log}\n{bus.get('/entities')}")
+            if number < 3:
+                response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
+                assert response.status_code == 200, response.text
+        assert sorted(line["body"] for line in received.lines) == [f"work-{number}" for number in range(4)]
     finally:
         assert host.stop() == 0
         bus.stop()
