@@ -108,13 +108,13 @@ def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
     """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
-        response = client.get(f"{host.url}/sleep-async?s=233")
+        response = client.get(f"{host.url}/sleep-async?s=260")
         took = time.monotonic() - began
     assert response.status_code == 502
-    assert 229 < took < 233
+    assert took > 229
     assert "sleep_async did not answer within 230 s" in host.log
     assert host.get("/admin/emulator/running").json() == ["sleep_async"]
-    eventually(lambda: host.get("/admin/emulator/running").json() == [], within=30)
+    eventually(lambda: host.get("/admin/emulator/running").json() == [], within=90)
 
 
 def test_a_chunked_body_arrives_empty(host: Host) -> None:
