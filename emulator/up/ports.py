@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import random
+import os
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ LOOPBACK = "127.0.0.1"
 #: Free ports are looked for below the range that systems hand to outgoing connections (32768 and up on Linux,
 #: 49152 and up on macOS), so that no connection takes one between the check here and the bind of the child.
 _FREE_RANGE = (20_000, 32_000)
-_TRIES = 200
+#: Processes of neighbouring ids look for free ports so far from each other.
+_APART = 592
+#: found by this process, which may not have bound them yet
+_found: set[int] = set()
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,19 @@ def choose(args: argparse.Namespace) -> Ports:
 
 
 def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
-    """The first of `count` neighbouring free ports; random, for two stacks that start together. Raises UpError."""
-    avoided = set(avoid)
-    for _ in range(_TRIES):
-        first = random.randrange(*_FREE_RANGE)
+    """The first of `count` neighbouring free ports. Raises UpError.
+
+    A process finds none twice, and each begins elsewhere, so that two stacks that start together do not meet.
+    """
+    low, high = _FREE_RANGE
+    avoided, start = _found.union(avoid), os.getpid() * _APART
+    for place in range(start, start + high - low):
+        first = low + place % (high - low)
         ports = range(first, first + count)
-        if avoided.isdisjoint(ports) and all(_is_free(port) for port in ports):
+        if ports.stop <= high and avoided.isdisjoint(ports) and all(_is_free(port) for port in ports):
+            _found.update(ports)
             return first
-    raise UpError(f"found no {count} neighbouring free ports between {_FREE_RANGE[0]} and {_FREE_RANGE[1]}")
+    raise UpError(f"found no {count} neighbouring free ports between {low} and {high}")
 
 
 def _is_free(port: int) -> bool:

@@ -222,10 +222,10 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
 
 
 async def test_nobody_listens() -> None:
-    """A port that nothing holds."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    answer = await HttpWebhookSender(LOOPBACK).post(f"http://127.0.0.1:{port}/", {}, BODY)
+    """A port at which nothing listens, and which nobody else can take."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        answer = await HttpWebhookSender(LOOPBACK).post(f"http://127.0.0.1:{held.getsockname()[1]}/", {}, BODY)
     assert (answer.status, answer.error) == (None, "CONNECT")
 
 

@@ -181,7 +181,7 @@ class Walk:
             },
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=150,
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr, self.state()["asked"][before:])

@@ -99,9 +99,11 @@ async def test_what_another_process_writes_is_found_by_one_look_for_all(
         tasks = [asyncio.create_task(follow(fed, at_end)) for _ in range(8)]
         await waiting_at(fed, 8)
         monkeypatch.setattr(fed.feed, "head", counted)
+        while not looks:  # noqa: ASYNC110  # nobody signals a look
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)
         found = looks
-        assert 1 <= found <= (time.monotonic() - began) / 0.05 + 1
+        assert found <= (time.monotonic() - began) / 0.05 + 1
         await write(fed.feed, 2)
         assert [len(page.events) for page in await asyncio.gather(*tasks)] == [2] * 8
 

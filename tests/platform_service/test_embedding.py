@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucius_service.errors import FailedFinal
@@ -111,6 +111,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
     assert expected == sentences(text)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.sampled_from("abc XY.,!?\n-1"), max_size=400), min_size=1, max_size=4),
     st.integers(100, 400),

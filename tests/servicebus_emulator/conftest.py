@@ -31,14 +31,13 @@ def _sql_rule(name: str, expression: str) -> dict[str, Any]:
 def configuration() -> dict[str, Any]:
     """A Config.json with a pool of plain queues and of each special kind."""
     queues = [_queue(f"plain-{i}") for i in range(_POOL)]
-    queues += [_queue(f"short-lock-{i}", LockDuration="PT2S", MaxDeliveryCount=2) for i in range(_POOL)]
+    queues += [_queue(f"twice-{i}", MaxDeliveryCount=2) for i in range(_POOL)]
     queues += [_queue(f"deduplicating-{i}", RequiresDuplicateDetection=True) for i in range(_POOL)]
     queues += [
         _queue(f"expiring-{i}", DefaultMessageTimeToLive="PT1S", DeadLetteringOnMessageExpiration=True)
         for i in range(_POOL)
     ]
     queues += [_queue(f"sessions-{i}", RequiresSession=True) for i in range(_POOL)]
-    queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT2S") for i in range(_POOL)]
     queues += [
         _queue("chain-first", ForwardTo="chain-last"),
         _queue("chain-last", ForwardDeadLetteredMessagesTo="chain-dead-letters"),
@@ -79,6 +78,14 @@ def bus(config_path: Path) -> Iterator[Bus]:
     assert bus.stop() == 0
 
 
+@pytest.fixture(scope="session")
+def timed_bus(config_path: Path) -> Iterator[Bus]:
+    """As `bus`, with a clock that tests advance: what ends at an instant does not depend on the machine's load."""
+    bus = start_bus("--config", config_path, "--virtual-clock")
+    yield bus
+    assert bus.stop() == 0
+
+
 def _fresh(kind: str) -> str:
     return f"{kind}-{next(_numbers) % _POOL}"
 
@@ -90,9 +97,9 @@ def queue() -> str:
 
 
 @pytest.fixture
-def short_lock_queue() -> str:
-    """A queue with a lock of two seconds and at most two deliveries."""
-    return _fresh("short-lock")
+def twice_queue() -> str:
+    """A queue with at most two deliveries."""
+    return _fresh("twice")
 
 
 @pytest.fixture
@@ -111,12 +118,6 @@ def expiring_queue() -> str:
 def session_queue() -> str:
     """A queue that requires sessions."""
     return _fresh("sessions")
-
-
-@pytest.fixture
-def short_session_queue() -> str:
-    """A queue that requires sessions, with a lock of two seconds."""
-    return _fresh("short-sessions")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 #: Enough for a machine under load; a bus starts in well under a second.
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 _READY = re.compile(
     r"ready sb://127\.0\.0\.1:(\d+) admin=http://127\.0\.0\.1:(\d+)"
     r"(?: ws=ws://127\.0\.0\.1:(\d+)/\$servicebus/websocket)?\n"
@@ -44,12 +44,12 @@ class Bus:
         return f"http://127.0.0.1:{self.admin_port}"
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.admin_url + path, timeout=10) as response:
+        with urllib.request.urlopen(self.admin_url + path, timeout=START_TIMEOUT_S) as response:
             return json.load(response)
 
     def post(self, path: str, body: Any, method: str = "POST") -> Any:
         request = urllib.request.Request(self.admin_url + path, json.dumps(body).encode(), method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as response:
             return json.load(response)
 
     def kill(self) -> None:

@@ -19,9 +19,11 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
 
+from emulator.up.ports import find_free
 from tests.servicebus_emulator.process import ROOT, Bus, fails, start_bus
+from tests.waiting import wait_until
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,8 @@ def test_a_full_entity_refuses_until_it_is_read(own_bus: Bus) -> None:
             assert own_bus.get("/entities")["q"]["active"] == 1
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
             receiver.complete_message(message)
+            # the SDK does not wait until the bus has read that
+            wait_until(lambda: own_bus.get("/entities")["q"]["active"] == 0, "the message is not completed")
             sender.send_messages(ServiceBusMessage(bytes(20_000)))
 
 
@@ -235,7 +239,8 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 
 def test_senders_survive_a_restart(tmp_path: Path) -> None:
     """An SDK client goes on by itself when the bus is stopped and started again on its port."""
-    bus = start_bus("--queue", "q", "--data", tmp_path)
+    # below those of outgoing connections: nobody takes it while the bus is away
+    bus = start_bus("--queue", "q", "--data", tmp_path, port=find_free())
     try:
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             with client.get_queue_sender("q") as sender:

@@ -19,7 +19,7 @@ def connection(bus: Bus) -> Iterator[Any]:
     from proton.utils import BlockingConnection
 
     connection = BlockingConnection(
-        f"amqp://127.0.0.1:{bus.port}", timeout=10, allowed_mechs="ANONYMOUS", max_frame_size=FRAME_BYTES
+        f"amqp://127.0.0.1:{bus.port}", timeout=60, allowed_mechs="ANONYMOUS", max_frame_size=FRAME_BYTES
     )
     yield connection
     connection.close()

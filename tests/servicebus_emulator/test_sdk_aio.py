@@ -19,7 +19,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBu
 
 from tests.servicebus_emulator.process import Bus, start_bus
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 @pytest.fixture
@@ -104,6 +104,8 @@ async def test_competing_consumers(client: ServiceBusClient, queue: str) -> None
                     done[str(message)] += 1
 
     receivers = [client.get_queue_receiver(queue, prefetch_count=5) for _ in range(6)]
+    # a link that a receive opens has to be open within the time that it waits
+    await asyncio.gather(*(receiver.__aenter__() for receiver in receivers))
     try:
         await asyncio.wait_for(asyncio.gather(*(consume(receiver) for receiver in receivers)), 60)
     finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +18,7 @@ from azure.servicebus.exceptions import (
 
 from tests.servicebus_emulator.process import Bus
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 @pytest.fixture
@@ -64,17 +64,20 @@ async def test_a_session_is_one_receivers(client: ServiceBusClient, session_queu
         await receiver.complete_message(message)
 
 
-async def test_a_session_lock_is_renewed_and_lost(client: ServiceBusClient, short_session_queue: str) -> None:
+async def test_a_session_lock_is_renewed_and_lost(timed_bus: Bus, session_queue: str) -> None:
     """Renewal prolongs the lock; when it expires, the receiver gets an error and its messages count a delivery."""
-    session_queue = short_session_queue
-    async with client.get_queue_sender(session_queue) as sender:
-        await sender.send_messages(ServiceBusMessage("x", session_id="s"))
-    async with client.get_queue_receiver(session_queue, session_id="s") as receiver:
+    async with AsyncExitStack() as closing:
+        connected = ServiceBusClient.from_connection_string(timed_bus.connection_string, retry_total=0)
+        client = await closing.enter_async_context(connected)
+        async with client.get_queue_sender(session_queue) as sender:
+            await sender.send_messages(ServiceBusMessage("x", session_id="s"))
+        receiver = await closing.enter_async_context(client.get_queue_receiver(session_queue, session_id="s"))
         [message] = await receiver.receive_messages(max_wait_time=WAIT_S)
         for _ in range(3):
-            await asyncio.sleep(0.8)
+            timed_bus.post("/clock/advance", {"seconds": 30})
             end = await receiver.session.renew_lock()
         assert end == receiver.session.locked_until_utc
+        timed_bus.post("/clock/advance", {"seconds": 61})
         async with client.get_queue_receiver(session_queue, session_id=NEXT_AVAILABLE_SESSION) as other:
             [again] = await other.receive_messages(max_wait_time=WAIT_S)
             assert again.delivery_count == 1

@@ -33,7 +33,7 @@ from azure.servicebus.exceptions import (
 from tests.servicebus_emulator.process import Bus
 
 #: The longest wait for a message; only a failure takes so long.
-WAIT_S = 15
+WAIT_S = 60
 #: The wait for a message that must not come.
 NOTHING_S = 0.3
 
@@ -41,6 +41,12 @@ NOTHING_S = 0.3
 @pytest.fixture(scope="module")
 def client(bus: Bus) -> Iterator[ServiceBusClient]:
     with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def timed_client(timed_bus: Bus) -> Iterator[ServiceBusClient]:
+    with ServiceBusClient.from_connection_string(timed_bus.connection_string) as client:
         yield client
 
 
@@ -191,10 +197,10 @@ def test_receive_and_delete(client: ServiceBusClient, queue: str, bus: Bus) -> N
 
 
 def test_abandon_counts_deliveries_until_the_message_is_dead_lettered(
-    client: ServiceBusClient, short_lock_queue: str
+    client: ServiceBusClient, twice_queue: str
 ) -> None:
     """An abandoned message comes back with a higher count, and goes to the dead letters at the limit."""
-    queue = short_lock_queue
+    queue = twice_queue
     with both(client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage("x"))
         for count in range(2):
@@ -239,18 +245,18 @@ def test_defer_and_receive_deferred(client: ServiceBusClient, queue: str) -> Non
         assert receiver.peek_messages(sequence_number=1) == []
 
 
-def test_lock_renewal_and_expiry(client: ServiceBusClient, short_lock_queue: str) -> None:
+def test_lock_renewal_and_expiry(timed_bus: Bus, timed_client: ServiceBusClient, queue: str) -> None:
     """A renewed lock lasts longer; an expired one cannot settle, and the message returns with a delivery counted."""
-    queue = short_lock_queue
-    with both(client, queue) as (sender, receiver):
+    with both(timed_client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage("x"))
         [message] = receive(receiver, 1)
         first_end = message.locked_until_utc
-        time.sleep(0.3)
-        assert receiver.renew_message_lock(message) > first_end
+        timed_bus.post("/clock/advance", {"seconds": 10})
+        assert receiver.renew_message_lock(message) > first_end + timedelta(seconds=9)
+        assert receiver.receive_messages(max_wait_time=NOTHING_S) == []
+        timed_bus.post("/clock/advance", {"seconds": 61})
         [again] = receive(receiver, 1)  # not settled: it is delivered again when the lock ends
         assert again.delivery_count == 1
-        assert datetime.now(UTC) >= message.locked_until_utc
         with pytest.raises((MessageLockLostError, ServiceBusError)):
             receiver.complete_message(message)
         receiver.complete_message(again)
@@ -271,24 +277,29 @@ def test_expiry(client: ServiceBusClient, expiring_queue: str, queue: str, bus: 
     assert bus.get("/entities")[queue]["dead_letter"] == 0
 
 
-def test_scheduled_messages(client: ServiceBusClient, queue: str, bus: Bus) -> None:
+def test_scheduled_messages(timed_bus: Bus, timed_client: ServiceBusClient, queue: str) -> None:
     """A scheduled message comes at its time; a cancelled one never does."""
-    with both(client, queue) as (sender, receiver):
-        due = datetime.now(UTC) + timedelta(seconds=2)
-        far = datetime.now(UTC) + timedelta(hours=1)
+    with both(timed_client, queue) as (sender, receiver):
+        sender.send_messages(ServiceBusMessage("what time is it?"))
+        [first] = receive(receiver, 1)
+        receiver.complete_message(first)
+        due = first.enqueued_time_utc + timedelta(hours=1)
+        far = due + timedelta(minutes=1)
         numbers = sender.schedule_messages([ServiceBusMessage("soon"), ServiceBusMessage("soon too")], due)
         [cancelled] = sender.schedule_messages(ServiceBusMessage("never"), far)
         sender.send_messages(ServiceBusMessage("by property", scheduled_enqueue_time_utc=due))
         peeked = receiver.peek_messages(max_message_count=10)
         assert {ServiceBusMessageState.SCHEDULED} == {message.state for message in peeked}
         sender.cancel_scheduled_messages(cancelled)
+        assert receiver.receive_messages(max_wait_time=NOTHING_S) == []
+        timed_bus.post("/clock/advance", {"seconds": 3600})
         messages = receive(receiver, 3)
-        assert datetime.now(UTC) >= due
         assert {"soon", "soon too", "by property"} == {str(message) for message in messages}
         assert min(message.sequence_number for message in messages) > max(numbers)
         for message in messages:
             receiver.complete_message(message)
-    counts = bus.get("/entities")[queue]
+    timed_bus.post("/clock/advance", {"seconds": 60})
+    counts = timed_bus.get("/entities")[queue]
     assert counts.pop("enqueued") >= max(message.sequence_number for message in messages)
     assert counts == {
         "active": 0,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import socket
 
 import pytest
 
+import emulator.up.ports
 from emulator.up.errors import UpError
 from emulator.up.ports import DEFAULTS, Ports, choose, find_free
 
@@ -55,3 +57,14 @@ def test_one_port_for_two_uses_is_refused() -> None:
     first = find_free(3)
     with pytest.raises(UpError, match=f"port {first + 2} is asked for twice, by --api-port and --azurite-port"):
         choose(options(api_port=first + 2, azurite_port=first))
+
+
+def test_nobody_finds_what_another_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is bound: neither the same process nor one that starts at the same time."""
+    found = [set(all_of(choose(options()))) for _ in range(2)]
+    own = os.getpid()
+    for process in (own + 1, own + 2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        monkeypatch.setattr(emulator.up.ports, "_found", set())
+        found.append(set(all_of(choose(options()))))
+    assert len(set.union(*found)) == 4 * 6

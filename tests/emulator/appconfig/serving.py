@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.running_stack import ROOT
 
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 60
 #: any key of the right form is accepted
 ID, SECRET = "laptop", "c2VjcmV0"
 

@@ -70,7 +70,7 @@ def test_an_edit_is_served_and_a_broken_one_is_not(tmp_path: Path) -> None:
         path.write_text("{")
         assert connected.get_configuration_setting("a").value == "22"
         url = connection.split(";")[0].removeprefix("Endpoint=")
-        assert httpx.get(f"{url}/kv?api-version=1.0").status_code == 401
+        assert httpx.get(f"{url}/kv?api-version=1.0", timeout=60).status_code == 401
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "No such file"), ("{", "not JSON"), ("[]", "JSON object")])

@@ -21,7 +21,7 @@ CONFIG = {
                     {"Name": "batch", "Properties": {}},
                     {"Name": "bytes", "Properties": {}},
                     {"Name": "ordered", "Properties": {"RequiresSession": True}},
-                    {"Name": "slow", "Properties": {"LockDuration": "PT2S", "MaxDeliveryCount": 1}},
+                    {"Name": "slow", "Properties": {"LockDuration": "PT6S", "MaxDeliveryCount": 1}},
                 ],
                 "Topics": [{"Name": "news", "Properties": {}, "Subscriptions": [{"Name": "all"}]}],
             }

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import pytest
 
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.keys import keys_of
-from tests.functions_emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import SOON_S, Host, eventually, start_host
 
 DURABLE = "/runtime/webhooks/durabletask"
 
@@ -149,11 +149,17 @@ def test_the_environment_wins_over_the_file(host: Host) -> None:
     assert host.get("/api/settings").text == "file environment"
 
 
-def test_too_many_requests_are_429(host: Host) -> None:
+def test_too_many_requests_are_429(host: Host, tmp_path: Path) -> None:
     """One runs, one waits, the third is refused."""
+    until = tmp_path / "until"
     with ThreadPoolExecutor(3) as pool:
-        statuses = sorted(pool.map(lambda _: host.get("/api/slow").status_code, range(3)))
-    assert statuses == [200, 200, 429]
+        calls = [pool.submit(host.get, "/api/slow", params={"until": str(until)}) for _ in range(3)]
+        try:
+            # no other one ends before
+            assert next(as_completed(calls, SOON_S)).result().status_code == 429
+        finally:
+            until.touch()
+        assert sorted(call.result().status_code for call in calls) == [200, 200, 429]
 
 
 def test_cors_for_the_origin_that_is_allowed(host: Host) -> None:

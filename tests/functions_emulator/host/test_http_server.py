@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -77,16 +79,18 @@ def test_a_wrong_method_is_404(host: Host) -> None:
     assert host.get("/no/such/route").status_code == 404
 
 
-def test_the_host_responds_while_the_apps_loop_is_blocked(host: Host) -> None:
+def test_the_host_responds_while_the_apps_loop_is_blocked(host: Host, tmp_path: Path) -> None:
     """A blocking async function stops the app's loop only, and the log names it."""
-    blocked = threading.Thread(target=host.get, args=("/block-loop?s=4",))
+    until = tmp_path / "until"
+    blocked = threading.Thread(target=host.get, args=(f"/block-loop?until={until}",))
     blocked.start()
     try:
         assert host.get("/admin/host/status").json()["state"] == "Running"
         assert host.get("/sync?name=meanwhile").text == "hello meanwhile"
-        eventually(lambda: "the app's event loop is blocked" in host.log)
-        assert "block_loop" in host.log
+        # a busy machine may block it as well
+        eventually(lambda: re.search("the app's event loop is blocked for .* by .*block_loop", host.log))
     finally:
+        until.touch()
         blocked.join()
     assert host.get("/sleep-async?s=0").text == "slept"
 
@@ -104,13 +108,13 @@ def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
     """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
-        response = client.get(f"{host.url}/sleep-async?s=233")
+        response = client.get(f"{host.url}/sleep-async?s=260")
         took = time.monotonic() - began
     assert response.status_code == 502
-    assert 229 < took < 233
+    assert took > 229
     assert "sleep_async did not answer within 230 s" in host.log
     assert host.get("/admin/emulator/running").json() == ["sleep_async"]
-    eventually(lambda: host.get("/admin/emulator/running").json() == [], within=30)
+    eventually(lambda: host.get("/admin/emulator/running").json() == [], within=90)
 
 
 def test_a_chunked_body_arrives_empty(host: Host) -> None:

@@ -113,11 +113,17 @@ def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
     """After SIGTERM a running function can still start an orchestration and respond; the exit code is 0."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     responses: list[str] = []
-    caller = threading.Thread(target=lambda: responses.append(host.post("/start-late").text))
+    until = tmp_path / "until"
+    caller = threading.Thread(target=lambda: responses.append(host.post(f"/start-late?until={until}").text))
     caller.start()
     eventually(lambda: host.get("/admin/emulator/running").json() == ["start_late"] or None)
-    assert host.stop() == 0
+    host.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "stopping" in host.log)
+    until.touch()
+    assert host.process.wait(START_TIMEOUT_S) == 0
     caller.join()
+    assert host.process.stdout is not None
+    host.process.stdout.close()
     assert responses == ["late"]
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     assert host.wait_for("late")["runtimeStatus"] == "Completed"
@@ -160,7 +166,7 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
 
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     eventually(lambda: len([one for one in lines() if one[0] == "every_second"]) >= 2 or None, lambda: host.log)
-    assert [one for one in lines() if one[0] == "at_startup"] != []
+    eventually(lambda: [one for one in lines() if one[0] == "at_startup"])
     retries = eventually(
         lambda: retried if len(retried := [one for one in lines() if one[0] == "retried"]) == 3 else None
     )

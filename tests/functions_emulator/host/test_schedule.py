@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from functions_emulator.durable.clock import ManualClock, stamp
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.schedule import parse_schedule
+from functions_emulator.host.timer_trigger import TimerTrigger
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
 
@@ -35,3 +39,29 @@ def test_bad_schedules_are_named(text: str) -> None:
     """The error names the schedule."""
     with pytest.raises(BindingError, match="schedule"):
         parse_schedule(text)
+
+
+@pytest.mark.parametrize("missed", [False, True])
+async def test_past_due_is_what_was_missed_before_the_start(missed: bool) -> None:
+    """Not an instant that passes while the host notes the run before it."""
+    clock = ManualClock(NOON)
+    next_one = {"Last": None, "Next": stamp(NOON - timedelta(seconds=1)), "LastUpdated": None}
+    # each note takes longer than the schedule's interval
+    store: Any = SimpleNamespace(
+        state=lambda key: next_one if missed else None,
+        put_state=lambda key, state: clock.advance(timedelta(seconds=2)),
+    )
+    runs: list[bool] = []
+
+    class Ended(Exception):
+        pass
+
+    async def invoke(function: Any, request: Any) -> None:
+        runs.append(request.past_due)
+        if len(runs) == 3:
+            raise Ended
+
+    function: Any = SimpleNamespace(name="tick", trigger=SimpleNamespace(fields={"useMonitor": True}))
+    with pytest.raises(Ended):
+        await TimerTrigger(function, parse_schedule("*/1 * * * * *"), store, clock, invoke).run()
+    assert runs == [missed, False, False]

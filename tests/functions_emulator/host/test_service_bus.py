@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
-from tests.functions_emulator.host.process import Host, eventually, start_host
+from emulator.up.ports import find_free
+from tests.functions_emulator.host.process import SOON_S, Host, eventually, start_host
 from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
 from tests.servicebus_emulator.process import Bus, start_bus
 
@@ -24,7 +27,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bus(config: Path) -> Iterator[Bus]:
-    running = start_bus("--config", config)
+    # below those of outgoing connections: nobody takes it while the bus is away
+    running = start_bus("--config", config, port=find_free())
     yield running
     running.stop()
 
@@ -86,7 +90,7 @@ def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus
     with ServiceBusClient.from_connection_string(bus.connection_string) as client:
         dead = client.get_queue_receiver("work", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
         with dead:
-            (message,) = dead.receive_messages(max_wait_time=10)
+            (message,) = dead.receive_messages(max_wait_time=SOON_S)
             assert message.message_id == "m-bad"
             dead.complete_message(message)
     assert "from_queue failed, invocation " in host.log
@@ -106,24 +110,29 @@ def test_outputs_are_sent(host: Host, bus: Bus, received: MessageLog) -> None:
     """The values of the outputs arrive at the queue and the topic; an output that is not set sends nothing."""
     assert host.post("/send?queue=q-1&topic=t-1").text == "sent"
     assert host.post("/send?queue=q-2").text == "sent"
-    eventually(lambda: received.of("q-2"), lambda: host.log)
-    eventually(lambda: received.of("t-1"), lambda: host.log)
+    for body in ("q-1", "q-2", "t-1"):
+        eventually(lambda body=body: received.of(body), lambda: host.log)
     assert [line["function"] for line in (*received.of("q-1"), *received.of("t-1"))] == ["from_queue", "from_topic"]
     assert len([line for line in received.lines if line["function"] == "from_topic" and line["body"][0] == "t"]) == 1
 
 
 def test_cardinality_many_gives_lists(host: Host, bus: Bus, received: MessageLog) -> None:
     """Messages that wait together come in one list, each once."""
-    send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
-    expected = sorted(f"b-{number}" for number in range(20))
-    lines = eventually(
-        lambda: (
-            lines if len(lines := [one for one in received.lines if "in_batches" in one["function"]]) >= 20 else None
-        ),
-        lambda: host.log,
-    )
-    assert sorted(line["body"] for line in lines) == expected
-    assert any(line["function"] != "in_batches/1" for line in lines)
+    expected: list[str] = []
+
+    def in_lists() -> bool:
+        """The host waits for others for 20 ms, in which a busy machine may bring none."""
+        bodies = [f"b-{len(expected) + number}" for number in range(20)]
+        expected.extend(bodies)
+        send(bus, "batch", *map(ServiceBusMessage, bodies))
+        eventually(lambda: len(batched()) >= len(expected), lambda: host.log)
+        return any(line["function"] != "in_batches/1" for line in batched())
+
+    def batched() -> list[dict[str, Any]]:
+        return [one for one in received.lines if "in_batches" in one["function"]]
+
+    eventually(in_lists, lambda: host.log)
+    assert sorted(line["body"] for line in batched()) == sorted(expected)
 
 
 def test_sessions_keep_their_order(host: Host, bus: Bus, received: MessageLog) -> None:
@@ -140,10 +149,10 @@ def test_sessions_keep_their_order(host: Host, bus: Bus, received: MessageLog) -
 
 def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, received: MessageLog) -> None:
     """A function that takes longer than the lock keeps its message: it runs once, nothing is dead-lettered."""
-    send(bus, "slow", ServiceBusMessage("5"))
-    (line,) = eventually(lambda: received.of("5"), lambda: host.log)
+    send(bus, "slow", ServiceBusMessage("8.0"))
+    (line,) = eventually(lambda: received.of("8.0"), lambda: host.log)
     assert line["delivery_count"] == 1
-    assert "lock" not in host.log
+    assert not re.search("the lock of message|could not be settled", host.log)
 
 
 def test_a_bus_that_goes_away_is_found_again(host: Host, bus: Bus, received: MessageLog, config: Path) -> None:

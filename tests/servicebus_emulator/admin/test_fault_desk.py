@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from lucius_client.cli.main import app
 from tests.servicebus_emulator.process import Bus
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 def faults(bus: Bus, *words: str) -> tuple[int, str, str]:

@@ -10,7 +10,7 @@ import pytest
 from azure.servicebus._pyamqp._decode import decode_payload
 from azure.servicebus._pyamqp._encode import encode_payload
 from azure.servicebus._pyamqp.message import Header, Message, Properties
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from servicebus_emulator.amqp.decoder import MAX_EMPTY_ELEMENTS, decode, decode_all, skip
@@ -100,6 +100,7 @@ def typed(value: Any) -> Any:
     return (type(value), value)
 
 
+@settings(deadline=None)
 @given(VALUES)
 @example([None] * 300)
 @example({"key": "x" * 256})
@@ -111,6 +112,7 @@ def test_what_is_encoded_decodes_to_the_same_value_and_type(value: Any) -> None:
     assert (typed(value), len(data)) == (typed(decoded), end)
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_skip_agrees_with_decode(value: Any) -> None:
     """`skip` and `decode` find the same end of a value."""
@@ -118,6 +120,7 @@ def test_skip_agrees_with_decode(value: Any) -> None:
     assert len(data) == skip(data + b"\x40", 0)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
     """No bytes raise anything but DecodeError."""
@@ -181,6 +184,7 @@ def folded(value: Any) -> Any:
     return value
 
 
+@settings(deadline=None)
 @given(SDK_VALUES, st.dictionaries(TEXT, st.one_of(st.booleans(), TEXT, st.uuids()), max_size=5))
 def test_the_codec_and_the_sdk_read_each_other(body: Any, application: dict[str, Any]) -> None:
     """A message of the SDK's encoder, parsed and rendered by the bus, is the same to the SDK's decoder."""

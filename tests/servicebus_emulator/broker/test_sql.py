@@ -8,7 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servicebus_emulator.amqp.encoder import encode_described
@@ -135,6 +135,7 @@ def test_wrong_expressions_are_refused_where_they_are_wrong(expression: str, mes
         SqlFilter(expression)
 
 
+@settings(deadline=None)
 @given(st.text("ab%_!\n", max_size=12), st.text("ab%_\n", max_size=12))
 def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     """Any pattern matches the texts that its translation to a regular expression matches."""
@@ -167,6 +168,7 @@ def test_what_cannot_be_computed_fails(expression: str) -> None:
         SqlFilter(expression).matches(MESSAGE)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ns17 .'()=<>!+-*/%,[]\"@ANDORTLIKEXISU;", max_size=60))
 def test_any_text_is_a_filter_or_refused(text: str) -> None:
     """No text raises another exception than the two errors."""

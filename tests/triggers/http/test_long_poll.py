@@ -121,9 +121,11 @@ async def test_one_look_serves_all_who_wait_for_a_job(world: World, monkeypatch:
         ]
         waiting += [asyncio.create_task(job_stream(request(elsewhere, after=position))) for _ in range(4)]
         await waiting_at(elsewhere, 8)
+        while not calls["last_seq"]:  # noqa: ASYNC110  # nobody signals a look
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)
         looks = calls["last_seq"]
-        assert 1 <= looks <= (time.monotonic() - began) / 0.05 + 1
+        assert looks <= (time.monotonic() - began) / 0.05 + 1
         assert calls["read"] == 8
         await control(world, JOB, ControlKind.CANCEL)
         found = await asyncio.gather(*waiting)

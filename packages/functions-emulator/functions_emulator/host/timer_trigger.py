@@ -57,27 +57,25 @@ class TimerTrigger:
         return self._schedule.next_after(first) - first
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Runs until cancelled. Past due is only what was missed before: `HandleTimerEvent` in TimerListener.cs."""
         state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
         due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)
         if due > now and self._schedule.next_after(now) < due:
             due = self._schedule.next_after(now)  # the schedule was changed while the host was down
+        late = due <= now
         if self._function.trigger.fields.get("runOnStartup") is True:
             await self._fire(due, past_due=False)
-            due = self._schedule.next_after(self._clock.now())
+            due, late = self._schedule.next_after(self._clock.now()), False
         self._remember(None if state is None else state["Last"], due)
         while True:
-            late = await self._sleep_until(due)
+            await self._sleep_until(due)
             await self._fire(due, past_due=late)
-            due = self._schedule.next_after(max(due, self._clock.now()))
+            due, late = self._schedule.next_after(max(due, self._clock.now())), False
             self._remember(stamp(self._clock.now()), due)
 
-    async def _sleep_until(self, due: datetime) -> bool:
-        """Waits until `due`; returns true if `due` was past already."""
+    async def _sleep_until(self, due: datetime) -> None:
         self.due = due
-        if due <= self._clock.now():
-            return True
         while self._clock.now() < due:
             self._clock_changed.clear()
             seconds = self._clock.seconds_until(due)
@@ -86,7 +84,6 @@ class TimerTrigger:
                 await asyncio.wait_for(self._clock_changed.wait(), timeout)
             except TimeoutError:
                 continue
-        return False
 
     async def _fire(self, due: datetime, *, past_due: bool) -> None:
         if past_due:

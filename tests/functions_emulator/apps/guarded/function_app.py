@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -31,7 +32,9 @@ async def settings(req: func.HttpRequest) -> str:
 
 @app.route("slow", auth_level=func.AuthLevel.ANONYMOUS)
 async def slow(req: func.HttpRequest) -> str:
-    await asyncio.sleep(1.0)
+    """Responds when the file `until` is there."""
+    while not Path(req.params["until"]).exists():  # noqa: ASYNC110, ASYNC240  # another process makes it
+        await asyncio.sleep(0.05)
     return "slow"
 
 

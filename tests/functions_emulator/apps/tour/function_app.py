@@ -62,7 +62,9 @@ def sleep_sync(req: func.HttpRequest) -> str:
 
 @app.route("block-loop")
 async def block_loop(req: func.HttpRequest) -> str:
-    time.sleep(float(req.params["s"]))  # noqa: ASYNC251  # what the host must notice
+    """Until the file `until` is there."""
+    while not Path(req.params["until"]).exists():  # noqa: ASYNC240
+        time.sleep(0.05)  # noqa: ASYNC251  # what the host must notice
     return "blocked"
 
 
@@ -90,7 +92,9 @@ async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) ->
 @app.route("start-late", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def start_late(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> str:
-    await asyncio.sleep(1.5)
+    """When the file `until` is there."""
+    while not Path(req.params["until"]).exists():  # noqa: ASYNC110, ASYNC240  # another process makes it
+        await asyncio.sleep(0.05)
     return await client.start_new("chain", "late", "x")
 
 
