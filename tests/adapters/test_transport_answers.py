@@ -17,7 +17,7 @@ from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.adapters.tables.table import Table
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError
-from tests.adapters.transports import CODE, JSON, LIMITS, TRANSPORTS, Store, answer, found, outcome, table_at
+from tests.adapters.transports import CODE, JSON, LIMITS, SILENT, TRANSPORTS, Store, answer, found, outcome, table_at
 
 KEYS = {"PartitionKey": "p", "RowKey": "r"}
 CALLS: dict[str, Callable[[Table], Awaitable[object]]] = {
@@ -106,7 +106,8 @@ ANSWERS: dict[str, tuple[bytes | None, type[LuciusError] | None]] = {
 async def result_of(name: str, call: str, *answers: bytes | None) -> tuple[object, int]:
     """The outcome, and how many requests it took."""
     store = Store(*answers)
-    async with store.serving() as url, table_at(name, f"{url}/a") as table:
+    limits = SILENT if None in answers else LIMITS
+    async with store.serving() as url, table_at(name, f"{url}/a", limits) as table:
         result = await outcome(CALLS[call](table))
     return result, len(store.heads)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from azure.core.credentials import AzureNamedKeyCredential
@@ -32,8 +33,10 @@ async def outcome(call: Awaitable[object]) -> object:
 
 
 #: of a store that answers wrongly; the waits of the retries are as short as can be
-#: to connect takes long only where the machine has no time for it
-LIMITS = StoreLimits(connect_s=10, read_s=0.5, retries=2, backoff_s=0.01)
+#: to connect, or to answer, takes long only where the machine has no time for it
+LIMITS = StoreLimits(connect_s=20, read_s=60, retries=2, backoff_s=0.01)
+#: of one that may not answer at all
+SILENT = replace(LIMITS, read_s=0.5)
 
 
 JSON = "Content-Type: application/json\r\n"
@@ -84,9 +87,9 @@ class Store:
 
 
 @asynccontextmanager
-async def table_at(name: str, url: str) -> AsyncIterator[Table]:
+async def table_at(name: str, url: str, limits: StoreLimits = LIMITS) -> AsyncIterator[Table]:
     key = AzureNamedKeyCredential("a", "a2V5")
-    async with TableServiceClient(url, credential=key, **LIMITS.options) as service:
-        direct = DirectAccount(url, key, LIMITS)
+    async with TableServiceClient(url, credential=key, **limits.options) as service:
+        direct = DirectAccount(url, key, limits)
         yield SdkTable(service.get_table_client("ledger")) if name == "sdk" else DirectTable(direct, "ledger")
         await direct.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.contracts.quotas import MAX_COOLDOWN_S, RING
@@ -202,6 +202,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps, st.integers(min_value=1, max_value=900), st.integers(min_value=1, max_value=50))
 def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cooldown_s: int, min_calls: int) -> None:
     """Whatever happened: without a bad end it lets one more in with each cool-down, until it limits nothing."""
