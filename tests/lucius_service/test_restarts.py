@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.up.ports import find_free
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import REPLY_TIMEOUT_S, Invoker
 from tests.lucius_service.killed_service import PHASES
@@ -136,7 +137,8 @@ def test_a_service_reconnects_to_the_bus(
     """Where the bus stops during the work and comes back, the RESULT is published then, and new work is received."""
     data = tmp_path / "bus"
     data.mkdir()
-    bus = start_bus("--config", bus_config, "--data", data)
+    # below those of outgoing connections: nobody takes it while the bus is away
+    bus = start_bus("--config", bus_config, "--data", data, port=find_free())
     settings = {**environment, "LUCIUS_SERVICEBUS_CONNECTION": bus.connection_string}
     invoker = Invoker(bus.connection_string, account)
     try:

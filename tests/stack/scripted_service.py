@@ -29,6 +29,8 @@ class ScriptedService:
         self._sender = self._client.get_topic_sender(f"global-bus-replies-p{LANE}")
 
     def __enter__(self) -> ScriptedService:
+        # a link that a receive opens has to be open within the time that it waits
+        self._receiver.__enter__()
         return self
 
     def __exit__(
