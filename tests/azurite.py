@@ -14,7 +14,7 @@ from pathlib import Path
 from emulator.up import children, environment
 from emulator.up.ports import LOOPBACK, choose
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 150
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -127,6 +128,18 @@ class RunningStack:
                 return
             assert time.monotonic() < deadline, f"{name} did not come back:\n{tails(self.data)}"
             time.sleep(_POLL_S)
+
+    @contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """The child is dead while the block runs, for as long as that takes; after it the next one serves."""
+        child = self.children()[name]
+        self.process.send_signal(signal.SIGSTOP)  # `up` starts nobody
+        try:
+            os.killpg(child["pid"], signal.SIGKILL)
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+            self.wait_for_start(name, child["starts"] + 1)
 
     def pause(self, name: str) -> None:
         """The child stands still, its ports open: an outage in which nothing is lost."""

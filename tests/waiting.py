@@ -29,5 +29,10 @@ def is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    if not Path("/proc").exists():
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it was reaped meanwhile
+    return state.rsplit(")", 1)[1].split()[0] == "Z"

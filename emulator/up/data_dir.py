@@ -19,7 +19,7 @@ from typing import Any
 from emulator.up.errors import UpError
 
 #: Children outlive a killed parent for as long as Azurite takes to save; they hold the lock until then.
-_HANDOVER_S = 10.0
+_HANDOVER_S = 30.0
 _POLL_S = 0.1
 _LOCK = "up.lock"
 

@@ -23,6 +23,7 @@ from shared.responses.response import Problem
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE
+from tests.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -37,7 +38,10 @@ def me(api: Live) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def job_id(me: httpx.Client) -> str:
-    return str(me.post("/v1/orchestrate", json=envelope(doc_id="conventions")).json()["jobId"])
+    """A job whose directive is out: it stands still."""
+    made = str(me.post("/v1/orchestrate", json=envelope(doc_id="conventions")).json()["jobId"])
+    wait_until(lambda: me.get(f"/v1/jobs/{made}").json()["steps"][0]["status"] == "INITIATED", f"{made} did not begin")
+    return made
 
 
 def deep(levels: int) -> bytes:

@@ -89,7 +89,7 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
     service = subprocess.Popen([sys.executable, "-m", "platform_service", "ocr"], cwd=ROOT, env=environment)
     try:
         done = subprocess.run(
-            ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+            ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=170, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         parts = [part.strip() for part in done.stdout.split("-----")[:-1]]

@@ -40,13 +40,15 @@ def own(api: Live, tenant: str) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def ended(own: httpx.Client, tenant: str) -> str:
-    """A job that has ended, with its events in the feed."""
+    """A job that has ended, with its events and those of its gate in the feed, which then stands still."""
     job_id = waiting(own, tenant)
     own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
-    wait_until(
-        lambda: own.get("/v1/events", params={"jobId": job_id, "terminal": "true"}).json()["events"],
-        "the end is not in the feed",
-    )
+
+    def whole() -> bool:
+        types = {each["type"] for each in own.get("/v1/events").json()["events"]}
+        return {"quota.changed", "job.canceled"} <= types
+
+    wait_until(whole, "the feed is not whole")
     return job_id
 
 
@@ -132,7 +134,7 @@ def test_without_a_position_it_is_from_now_on(own: httpx.Client, tenant: str, en
     reader = Reader(own, "/v1/events")
     reader.once()
     assert (reader.events, reader.last_id) == ([], own.get("/v1/events?after=latest").json()["next"])
-    job_id = submitted(own, tenant)
+    job_id = waiting(own, tenant)
     reader.once()
     assert reader.events[0][2]["subject"] == job_id
 
@@ -144,7 +146,7 @@ def test_who_waits_is_answered_when_something_happens(own: httpx.Client, tenant:
         page = pool.submit(lambda: own.get("/v1/events", params={"after": after, "wait": "20"}).json())
         reader = Reader(own, "/v1/events", after=after)
         stream = pool.submit(reader.once)
-        job_id = submitted(own, tenant)
+        job_id = waiting(own, tenant)
         assert page.result(DEADLINE_S)["events"][0]["subject"] == job_id
         stream.result(DEADLINE_S)
     assert reader.events[0][2]["subject"] == job_id
@@ -311,13 +313,16 @@ def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, 
         assert found == feed_of(own)
         # while nobody follows it happens, and while somebody does
         after = own.get("/v1/events?after=latest").json()["next"]
-        first, second = submitted(own, tenant), submitted(own, tenant)
-        follower = events(client, after=after, types="job.queued")
-        assert [next(follower).subject, next(follower).subject] == [first, second]
+        both = {waiting(own, tenant), waiting(own, tenant)}
+        follower = events(client, after=after, types="job.throttled")
+        # nothing orders two jobs
+        assert {next(follower).subject, next(follower).subject} == both
 
 
-def test_the_commands_of_the_docs(api: Live, tenant: str, ended: str, tmp_path: Path) -> None:
+def test_the_commands_of_the_docs(api: Live, own: httpx.Client, tenant: str, ended: str, tmp_path: Path) -> None:
     """The block of docs/cli.md: what ended is listed, and the position is kept."""
+    begun = {"jobId": submitted(own, tenant)}
+    wait_until(lambda: len(own.get("/v1/events", params=begun).json()["events"]) == 2, "it is not in the feed")
     token, outputs = api.token(tenant=tenant), []
     for line in block("cli.md", "events", "sh", api.stack).splitlines():
         completed = run_main(*shlex.split(line)[1:], api=api.stack.api, cwd=tmp_path, LUCIUS_TOKEN=token)

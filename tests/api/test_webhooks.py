@@ -300,7 +300,11 @@ def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client,
             done = f"https://localhost:{server.server_port}/done?key=%2F"
             job_id = end_of_a_job(api, own, tenant, callback_urls={"done": done})
             wait_until(lambda: taken, "nothing came")
-            [delivery] = own.get("/v1/webhooks/default/deliveries").json()["deliveries"]
+            # one that still waits would not come twice
+            ended = {"state": "DELIVERED"}
+            [delivery] = wait_until(
+                lambda: own.get("/v1/webhooks/default/deliveries", params=ended).json()["deliveries"], "it did not end"
+            )
             again = f"/v1/webhooks/default/deliveries/{delivery['number']}:redeliver"
             assert refusal(own.post(again)) == (404, "DELIVERY_NOT_FOUND")
             assert own.post(again, params={"name": "done"}).json()["name"] == "done"

@@ -44,6 +44,8 @@ class FaultyServices:
         self._random = random.Random(seed)
         self._tasks: set[asyncio.Task[None]] = set()
         self._senders: dict[int, asyncio.Queue[str]] = {lane: asyncio.Queue() for lane in lanes}
+        #: directives that are served, and replies that the bus has not yet
+        self._open = 0
         self.directives = 0
         #: replies that the bus took
         self.replies = 0
@@ -61,6 +63,11 @@ class FaultyServices:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def are_quiet(self) -> bool:
+        """Nothing is served, and the bus has every reply."""
+        return self._open == 0
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -80,6 +87,7 @@ class FaultyServices:
                     while True:
                         for message in await receiver.receive_messages(max_message_count=20, max_wait_time=5):
                             self.directives += 1
+                            self._open += 1
                             self._spawn(self._serve(json.loads(str(message))))
             await asyncio.sleep(_AGAIN_S)
 
@@ -96,6 +104,7 @@ class FaultyServices:
                         text = text or await self._senders[lane].get()
                         await sender.send_messages(ServiceBusMessage(text), timeout=10)
                         self.replies += 1
+                        self._open -= 1
                         if not text.startswith("{"):
                             self.rubbish.add(text)
                         text = None
@@ -103,7 +112,10 @@ class FaultyServices:
 
     async def _serve(self, directive: dict[str, Any]) -> None:
         [behaviour] = self._random.choices(list(_BEHAVIOURS), list(_BEHAVIOURS.values()))
-        await getattr(self, f"_{behaviour}")(directive)
+        try:
+            await getattr(self, f"_{behaviour}")(directive)
+        finally:
+            self._open -= 1
 
     async def _honest(self, directive: dict[str, Any]) -> None:
         self._reply(directive, "ACK")
@@ -143,7 +155,7 @@ class FaultyServices:
                 error={"code": FORGED_CODE, "message": "not mine"},
                 **foreign,
             )
-        self._senders[directive["lane"]].put_nowait(f"rubbish {self._random.getrandbits(64):x}")
+        self._send(directive, f"rubbish {self._random.getrandbits(64):x}")
         await self._honest(directive)
 
     async def _fails_retryably(self, directive: dict[str, Any]) -> None:
@@ -176,4 +188,8 @@ class FaultyServices:
         }
         if type_ == "RESULT":
             body |= {"status": "SUCCEEDED", "result_ref": {"uri": directive["workspace_ref"]["uri"] + "out.json"}}
-        self._senders[directive["lane"]].put_nowait(json.dumps(body | fields))
+        self._send(directive, json.dumps(body | fields))
+
+    def _send(self, directive: dict[str, Any], text: str) -> None:
+        self._open += 1
+        self._senders[directive["lane"]].put_nowait(text)

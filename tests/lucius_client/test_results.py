@@ -7,6 +7,7 @@ is away; a result too large for memory; a URI that brings the caller's token som
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.storage.blob import BlobServiceClient
 
-from emulator.up.ports import find_free
 from lucius_client import NoResult, ResultForbidden, ResultGone, ResultUnreadable, StoreUnreachable
 from lucius_client.models import Job
 from lucius_client.results import MAX_IN_MEMORY, RETRY, OpenResult
@@ -102,8 +102,10 @@ def test_a_credential_that_may_not_read_is_refused(store: BlobServiceClient, sta
 def test_a_store_that_is_away_is_no_result_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It can be asked again."""
     monkeypatch.setitem(RETRY, "retry_total", 0)
-    with pytest.raises(StoreUnreachable):
-        read(f"http://127.0.0.1:{find_free()}/devstoreaccount1/results/x")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with pytest.raises(StoreUnreachable):
+            read(f"http://127.0.0.1:{nobody.getsockname()[1]}/devstoreaccount1/results/x")
 
 
 def test_a_result_that_changes_is_not_mixed(store: BlobServiceClient, tenant: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from emulator.up.ports import find_free
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.fixtures import account, bus, bus_config, environment, invoker, workspace
 from tests.lucius_service.service_process import SharedProbe, running_probe
@@ -19,10 +19,7 @@ __all__ = ["account", "bus", "bus_config", "environment", "invoker", "workspace"
 @pytest.fixture(scope="session")
 def health_port() -> int:
     """A free port for the health probes of the shared service."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    return find_free()
 
 
 @pytest.fixture(scope="session")

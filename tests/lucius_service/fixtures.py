@@ -17,8 +17,9 @@ from tests.lucius_service.step_runner import StepRunner
 from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2
-#: short, so that the messages of a killed service come back soon; a service at work has to renew its lock
-DIRECTIVE_LOCK = "PT3S"
+#: short, so that the messages of a killed service come back soon; a service at work, also on a busy machine, has to
+#: renew its lock
+DIRECTIVE_LOCK_S = 8
 SERVICES = ("probe", "isolated", "killed", "wrong", "shout", "node", *children.service_names())
 
 
@@ -29,7 +30,7 @@ def bus_configuration() -> dict[str, Any]:
         rule = {"FilterType": "Correlation", "CorrelationFilter": {"Properties": {"step_type": name.upper()}}}
         return {
             "Name": name,
-            "Properties": {"LockDuration": DIRECTIVE_LOCK, "MaxDeliveryCount": 10},
+            "Properties": {"LockDuration": f"PT{DIRECTIVE_LOCK_S}S", "MaxDeliveryCount": 10},
             "Rules": [{"Name": "$Default", "Properties": rule}],
         }
 

@@ -78,7 +78,7 @@ class ProbeStep:
 class IsolatedStep(ProbeStep):
     step_type = "ISOLATED"
     isolation = "process"
-    silent_s = 1.5
+    silent_s = 4
 
 
 if __name__ == "__main__":

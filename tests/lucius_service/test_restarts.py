@@ -9,19 +9,22 @@ import pytest
 
 from emulator.up.ports import find_free
 from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.fixtures import DIRECTIVE_LOCK_S
 from tests.lucius_service.invoker import REPLY_TIMEOUT_S, Invoker
 from tests.lucius_service.killed_service import PHASES
 from tests.lucius_service.service_process import SharedProbe, launch, running_probe
 from tests.servicebus_emulator.process import start_bus
 
 
-def test_a_killed_service_loses_nothing(shared_probe: SharedProbe, invoker: Invoker) -> None:
+def test_a_killed_service_loses_nothing(shared_probe: SharedProbe, invoker: Invoker, tmp_path: Path) -> None:
     """The next service gets the directive of a killed one once its lock ends, and there is one RESULT."""
-    directive = invoker.directive(payload={"work_s": 1.5})
+    done = tmp_path / "done"
+    directive = invoker.directive(payload={"until": str(done)})
     service = shared_probe.current()
     invoker.send(directive)
     invoker.wait(lambda: invoker.runs(directive) == 1, "the first run")
     service.kill()
+    done.touch()
     shared_probe.current()
     result = invoker.result(directive["jobId"])
     invoker.wait(lambda: not invoker.left(directive), "completion")
@@ -45,7 +48,8 @@ def test_a_result_outlives_the_service(shared_probe: SharedProbe, invoker: Invok
 
 def test_a_stopped_service_ends_its_work_and_gives_back_the_rest(shared_probe: SharedProbe, invoker: Invoker) -> None:
     """After SIGTERM running work gets its RESULT, waiting work goes back to the bus at once; the exit code is 0."""
-    at_work, waiting = invoker.directive(payload={"work_s": 2}), invoker.directive()
+    # longer than it takes until the signal on any machine, shorter than a stop waits for
+    at_work, waiting = invoker.directive(payload={"work_s": 10}), invoker.directive()
     service = shared_probe.current()
     invoker.send(at_work)
     invoker.wait(lambda: invoker.runs(at_work) == 1, "the run")
@@ -62,7 +66,7 @@ def test_a_stopped_service_ends_its_work_and_gives_back_the_rest(shared_probe: S
 
 def test_work_longer_than_the_lock_keeps_its_message(shared_probe: SharedProbe, invoker: Invoker) -> None:
     """The lock is renewed during the work: the message is delivered once, so that no other service receives it."""
-    directive = invoker.directive(payload={"work_s": 4.5})
+    directive = invoker.directive(payload={"work_s": DIRECTIVE_LOCK_S + 2})
     shared_probe.current()
     invoker.send(directive)
     invoker.result(directive["jobId"])
@@ -71,14 +75,24 @@ def test_work_longer_than_the_lock_keeps_its_message(shared_probe: SharedProbe, 
     assert invoker.runs(directive) == 1
 
 
-def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker) -> None:
+def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker, tmp_path: Path) -> None:
     """What exceeds the queue stays on the bus for other replicas, and is received when there is room."""
-    directives = [invoker.directive(payload={"work_s": 0.6}) for _ in range(5)]
+    done = tmp_path / "done"
+    directives = [invoker.directive(payload={"until": str(done)}) for _ in range(5)]
     shared_probe.current()
     for directive in directives:
         invoker.send(directive)
-    invoker.result(directives[0]["jobId"])
-    assert sum(bool(invoker.replies(each["jobId"], "ACK")) for each in directives) < 5
+
+    def taken() -> int:
+        return sum(bool(invoker.replies(each["jobId"], "ACK")) for each in directives)
+
+    def notes() -> set[str]:
+        return {beat["note"] for each in directives for beat in invoker.replies(each["jobId"], "HEARTBEAT")}
+
+    # one is worked on and one waits, for longer than an ACK takes
+    invoker.wait(lambda: taken() >= 2 and {"waiting", "half way"} <= notes(), "ACK of what the queue takes")
+    assert taken() < 5
+    done.touch()
     for directive in directives:
         assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
     assert [invoker.runs(directive) for directive in directives] == [1] * 5
@@ -118,10 +132,14 @@ def test_two_replicas_share_a_subscription(
 ) -> None:
     """Each attempt is worked on by one of them; a duplicate gets the same RESULT, from whichever receives it."""
     shared_probe.current()
-    with running_probe(tmp_path / "second.log", environment):
-        directives = [invoker.directive(payload={"metrics": "pid", "work_s": 0.2}) for _ in range(8)]
+    with running_probe(tmp_path / "second.log", {**environment, "LUCIUS_SERVICE_QUEUE_SIZE": "1"}):
+        done = tmp_path / "done"
+        directives = [invoker.directive(payload={"metrics": "pid", "until": str(done)}) for _ in range(8)]
         for directive in directives:
             invoker.send(directive)
+        # one of them takes two at most
+        invoker.wait(lambda: sum(bool(invoker.replies(each["jobId"], "ACK")) for each in directives) > 2, "three ACKs")
+        done.touch()
         results = [invoker.result(directive["jobId"]) for directive in directives]
         for directive in directives:
             invoker.send(directive)

@@ -42,6 +42,12 @@ def failed(stack: RunningStack) -> str:
     """A job whose document is not there."""
     job_id = submit(stack, "nowhere.pdf", "runbook-failed")
     wait_until(lambda: stack.get(f"/v1/jobs/{job_id}")["status"] == "FAILED_FINAL", "the job did not fail")
+
+    def listed() -> bool:
+        return job_id in {each["jobId"] for each in stack.get("/v1/deadletters")["deadletters"]}
+
+    # its row comes with the index, after the job's own
+    wait_until(listed, "it was not listed")
     return job_id
 
 
@@ -73,7 +79,11 @@ def test_dead_letters_and_their_redrive(stack: RunningStack, failed: str) -> Non
 
 def test_pause_and_resume(stack: RunningStack) -> None:
     """A job stands still and goes on."""
-    paused, resumed = shown(stack, "pause", JOB_ID=submit(stack, "samples/minutes-scan.pdf", "runbook-paused"))
+    stack.pause("ocr")  # the job stays active
+    try:
+        paused, resumed = shown(stack, "pause", JOB_ID=submit(stack, "samples/minutes-scan.pdf", "runbook-paused"))
+    finally:
+        stack.resume("ocr")
     assert paused["status"] in ("PAUSING", "PAUSED")
     assert resumed["status"] in ("QUEUED", "IN_PROGRESS")
 

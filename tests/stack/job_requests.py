@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from tests import running_stack
 from tests.running_stack import RunningStack
-from tests.stack.scripted_service import TENANT
+from tests.stack.scripted_service import LANE, TENANT
 from tests.waiting import wait_until
 
 #: a reply that was delivered to a killed host comes again when its lock of a minute is over
-DEADLINE_S = 100
+DEADLINE_S = 150
+_REPLIES = f"global-bus-replies-p{LANE}/Subscriptions/lucius-invoker"
 
 
 def post(stack: RunningStack, **changes: Any) -> httpx.Response:
@@ -25,7 +27,7 @@ def post(stack: RunningStack, **changes: Any) -> httpx.Response:
         "input_ref": f"{stack.blob}/documents/none.pdf",
         "output_ref": f"{stack.blob}/results",
         "payload": {},
-        "idempotency_key": str(time.time_ns()),
+        "idempotency_key": str(uuid.uuid4()),
     }
     return stack.http.post("/v1/orchestrate", json=body | changes)
 
@@ -61,6 +63,34 @@ def until(stack: RunningStack, job_id: str, holds: Callable[[dict[str, Any]], bo
 
 def status_is(*expected: str) -> Callable[[dict[str, Any]], bool]:
     return lambda record: record["status"] in expected
+
+
+def replies_on_the_lane(stack: RunningStack) -> dict[str, int]:
+    """How many lie on the tenant's lane: `active` (locked ones too), `dead_letter`, ..."""
+    entities = stack.http.get(f"{stack.admin}/entities").raise_for_status().json()
+    counts: dict[str, int] = entities[_REPLIES]
+    return counts
+
+
+def until_replies_are_taken(stack: RunningStack) -> None:
+    """One that a killed host had locked lies on the lane for a minute, in which no attempt there times out (R8)."""
+    wait_until(lambda: replies_on_the_lane(stack)["active"] == 0, "replies stay on the lane", deadline_s=DEADLINE_S)
+
+
+def connections(stack: RunningStack) -> int:
+    return int(stack.http.get(f"{stack.admin}/health").raise_for_status().json()["connections"])
+
+
+@contextmanager
+def without_the_host(stack: RunningStack, *, connected: int = 2) -> Iterator[None]:
+    """While it is dead, and the bus knows: what that handed to it before would be locked for a minute.
+
+    `connected`: connections of the test's own; a ScriptedService has one to receive and one to send.
+    """
+    until_replies_are_taken(stack)
+    with stack.without("host"):
+        wait_until(lambda: connections(stack) <= connected, "the bus did not see the host end")
+        yield
 
 
 def events(stack: RunningStack, job_id: str) -> list[str]:

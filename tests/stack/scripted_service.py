@@ -27,6 +27,7 @@ class ScriptedService:
             f"global-bus-p{LANE}", subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
         )
         self._sender = self._client.get_topic_sender(f"global-bus-replies-p{LANE}")
+        self._received: list[dict[str, Any]] = []
 
     def __enter__(self) -> ScriptedService:
         # a link that a receive opens has to be open within the time that it waits
@@ -39,13 +40,14 @@ class ScriptedService:
         self._client.close()
 
     def directive(self, job_id: str) -> dict[str, Any]:
-        """The next directive of the job; those of others are dropped."""
+        """The next directive of the job; those of others, which come in any order, are kept for them."""
         deadline = time.monotonic() + RECEIVE_TIMEOUT_S
         while time.monotonic() < deadline:
-            for message in self._receiver.receive_messages(max_message_count=1, max_wait_time=2):
-                directive: dict[str, Any] = json.loads(str(message))
+            for number, directive in enumerate(self._received):
                 if directive["jobId"] == job_id:
-                    return directive
+                    return self._received.pop(number)
+            for message in self._receiver.receive_messages(max_message_count=1, max_wait_time=2):
+                self._received.append(json.loads(str(message)))
         raise AssertionError(f"no directive for {job_id} within {RECEIVE_TIMEOUT_S} s")
 
     def directives(self, most: int = 10) -> list[dict[str, Any]]:

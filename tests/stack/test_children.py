@@ -18,8 +18,9 @@ from emulator.up.data_dir import DataDir
 from emulator.up.errors import ChildFailed
 from emulator.up.serve import log
 from emulator.up.stack import Stack
+from tests.waiting import is_gone
 
-DEADLINE_S = 30
+DEADLINE_S = 90
 SERVES = """
 import signal, sys, time
 def end(*_):
@@ -82,18 +83,6 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def served(number: int) -> None:
-    """Nothing to do when a wave serves."""
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 async def test_users_end_before_what_they_use(desk: Desk) -> None:
     """A stop ends the children by rank, in any order of their starts."""
     async with desk.running([desk.serving("storage", 2), desk.serving("bus", 1)], [desk.serving("service", 0)]):
@@ -128,10 +117,15 @@ import pathlib, sys, time
 flag = pathlib.Path({str(flag)!r})
 if flag.exists():
     sys.exit("no more")
-flag.touch()
 print("ready x", flush=True)
-time.sleep(0.1)
+while not flag.exists():
+    time.sleep(0.02)
 """
+
+    async def served(number: int) -> None:
+        """It ends once it was seen to be ready."""
+        flag.touch()
+
     stack = Stack([[desk.program("host", code)]], desk.data, desk.lines.append)
     with pytest.raises(ChildFailed, match="no more"):
         await asyncio.wait_for(stack.serve(asyncio.Event(), served), DEADLINE_S)
@@ -151,9 +145,9 @@ time.sleep(600)
     async with desk.running([desk.program("host", code)]):
         orphan = int(note.read_text())
         os.kill(desk.pid("host"), signal.SIGKILL)
-        await desk.until(lambda: gone(orphan) and sum("is ready" in line for line in desk.lines) == 2)
+        await desk.until(lambda: is_gone(orphan) and sum("is ready" in line for line in desk.lines) == 2)
         grandchild = int(note.read_text())
-    await desk.until(lambda: gone(grandchild))
+    await desk.until(lambda: is_gone(grandchild))
 
 
 async def test_a_paused_child_hears_the_stop(desk: Desk) -> None:

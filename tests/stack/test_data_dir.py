@@ -36,7 +36,7 @@ def test_a_folder_is_free_only_when_the_last_child_has_ended(tmp_path: Path) -> 
             os.kill(child.pid, 9)
             os._exit(0)
         DataDir(tmp_path).release()
-        assert child.wait(10) == -9
+        assert child.wait(60) == -9
         os.waitpid(pid, 0)
 
 

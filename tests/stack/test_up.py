@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from emulator.up import children
-from emulator.up.ports import find_free
+from emulator.up.ports import choose
 from tests import running_stack
 from tests.running_stack import ROOT, STOP_TIMEOUT_S, RunningStack
 from tests.waiting import is_gone, wait_until
 
 SERVICES = set(children.service_names())
 CHILDREN = {"azurite", "bus", "host"} | SERVICES
+#: for a document that is watched to its end
+JOB_TIMEOUT_S = 120
 
 
 def pids_of(stack: RunningStack) -> list[int]:
@@ -48,7 +51,9 @@ def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
     assert stack.http.get(f"{stack.admin}/health").json()["status"] == "ok"
     assert set(stack.children()) == CHILDREN
     assert all(child["ready"] and child["starts"] >= 1 for child in stack.children().values())
-    assert '/devstoreaccount1/documents/samples/invoice.png HTTP/1.1" 201' in stack.log("azurite")
+    uploaded = '/devstoreaccount1/documents/samples/invoice.png HTTP/1.1" 201'
+    # a log follows the process that writes it
+    wait_until(lambda: uploaded in stack.log("azurite"), "the samples were not uploaded")
 
 
 def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
@@ -86,7 +91,8 @@ def test_a_second_stack_its_kill_and_its_successor(stack: RunningStack, tmp_path
 
     The orderly stop of that one leaves no process and no port, and the first stack goes on.
     """
-    ports = [f"--{name}-port={find_free(3)}" for name in ("api", "bus", "admin", "azurite")]
+    free = choose(argparse.Namespace(api_port=0, bus_port=0, admin_port=0, azurite_port=0, traces=False, auth=False))
+    ports = [f"--{name}-port={getattr(free, name)}" for name in ("api", "bus", "admin", "azurite")]
     killed = running_stack.start(tmp_path, "--without-services", ports=ports)
     assert killed.http.get("/v1/health/live").status_code == 200
     assert stack.http.get("/v1/health/live").status_code == 200
@@ -159,12 +165,18 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
 @pytest.mark.needs("curl")
 def test_the_two_commands_can_be_pasted(stack: RunningStack) -> None:
     """The `curl` and the `lucius submit` that `up` prints work as they stand."""
-    output = (stack.data / "up.stderr").read_text()
-    curl = next(line for line in output.splitlines() if line.startswith("curl "))
-    lucius = next(line for line in output.splitlines() if " submit " in line and "--watch" in line)
+
+    def printed() -> tuple[str, str] | None:
+        """They come after the ready line, in one piece."""
+        lines = (stack.data / "up.stderr").read_text().splitlines(keepends=True)
+        curl = [line for line in lines if line.startswith("curl ") and line.endswith("\n")]
+        lucius = [line for line in lines if " submit " in line and "--watch" in line and line.endswith("\n")]
+        return (curl[0], lucius[0]) if curl and lucius else None
+
+    curl, lucius = wait_until(printed, "the commands were not printed")
     for command, words in ((curl, '"jobId"'), (lucius, "400 litres")):
         done = subprocess.run(
-            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
+            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=JOB_TIMEOUT_S, check=False
         )
         assert done.returncode == 0, done.stderr
         assert words in done.stdout

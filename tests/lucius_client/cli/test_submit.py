@@ -12,6 +12,7 @@ from emulator.up.ports import find_free
 from tests.lucius_client.cli.command import INVOICE, ids_of_jobs, run_main, run_on, run_program, stdout_of
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
+from tests.waiting import wait_until
 
 
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
@@ -71,7 +72,11 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
     assert ids_of_jobs(stack, "--tenant", tenant, "--until", "1h") == []
     watched = run_on(stack, "job", "watch", *everything)
     assert watched.returncode == 0, watched.stderr
-    assert set(ids_of_jobs(stack, "--tenant", tenant, "--status", "succeeded")) == everything
+    # a line of the list follows its job
+    wait_until(
+        lambda: set(ids_of_jobs(stack, "--tenant", tenant, "--status", "succeeded")) == everything,
+        "the list did not follow its jobs",
+    )
 
 
 def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
@@ -88,14 +93,15 @@ def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Pa
     assert run_on(stack, "submit", str(file), "-p", "NOPE", "--dry-run").returncode == 3
 
 
-def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> None:
+def test_a_failed_job_is_exit_code_1(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
     """--watch of a job that fails has exit code 1 and prints the error code."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none")
-    failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--watch")
+    failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch")
     assert failed.returncode == 1
-    job = json.loads(stdout_of(stack, "jobs", "--status", "failed_final", "--limit", "1", "-o", "json"))[0]
-    error = httpx.get(f"{stack.api}/v1/jobs/{job['jobId']}").json()["error_code"]
+    failures = ("--tenant", tenant, "--status", "failed_final")
+    [job_id] = wait_until(lambda: ids_of_jobs(stack, *failures), "it was not listed")
+    error = httpx.get(f"{stack.api}/v1/jobs/{job_id}").json()["error_code"]
     assert error in failed.stdout
 
 

@@ -36,7 +36,7 @@ def test_a_thousand_jobs_wait_for_one_slow_service(stack: RunningStack) -> None:
                     service.reply(directive, "RESULT")
 
     with ThreadPoolExecutor(9) as pool:
-        jobs = list(pool.map(lambda number: submit(stack, doc_id=f"deep-{number}"), range(JOBS)))
+        jobs = list(pool.map(lambda number: submit(stack, request_type="HASTY", doc_id=f"deep-{number}"), range(JOBS)))
         worker = pool.submit(work)
         try:
             for job_id in jobs:

@@ -43,7 +43,7 @@ def test_the_commands_of_incidents(stack: RunningStack, service: ScriptedService
         service.directives()
         return set(listed()) == set(ids)
 
-    wait_until(silently, "they are no incidents", deadline_s=90)
+    wait_until(silently, "they are no incidents")
     assert {each["code"] for each in listed().values()} == {"ATTEMPTS_EXHAUSTED"}
     # callers of all tenants find them in the one list
     assert set(ids) <= {str(each["incidentId"]) for each in stack.get("/v1/incidents", state="OPEN")["incidents"]}
@@ -52,7 +52,8 @@ def test_the_commands_of_incidents(stack: RunningStack, service: ScriptedService
     assert (f"JOB {jobs[0]}" in looked, "OPENED" in looked) == (True, True)
     acted = shell("act")
     assert all(state in acted for state in ("RETRIED", "RESOLVED", "DISMISSED"))
-    assert listed() == {}
+    # the job that took one up may have become another
+    assert not set(listed()) & set(ids)
     states = listed("RETRIED,RESOLVED,DISMISSED")
     assert [states[each]["state"] for each in (retried, resolved, dismissed)] == ["RETRIED", "RESOLVED", "DISMISSED"]
     assert stack.get(f"/v1/jobs/{states[retried]['retried_by']}")["redrive_of"] == jobs[0]
