@@ -13,6 +13,7 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
+from shared.core.gates.rules import EVERY
 from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
@@ -50,6 +51,8 @@ TENANT = Parameter(
     description="Whose; without it the token's tenant.",
 )
 _TENANT_PROBLEMS = (
+    # a tenant whose name is too long for a key
+    (400, ProblemCode.NOT_STORABLE),
     (400, ProblemCode.TENANT_REQUIRED),
     (403, ProblemCode.TENANT_FORBIDDEN),
     (404, ProblemCode.WEBHOOKS_OFF),
@@ -149,7 +152,8 @@ ROTATE = Route(
     scope=Scope.ADMIN,
     tag="webhooks",
     summary="Make a new secret",
-    description="Both sign for a day, so that a receiver may take the new one at any time of it.",
+    description="Both sign for a day, so that a receiver may take the new one at any time of it. Of three in a day the "
+    "oldest ends at once.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
@@ -276,8 +280,9 @@ async def _resume(request: Request) -> func.HttpResponse:
 
 
 async def _secret(request: Request) -> func.HttpResponse:
-    context = request.context()
-    found = await webhooks.read_hook(context, tenant_of(request), DEFAULT_HOOK)
+    # who has it may sign: more than to see
+    context, tenant = request.context(), tenant_of(request, moving=True)
+    found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
     return respond(request.http, views.default_secret(found, secrets))
 
@@ -295,14 +300,18 @@ async def _shown(request: Request, context: Context, found: Any) -> func.HttpRes
     return respond(request.http, views.hook_detail(found, waiting[0].created_at if waiting else None))
 
 
-def tenant_of(request: Request) -> str:
-    """Raises RequestError (400), TenantForbidden."""
+def tenant_of(request: Request, *, moving: bool = False) -> str:
+    """`moving`: whoever may only see the tenant is refused, as where the method changes something.
+
+    Raises RequestError (400), TenantForbidden.
+    """
     named = request.http.params.get("tenant_id")
-    moving = request.http.method not in ("GET", "HEAD")
-    tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
-    if tenant is None:
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
-    return normalise(tenant)
+    moving = moving or request.http.method not in ("GET", "HEAD")
+    tenant = normalise(request.caller.tenant_for(named, moving=moving) or request.caller.tenant or "")
+    # `*` stands for every tenant elsewhere: a hook of it would get nothing
+    if tenant in ("", EVERY):
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name one tenant: tenant_id=...")
+    return tenant
 
 
 def hook_id_of(request: Request) -> str:
@@ -317,22 +326,19 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
     """Raises RequestError (400) for a name that no event can have."""
     if body is None:
         return HookFilter()
-    types, job_types = body.types or [], body.job_types or []
     # events of webhooks go to no webhook
     known = {*PublicType} - OF_HOOKS
     unknown = "is no type of event that a webhook gets"
-    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(types) if each not in known]
+    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(body.types) if each not in known]
     wrong += [
         (f"filter.job_types.{n}", "is no request type")
-        for n, each in enumerate(job_types)
+        for n, each in enumerate(body.job_types)
         if context.registry.find(each) is None
     ]
-    if body.labels and len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
+    if len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
         # nor would its row take any number of them
         wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:
         detail = "the filter names what no event has; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))
-    return HookFilter(
-        types=frozenset(types), job_types=frozenset(job_types), labels=dict(body.labels) if body.labels else {}
-    )
+    return HookFilter(types=frozenset(body.types), job_types=frozenset(body.job_types), labels=dict(body.labels))

@@ -41,11 +41,12 @@ class HookFilterBody(BaseModel):
         frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
     )
 
-    types: _Names | None = None
+    # a default that the schema does not show: null would name nothing
+    types: _Names = Field(default_factory=list)
     """Types of events: one of these."""
-    job_types: _Names | None = None
+    job_types: _Names = Field(default_factory=list)
     """Request types: the event's job is of one of these."""
-    labels: _Labels | None = None
+    labels: _Labels = Field(default_factory=dict)
     """The event's job has each of them, with this very value."""
 
     @model_validator(mode="after")

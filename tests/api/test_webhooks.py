@@ -112,6 +112,8 @@ def test_a_webhook_from_its_making_to_its_end(own: httpx.Client, tenant: str) ->
         ({"url": URL, "format": "xml"}, ["format"]),
         ({"url": URL, "filter": {}}, ["filter"]),
         ({"url": URL, "filter": {"types": []}}, ["filter.types"]),
+        ({"url": URL, "filter": {"types": None}}, ["filter.types"]),
+        ({"url": URL, "filter": {"job_types": None, "labels": None}}, ["filter.job_types", "filter.labels"]),
         ({"url": URL, "filter": {"labels": {}}}, ["filter.labels"]),
         # more than the column takes, and than any event has
         ({"url": URL, "filter": {"labels": {f"{n:0128}": '"' * 512 for n in range(32)}}}, ["filter.labels"]),
@@ -162,6 +164,24 @@ def test_another_tenants_webhook_is_not_there(api: Live, own: httpx.Client, hook
     assert hook_id in [each["hookId"] for each in ours]
     secrets = [client.get("/v1/webhooks/default/secret").json()["secret"] for client in (own, foreign)]
     assert len(set(secrets)) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "code"), [("*", "TENANT_REQUIRED"), (" ", "TENANT_REQUIRED"), ("x" * 600, "NOT_STORABLE")]
+)
+def test_a_webhook_is_one_tenants(api: Live, named: str, code: str) -> None:
+    """An operator names one: `*`, which elsewhere is every tenant, would get no event."""
+    answer = api.operator().post("/v1/webhooks", params={"tenant_id": named}, json={"url": URL})
+    assert refusal(answer) == (400, code)
+
+
+def test_who_may_only_see_a_tenant_gets_no_secret(api: Live) -> None:
+    """Whether it was made before or not; who has it may sign. All else can be read."""
+    watcher, named = api.client(roles="orch:all-tenants:read"), {"tenant_id": f"seen-{uuid.uuid4()}"}
+    for _ in range(2):
+        secret = watcher.get("/v1/webhooks/default/secret", params=named)
+        assert refusal(secret) == (403, "TENANT_FORBIDDEN")
+        assert watcher.get("/v1/webhooks/default", params=named).status_code == 200
 
 
 def test_the_default_webhook_has_a_secret_and_no_address(own: httpx.Client) -> None:

@@ -320,6 +320,13 @@ async def test_a_rotation(given: Hooked) -> None:
         await given.delivered()
         headers, body = given.receiver.headers[-1], given.receiver.bodies[-1]
         assert headers["webhook-signature"] == " ".join(signed(headers, body, each) for each in expected)
+    # a second one within the day ends the oldest at once
+    [_, last], now = (
+        [await rotate_hook(given.world.context, TENANT, hook.id, BY) for _ in range(2)],
+        given.world.clock.now(),
+    )
+    assert [last.secret.version, last.previous and last.previous.version] == [4, 3]
+    assert {new, old}.isdisjoint(secrets_of(keys, last, now))
     of_default = await rotate_hook(given.world.context, TENANT, DEFAULT_HOOK, BY)
     assert of_default.secret.version == 2
 
