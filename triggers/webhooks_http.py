@@ -19,7 +19,7 @@ from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
 from shared.operations import webhooks
 from shared.operations.context import Context
-from shared.refusals import HookNotFound
+from shared.refusals import HookNotFound, TenantForbidden
 from shared.responses.webhook import (
     DefaultSecret,
     HookDetail,
@@ -280,8 +280,10 @@ async def _resume(request: Request) -> func.HttpResponse:
 
 
 async def _secret(request: Request) -> func.HttpResponse:
-    # who has it may sign: more than to see
-    context, tenant = request.context(), tenant_of(request, moving=True)
+    context, tenant = request.context(), tenant_of(request)
+    if not request.caller.may_move(tenant):
+        # who has it may sign
+        raise TenantForbidden("the token may see this tenant, and not have its secret")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
     return respond(request.http, views.default_secret(found, secrets))
@@ -300,13 +302,10 @@ async def _shown(request: Request, context: Context, found: Any) -> func.HttpRes
     return respond(request.http, views.hook_detail(found, waiting[0].created_at if waiting else None))
 
 
-def tenant_of(request: Request, *, moving: bool = False) -> str:
-    """`moving`: whoever may only see the tenant is refused, as where the method changes something.
-
-    Raises RequestError (400), TenantForbidden.
-    """
+def tenant_of(request: Request) -> str:
+    """Raises RequestError (400), TenantForbidden."""
     named = request.http.params.get("tenant_id")
-    moving = moving or request.http.method not in ("GET", "HEAD")
+    moving = request.http.method not in ("GET", "HEAD")
     tenant = normalise(request.caller.tenant_for(named, moving=moving) or request.caller.tenant or "")
     # `*` stands for every tenant elsewhere: a hook of it would get nothing
     if tenant in ("", EVERY):

@@ -125,7 +125,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", "There is nothing at this path."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", "There is no such schema."
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
-    STATE_INVALID = "STATE_INVALID", "`state` names a state that no incident has."
+    STATE_INVALID = "STATE_INVALID", "`state` names a state that nothing of the list has."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
     SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."

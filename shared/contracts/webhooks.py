@@ -70,7 +70,8 @@ class NewHook(BaseModel):
     description: _Description = ""
     """In words, on one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(whole)] | None = None
-    """The `sequence` of an event: those after it are delivered too, as far as they are kept; null: from now on."""
+    """The `sequence` of an event, as a number: those after it are delivered too, as far as they are kept; null: those
+    from now on."""
 
 
 class HookChange(BaseModel):

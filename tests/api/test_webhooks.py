@@ -176,12 +176,14 @@ def test_a_webhook_is_one_tenants(api: Live, named: str, code: str) -> None:
 
 
 def test_who_may_only_see_a_tenant_gets_no_secret(api: Live) -> None:
-    """Whether it was made before or not; who has it may sign. All else can be read."""
+    """Whether it was made before or not; who has it may sign. All else can be read. Nor does who may only move it."""
     watcher, named = api.client(roles="orch:all-tenants:read"), {"tenant_id": f"seen-{uuid.uuid4()}"}
     for _ in range(2):
         secret = watcher.get("/v1/webhooks/default/secret", params=named)
         assert refusal(secret) == (403, "TENANT_FORBIDDEN")
         assert watcher.get("/v1/webhooks/default", params=named).status_code == 200
+    mover = api.client(roles="orch:all-tenants:operate")
+    assert refusal(mover.get("/v1/webhooks/default/secret", params=named)) == (403, "TENANT_FORBIDDEN")
 
 
 def test_the_default_webhook_has_a_secret_and_no_address(own: httpx.Client) -> None:
