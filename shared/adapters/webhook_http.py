@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -22,7 +23,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from shared.access.webhook_addresses import AddressPolicy, Target
+from shared.access.webhook_addresses import AddressPolicy, Target, spelled
 from shared.core.webhooks import Answer
 from shared.refusals import HookUrlRefused
 
@@ -113,8 +114,9 @@ class HttpWebhookSender:
             target = self._policy.target(url)
             # as it stands: a query may be signed
             address = URL(url, encoded=True)
-            if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
+            if (address.scheme, spelled(address.raw_host or ""), address.port) != astuple(target):
                 raise HookUrlRefused("is read in two ways")
+            address = address.with_host(target.host)
             async with self._session(target) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:
