@@ -143,7 +143,7 @@ TEST = Route(
     description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookTest},
-    problems=_OWN_PROBLEMS,
+    problems=(*_OWN_PROBLEMS, (503, ProblemCode.OVERLOADED)),
 )
 ROTATE = Route(
     function="webhooks_rotate",

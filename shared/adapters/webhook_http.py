@@ -14,7 +14,6 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -112,11 +111,11 @@ class HttpWebhookSender:
         retry_after: timedelta | None = None
         try:
             target = self._policy.target(url)
-            # as it stands: a query may be signed
+            # as it stands: a query may be signed; its host in one spelling
             address = URL(url, encoded=True)
-            if (address.scheme, spelled(address.raw_host or ""), address.port) != astuple(target):
+            address = address.with_host(spelled(address.raw_host or ""))
+            if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
                 raise HookUrlRefused("is read in two ways")
-            address = address.with_host(target.host)
             async with self._session(target) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:

@@ -90,7 +90,8 @@ class ProblemCode(StrEnum):
     OUTCOME_INVALID = "OUTCOME_INVALID", "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     OVERLOADED = (
         "OVERLOADED",
-        "More submissions or redrives are in hand than a process takes; send the request again after `Retry-After`.",
+        "More submissions, redrives or tests of webhooks are in hand than a process takes; send the request again "
+        "after `Retry-After`.",
     )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."

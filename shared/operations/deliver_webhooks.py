@@ -183,7 +183,7 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
 
 def _receiver(hook: Hook, url: str = "") -> str:
     """Who has a few calls at once: a hook, or the host of a callback."""
-    return f"host {urlsplit(url).netloc.lower()}" if hook.id == DEFAULT_HOOK else f"{hook.tenant} {hook.id}"
+    return f"host {urlsplit(url).netloc}" if hook.id == DEFAULT_HOOK else f"{hook.tenant} {hook.id}"
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from shared.core.hints import hint_of
 from shared.core.hook_log import hook_event, logged
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
+from shared.operations.hook_calls import AT_ONCE
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest as Request
@@ -30,7 +32,15 @@ from shared.operations.webhooks import (
     rotate_hook,
     test_hook,
 )
-from shared.refusals import DefaultHook, DeliveryNotFound, HookLimit, HookNotFound, HookUrlRefused, WebhooksOff
+from shared.refusals import (
+    DefaultHook,
+    DeliveryNotFound,
+    HookLimit,
+    HookNotFound,
+    HookUrlRefused,
+    Overloaded,
+    WebhooksOff,
+)
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
 
@@ -339,6 +349,26 @@ async def test_a_hook_is_tried_out(given: Hooked) -> None:
     assert (body["type"], body["id"]) == ("webhook.test", id_)
     assert await given.now(hook) == hook
     assert await given.events() == []
+
+
+async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:
+    """Of a tenant: each holds a request of the API for as long as its receiver likes."""
+    context, hooks = given.world.context, [await given.hook() for _ in range(AT_ONCE + 1)]
+    full, released = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        if len(given.receiver.got) == AT_ONCE:
+            full.set()
+        await released.wait()
+
+    given.receiver.meanwhile = slow
+    running = [asyncio.create_task(test_hook(context, TENANT, hook.id)) for hook in hooks[1:]]
+    await full.wait()
+    with pytest.raises(Overloaded):
+        await test_hook(context, TENANT, hooks[0].id)
+    released.set()
+    assert [each.status for each in await asyncio.gather(*running)] == [200] * AT_ONCE
+    assert (await test_hook(context, TENANT, hooks[0].id)).status == 200
 
 
 async def test_a_write_that_fails_is_not_believed(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
