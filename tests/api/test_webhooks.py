@@ -238,6 +238,8 @@ def test_a_test_event_comes_now_and_is_signed(own: httpx.Client) -> None:
     ]
     event = Webhook(made["secret"]).verify(receiver.requests[0].body, receiver.requests[0].headers)
     assert (event["type"], event["subject"]) == ("webhook.test", made["hookId"])
+    # which nobody could read
+    assert "dataschema" not in event
     message = Webhook(made["secret"]).verify(receiver.requests[2].body, receiver.requests[2].headers)
     assert message["attachments"][0]["contentType"] == "application/vnd.microsoft.card.adaptive"
 
