@@ -48,7 +48,8 @@ TENANT = Parameter(
     name="tenant_id",
     where="query",
     schema={"type": "string"},
-    description="Whose; without it the token's tenant.",
+    description="Whose; without it the token's tenant. `=platform`: what belongs to none, for callers that see all of "
+    "them.",
 )
 _TENANT_PROBLEMS = (
     # a tenant whose name is too long for a key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +11,13 @@ from jsonschema import Draft202012Validator
 from shared.access.webhook_signature import secrets_of
 from shared.apidocs import event_schemas
 from shared.core.chained_log import entry_hash
+from shared.core.gates.rules import Gate, GateKind
 from shared.core.hints import hint_of
 from shared.core.hook_log import hook_event, logged
+from shared.core.routing import PLATFORM
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
-from shared.operations.hook_calls import AT_ONCE
+from shared.operations import quotas
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest as Request
@@ -38,11 +39,11 @@ from shared.refusals import (
     HookLimit,
     HookNotFound,
     HookUrlRefused,
-    Overloaded,
     WebhooksOff,
 )
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
+from tests.operations.support import limited
 
 test_hook.__test__ = False  # type: ignore[attr-defined]
 
@@ -351,24 +352,15 @@ async def test_a_hook_is_tried_out(given: Hooked) -> None:
     assert await given.events() == []
 
 
-async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:
-    """Of a tenant: each holds a request of the API for as long as its receiver likes."""
-    context, hooks = given.world.context, [await given.hook() for _ in range(AT_ONCE + 1)]
-    full, released = asyncio.Event(), asyncio.Event()
-
-    async def slow() -> None:
-        if len(given.receiver.got) == AT_ONCE:
-            full.set()
-        await released.wait()
-
-    given.receiver.meanwhile = slow
-    running = [asyncio.create_task(test_hook(context, TENANT, hook.id)) for hook in hooks[1:]]
-    await full.wait()
-    with pytest.raises(Overloaded):
-        await test_hook(context, TENANT, hooks[0].id)
-    released.set()
-    assert [each.status for each in await asyncio.gather(*running)] == [200] * AT_ONCE
-    assert (await test_hook(context, TENANT, hooks[0].id)).status == 200
+async def test_what_belongs_to_no_tenant_has_hooks_too(world: World) -> None:
+    given = hooked(limited(world, staging="on"))
+    await create_hook(given.world.context, PLATFORM, Request(url="https://receiver.example/in"), BY)
+    gate = Gate.over_all(GateKind.PLATFORM)
+    by = quotas.By(actor=BY, reason="mad")
+    await quotas.hold(given.world.context, world.orchestrations, gate, by, until=None)
+    await given.fed()
+    await given.delivered()
+    assert [(body["type"], body["tenant"]) for _, _, body in given.receiver.got] == [("quota.changed", PLATFORM)]
 
 
 async def test_a_write_that_fails_is_not_believed(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
