@@ -29,7 +29,8 @@ def _labelled(value: dict[str, str]) -> dict[str, str]:
 
 _Labels = Annotated[
     dict[Annotated[Line, Field(max_length=128)], Annotated[Line, Field(max_length=512)]],
-    Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1}),
+    # pydantic's schema has a pattern of names, and lets every other name in
+    Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1, "additionalProperties": False}),
     AfterValidator(_labelled),
 ]
 
