@@ -325,7 +325,7 @@ class TooManyRules(Refused):
 
 
 class Overloaded(Refused):
-    """This process has as many submissions in hand as it takes; send the same request again."""
+    """This process has as many such requests in hand as it takes; send the same one again."""
 
     retry_after_s = 2
 

@@ -105,7 +105,7 @@ async def _deliveries(request: Request) -> func.HttpResponse:
 async def _redeliver(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     number, name = request.http.route_params["number"], request.http.params.get("name", "")
-    if _NUMBER.fullmatch(number) is None or len(name) > _MAX_NAME or not (not name or name.isprintable()):
+    if _NUMBER.fullmatch(number) is None or len(name) > _MAX_NAME:
         raise DeliveryNotFound(hook_id, 0)
     found = await webhooks.redeliver(context, tenant, hook_id, int(number), name, request.caller.actor)
     return respond(request.http, views.delivery(found))

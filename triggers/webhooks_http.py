@@ -13,12 +13,13 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
+from shared.core.gates.rules import EVERY
 from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.routing import normalise
 from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
 from shared.operations import webhooks
 from shared.operations.context import Context
-from shared.refusals import HookNotFound
+from shared.refusals import HookNotFound, TenantForbidden
 from shared.responses.webhook import (
     DefaultSecret,
     HookDetail,
@@ -48,9 +49,12 @@ TENANT = Parameter(
     name="tenant_id",
     where="query",
     schema={"type": "string"},
-    description="Whose; without it the token's tenant.",
+    description="Whose; without it the token's tenant. `=platform`: what belongs to none, for callers that see all of "
+    "them.",
 )
 _TENANT_PROBLEMS = (
+    # a tenant whose name is too long for a key
+    (400, ProblemCode.NOT_STORABLE),
     (400, ProblemCode.TENANT_REQUIRED),
     (403, ProblemCode.TENANT_FORBIDDEN),
     (404, ProblemCode.WEBHOOKS_OFF),
@@ -156,7 +160,7 @@ TEST = Route(
     description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookTest},
-    problems=_OWN_PROBLEMS,
+    problems=(*_OWN_PROBLEMS, (503, ProblemCode.OVERLOADED)),
 )
 ROTATE = Route(
     function="webhooks_rotate",
@@ -165,7 +169,8 @@ ROTATE = Route(
     scope=Scope.ADMIN,
     tag="webhooks",
     summary="Make a new secret",
-    description="Both sign for a day, so that a receiver may take the new one at any time of it.",
+    description="Both sign for a day, so that a receiver may take the new one at any time of it. Of three in a day the "
+    "oldest ends at once.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
@@ -294,8 +299,11 @@ async def _resume(request: Request) -> func.HttpResponse:
 
 
 async def _secret(request: Request) -> func.HttpResponse:
-    context = request.context()
-    found = await webhooks.read_hook(context, tenant_of(request), DEFAULT_HOOK)
+    context, tenant = request.context(), tenant_of(request)
+    if not request.caller.may_move(tenant):
+        # who has it may sign
+        raise TenantForbidden("the token may see this tenant, and not have its secret")
+    found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
     return respond(request.http, views.default_secret(found, secrets))
 
@@ -317,10 +325,11 @@ def tenant_of(request: Request) -> str:
     """Raises RequestError (400), TenantForbidden."""
     named = request.http.params.get("tenant_id")
     moving = request.http.method not in ("GET", "HEAD")
-    tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
-    if tenant is None:
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
-    return normalise(tenant)
+    tenant = normalise(request.caller.tenant_for(named, moving=moving) or request.caller.tenant or "")
+    # `*` stands for every tenant elsewhere: a hook of it would get nothing
+    if tenant in ("", EVERY):
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name one tenant: tenant_id=...")
+    return tenant
 
 
 def hook_id_of(request: Request) -> str:
@@ -335,22 +344,19 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
     """Raises RequestError (400) for a name that no event can have."""
     if body is None:
         return HookFilter()
-    types, job_types = body.types or [], body.job_types or []
     # events of webhooks go to no webhook
     known = {*PublicType} - OF_HOOKS
     unknown = "is no type of event that a webhook gets"
-    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(types) if each not in known]
+    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(body.types) if each not in known]
     wrong += [
         (f"filter.job_types.{n}", "is no request type")
-        for n, each in enumerate(job_types)
+        for n, each in enumerate(body.job_types)
         if context.registry.find(each) is None
     ]
-    if body.labels and len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
+    if len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
         # nor would its row take any number of them
         wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:
         detail = "the filter names what no event has; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))
-    return HookFilter(
-        types=frozenset(types), job_types=frozenset(job_types), labels=dict(body.labels) if body.labels else {}
-    )
+    return HookFilter(types=frozenset(body.types), job_types=frozenset(body.job_types), labels=dict(body.labels))

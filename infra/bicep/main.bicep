@@ -524,6 +524,7 @@ module functionApp 'modules/function-app.bicep' = {
     scale: scale
     sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
     events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'
+    webhooks: webhooks
     identity: {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId

@@ -41,7 +41,7 @@ param scale = {
   alwaysReadyReplies: 1
   alwaysReadyAdmission: 1
   alwaysReadyTell: 1
-  alwaysReadyDeliver: empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')) ? 0 : 1
+  alwaysReadyDeliver: 1
 }
 
 // A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.

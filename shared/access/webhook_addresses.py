@@ -130,6 +130,11 @@ def listed_host(entry: str) -> str:
     return f"{named}:{'*' if any_port else target.port}"
 
 
+def spelled(host: str) -> str:
+    """A name or a literal address in its one spelling, without brackets."""
+    return _literal(host) or host.lower()
+
+
 def _target(url: str) -> Target:
     if len(url) > MAX_URL:
         raise HookUrlRefused(f"must have at most {MAX_URL} characters")

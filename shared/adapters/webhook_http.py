@@ -24,7 +24,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from shared.access.webhook_addresses import AddressPolicy, Target
+from shared.access.webhook_addresses import AddressPolicy, Target, spelled
 from shared.core.webhooks import Answer
 from shared.refusals import HookUrlRefused
 
@@ -136,8 +136,9 @@ class HttpWebhookSender:
         retry_after: timedelta | None = None
         try:
             target = self._policy.target(url)
-            # as it stands: a query may be signed
+            # as it stands: a query may be signed; its host in one spelling
             address = URL(url, encoded=True)
+            address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
                 raise HookUrlRefused("is read in two ways")
             async with self._session(target, tenant) as session:

@@ -90,7 +90,8 @@ class ProblemCode(StrEnum):
     OUTCOME_INVALID = "OUTCOME_INVALID", "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     OVERLOADED = (
         "OVERLOADED",
-        "More submissions or redrives are in hand than a process takes; send the request again after `Retry-After`.",
+        "More submissions, redrives or tests of webhooks are in hand than a process takes; send the request again "
+        "after `Retry-After`.",
     )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
@@ -125,7 +126,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", "There is nothing at this path."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", "There is no such schema."
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
-    STATE_INVALID = "STATE_INVALID", "`state` names a state that no incident has."
+    STATE_INVALID = "STATE_INVALID", "`state` names a state that nothing of the list has."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
     SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."

@@ -192,7 +192,10 @@ class Envelope(BaseModel):
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
         BeforeValidator(_few_labels),
         Field(
-            max_length=MAX_LABELS, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": _MAX_LABEL_NAME}}
+            json_schema_extra={
+                "maxProperties": MAX_LABELS,
+                "propertyNames": {"pattern": _LINE, "maxLength": _MAX_LABEL_NAME},
+            }
         ),
     ] = Field(default_factory=dict)
     """For filters of lists."""

@@ -29,7 +29,8 @@ def _labelled(value: dict[str, str]) -> dict[str, str]:
 
 _Labels = Annotated[
     dict[Annotated[Line, Field(max_length=128)], Annotated[Line, Field(max_length=512)]],
-    Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1}),
+    # pydantic's schema has a pattern of names, and lets every other name in
+    Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1, "additionalProperties": False}),
     AfterValidator(_labelled),
 ]
 
@@ -41,11 +42,12 @@ class HookFilterBody(BaseModel):
         frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
     )
 
-    types: _Names | None = None
+    # a default that the schema does not show: null would name nothing
+    types: _Names = Field(default_factory=list)
     """Types of events: one of these."""
-    job_types: _Names | None = None
+    job_types: _Names = Field(default_factory=list)
     """Request types: the event's job is of one of these."""
-    labels: _Labels | None = None
+    labels: _Labels = Field(default_factory=dict)
     """The event's job has each of them, with this very value."""
 
     @model_validator(mode="after")
@@ -69,7 +71,8 @@ class NewHook(BaseModel):
     description: _Description = ""
     """In words, on one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(whole)] | None = None
-    """The `sequence` of an event: those after it are delivered too, as far as they are kept; null: from now on."""
+    """The `sequence` of an event, as a number: those after it are delivered too, as far as they are kept; null: those
+    from now on."""
 
 
 class HookChange(BaseModel):

@@ -183,7 +183,7 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
 
 def _receiver(hook: Hook, url: str = "") -> str:
     """Who has a few calls at once: a hook, or a host of the tenant's callbacks, which other tenants may name too."""
-    return f"{hook.tenant} {urlsplit(url).netloc if hook.id == DEFAULT_HOOK else hook.id}"
+    return f"{hook.tenant} {urlsplit(url).netloc.lower() if hook.id == DEFAULT_HOOK else hook.id}"
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:

@@ -42,7 +42,7 @@ class HookLinks(Response):
     """Null: it has no address of its own."""
     rotate: str
     resume: str | None
-    """Null: it is not suspended, and nobody switched it off."""
+    """Null: it is on, and waits for no probe."""
 
 
 class Hook(Response):

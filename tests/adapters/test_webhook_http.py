@@ -122,6 +122,25 @@ async def test_a_post_has_its_headers_its_body_and_its_address_as_they_are() -> 
     assert (answer.status, answer.error, answer.is_success) == (200, None, True)
 
 
+async def test_a_host_may_be_spelled_in_any_way() -> None:
+    """What was taken when it was named is reached at each post, also with capitals; path and query stay as they are."""
+    seen: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readline())
+        writer.write(OK)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sender = HttpWebhookSender(frozenset({"receiver.test:*", "[::1]:*"}), lookup=leading_to("127.0.0.1"))
+    sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e")
+    assert (await sender.post(url, {}, BODY)).status == 200
+    server.close()
+    # nobody listens there, on a machine without IPv6 neither
+    assert (await sender.post(f"http://[0:0:0:0:0:0:0:1]:{port}/", {}, BODY)).error == "CONNECT"
+    assert seen == [b"POST /A%2Fb?c=%7e HTTP/1.1\r\n"]
+
+
 @pytest.mark.parametrize("status", [204, 301, 302, 307, 308, 400, 410, 429, 500, 503])
 async def test_a_status_is_the_answer_and_no_redirect_is_followed(status: int) -> None:
     """Wherever `Location` leads."""

@@ -179,6 +179,21 @@ def test_another_tenants_job_is_null(api: Live, own: httpx.Client, tenant: str) 
     assert other["errors"][0]["extensions"]["code"] == "JOB_NOT_FOUND"
 
 
+def test_a_limit_has_one_bound(own: httpx.Client) -> None:
+    """That of GraphQL, below and above."""
+    answer = own.post("/v1/graphql", json={"query": "{a: jobs(limit: 0) {next} b: jobs(limit: 101) {next}}"}).json()
+    assert {each["message"] for each in answer["errors"]} == {"limit must be a whole number from 1 to 100"}
+
+
+def test_the_page_names_each_argument() -> None:
+    """Of every field, in the schema's order."""
+    schema = (ROOT / "docs" / "schema.graphql").read_text(encoding="utf-8").partition("type Subscription")[0]
+    fields = re.findall(r"^  (\w+)\(\n(.*?)^  \)", schema, re.DOTALL | re.MULTILINE)
+    given = {name: ", ".join(re.findall(r"^    (\w+):", body, re.MULTILINE)) for name, body in fields}
+    page = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(\w+)\((.*)\)` \| `GET ", page, re.MULTILINE)) == given
+
+
 def test_the_schema_is_open(api: Live) -> None:
     answer = api.stack.http.get("/v1/schema.graphql")
     assert (answer.status_code, answer.text) == (200, (ROOT / "docs" / "schema.graphql").read_text(encoding="utf-8"))

@@ -110,6 +110,15 @@ def test_every_code_is_declared() -> None:
     assert declared == set(ProblemCode) - {ProblemCode.ROUTE_NOT_FOUND}
 
 
+@pytest.mark.parametrize("model", ["Envelope", "HookFilterBody"])
+def test_labels_are_bounded_in_their_schema(model: str) -> None:
+    """As the code bounds them: how many, and which names."""
+    schema = validator(DOCUMENT["components"]["schemas"][model]["properties"]["labels"])
+    assert schema.is_valid({f"{n}": "x" for n in range(32)})
+    for labels in ({f"{n}": "x" for n in range(33)}, {"a\nb": "x"}, {"a\nb": 1}, {"a" * 129: "x"}, {"a": 1}):
+        assert not schema.is_valid(labels)
+
+
 def test_every_example_fits_its_schema() -> None:
     """Of every request with a body, and of every response that is an object of the API."""
     for _, path, operation in operations():

@@ -128,6 +128,8 @@ def test_a_lost_answer_is_asked_for_again(own: httpx.Client) -> None:
         ({"url": URL, "format": "xml"}, ["format"]),
         ({"url": URL, "filter": {}}, ["filter"]),
         ({"url": URL, "filter": {"types": []}}, ["filter.types"]),
+        ({"url": URL, "filter": {"types": None}}, ["filter.types"]),
+        ({"url": URL, "filter": {"job_types": None, "labels": None}}, ["filter.job_types", "filter.labels"]),
         ({"url": URL, "filter": {"labels": {}}}, ["filter.labels"]),
         # more than the column takes, and than any event has
         ({"url": URL, "filter": {"labels": {f"{n:0128}": '"' * 512 for n in range(32)}}}, ["filter.labels"]),
@@ -178,6 +180,26 @@ def test_another_tenants_webhook_is_not_there(api: Live, own: httpx.Client, hook
     assert hook_id in [each["hookId"] for each in ours]
     secrets = [client.get("/v1/webhooks/default/secret").json()["secret"] for client in (own, foreign)]
     assert len(set(secrets)) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "code"), [("*", "TENANT_REQUIRED"), (" ", "TENANT_REQUIRED"), ("x" * 600, "NOT_STORABLE")]
+)
+def test_a_webhook_is_one_tenants(api: Live, named: str, code: str) -> None:
+    """An operator names one: `*`, which elsewhere is every tenant, would get no event."""
+    answer = api.operator().post("/v1/webhooks", params={"tenant_id": named}, json={"url": URL})
+    assert refusal(answer) == (400, code)
+
+
+def test_who_may_only_see_a_tenant_gets_no_secret(api: Live) -> None:
+    """Whether it was made before or not; who has it may sign. All else can be read. Nor does who may only move it."""
+    watcher, named = api.client(roles="orch:all-tenants:read"), {"tenant_id": f"seen-{uuid.uuid4()}"}
+    for _ in range(2):
+        secret = watcher.get("/v1/webhooks/default/secret", params=named)
+        assert refusal(secret) == (403, "TENANT_FORBIDDEN")
+        assert watcher.get("/v1/webhooks/default", params=named).status_code == 200
+    mover = api.client(roles="orch:all-tenants:operate")
+    assert refusal(mover.get("/v1/webhooks/default/secret", params=named)) == (403, "TENANT_FORBIDDEN")
 
 
 def test_the_default_webhook_has_a_secret_and_no_address(own: httpx.Client) -> None:
@@ -232,6 +254,8 @@ def test_a_test_event_comes_now_and_is_signed(own: httpx.Client) -> None:
     ]
     event = Webhook(made["secret"]).verify(receiver.requests[0].body, receiver.requests[0].headers)
     assert (event["type"], event["subject"]) == ("webhook.test", made["hookId"])
+    # which nobody could read
+    assert "dataschema" not in event
     message = Webhook(made["secret"]).verify(receiver.requests[2].body, receiver.requests[2].headers)
     assert message["attachments"][0]["contentType"] == "application/vnd.microsoft.card.adaptive"
 
@@ -281,6 +305,8 @@ def test_a_finished_job_reaches_the_receiver_of_the_page(
 
 def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client, tenant: str) -> None:
     """By https, to the name that the certificate has, signed with the tenant's default secret; once more on demand."""
+    # whatever a request may call it: a space that does not break
+    name = "zu\u00a0ende"
     taken: list[tuple[bytes, dict[str, str]]] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -298,7 +324,7 @@ def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client,
         pool.submit(server.serve_forever, 0.05)
         try:
             done = f"https://localhost:{server.server_port}/done?key=%2F"
-            job_id = end_of_a_job(api, own, tenant, callback_urls={"done": done})
+            job_id = end_of_a_job(api, own, tenant, callback_urls={name: done})
             wait_until(lambda: taken, "nothing came")
             # one that still waits would not come twice
             ended = {"state": "DELIVERED"}
@@ -307,11 +333,11 @@ def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client,
             )
             again = f"/v1/webhooks/default/deliveries/{delivery['number']}:redeliver"
             assert refusal(own.post(again)) == (404, "DELIVERY_NOT_FOUND")
-            assert own.post(again, params={"name": "done"}).json()["name"] == "done"
+            assert own.post(again, params={"name": name}).json()["name"] == name
             wait_until(lambda: len(taken) == 2, "it did not come again")
         finally:
             server.shutdown()
-    assert (delivery["name"], delivery["jobId"], delivery["event_type"]) == ("done", job_id, "job.failed")
+    assert (delivery["name"], delivery["jobId"], delivery["event_type"]) == (name, job_id, "job.failed")
     secret = own.get("/v1/webhooks/default/secret").json()["secret"]
     events = [Webhook(secret).verify(body, headers) for body, headers in taken]
     assert [(each["type"], each["subject"]) for each in events] == [("job.failed", job_id)] * 2

@@ -15,11 +15,14 @@ from shared.core.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
 from shared.operations.hook_calls import AT_ONCE, OF_TENANT, HookCalls
-from shared.operations.webhooks import change_hook, resume_hook, rotate_hook
+from shared.operations.webhooks import change_hook, resume_hook, rotate_hook, test_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
+from shared.refusals import Overloaded
 from tests.operations.conftest import World
 from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
+
+test_hook.__test__ = False  # type: ignore[attr-defined]
 
 BAD = Answer(status=500)
 BY = "user:somebody"
@@ -335,6 +338,26 @@ async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -
     await given.run(timedelta(minutes=1))
     for hook in hooks:
         assert await states(given, hook) == [DELIVERED] * AT_ONCE
+
+
+async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:
+    """Of a tenant: each holds a request of the API for as long as its receiver likes."""
+    context, hooks = given.world.context, [await given.hook() for _ in range(AT_ONCE + 1)]
+    full, released = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        if len(given.receiver.got) == AT_ONCE:
+            full.set()
+        await released.wait()
+
+    given.receiver.meanwhile = slow
+    running = [asyncio.create_task(test_hook(context, TENANT, hook.id)) for hook in hooks[1:]]
+    await full.wait()
+    with pytest.raises(Overloaded):
+        await test_hook(context, TENANT, hooks[0].id)
+    released.set()
+    assert [each.status for each in await asyncio.gather(*running)] == [200] * AT_ONCE
+    assert (await test_hook(context, TENANT, hooks[0].id)).status == 200
 
 
 async def test_what_a_process_puts_back_is_bounded(given: Hooked) -> None:

@@ -11,10 +11,13 @@ from jsonschema import Draft202012Validator
 from shared.access.webhook_signature import secrets_of
 from shared.apidocs import event_schemas
 from shared.core.chained_log import entry_hash
+from shared.core.gates.rules import Gate, GateKind
 from shared.core.hints import hint_of
 from shared.core.hook_log import hook_event, logged
+from shared.core.routing import PLATFORM
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
+from shared.operations import quotas
 from shared.operations.known_feeds import KnownFeeds
 from shared.operations.tell import take_hints
 from shared.operations.webhooks import HookRequest as Request
@@ -30,9 +33,17 @@ from shared.operations.webhooks import (
     rotate_hook,
     test_hook,
 )
-from shared.refusals import DefaultHook, DeliveryNotFound, HookLimit, HookNotFound, HookUrlRefused, WebhooksOff
+from shared.refusals import (
+    DefaultHook,
+    DeliveryNotFound,
+    HookLimit,
+    HookNotFound,
+    HookUrlRefused,
+    WebhooksOff,
+)
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
+from tests.operations.support import limited
 
 test_hook.__test__ = False  # type: ignore[attr-defined]
 
@@ -320,6 +331,13 @@ async def test_a_rotation(given: Hooked) -> None:
         await given.delivered()
         headers, body = given.receiver.headers[-1], given.receiver.bodies[-1]
         assert headers["webhook-signature"] == " ".join(signed(headers, body, each) for each in expected)
+    # a second one within the day ends the oldest at once
+    [_, last], now = (
+        [await rotate_hook(given.world.context, TENANT, hook.id, BY) for _ in range(2)],
+        given.world.clock.now(),
+    )
+    assert [last.secret.version, last.previous and last.previous.version] == [4, 3]
+    assert {new, old}.isdisjoint(secrets_of(keys, last, now))
     of_default = await rotate_hook(given.world.context, TENANT, DEFAULT_HOOK, BY)
     assert of_default.secret.version == 2
 
@@ -332,6 +350,17 @@ async def test_a_hook_is_tried_out(given: Hooked) -> None:
     assert (body["type"], body["id"]) == ("webhook.test", id_)
     assert await given.now(hook) == hook
     assert await given.events() == []
+
+
+async def test_what_belongs_to_no_tenant_has_hooks_too(world: World) -> None:
+    given = hooked(limited(world, staging="on"))
+    await create_hook(given.world.context, PLATFORM, Request(url="https://receiver.example/in"), BY)
+    gate = Gate.over_all(GateKind.PLATFORM)
+    by = quotas.By(actor=BY, reason="mad")
+    await quotas.hold(given.world.context, world.orchestrations, gate, by, until=None)
+    await given.fed()
+    await given.delivered()
+    assert [(body["type"], body["tenant"]) for _, _, body in given.receiver.got] == [("quota.changed", PLATFORM)]
 
 
 async def test_a_write_that_fails_is_not_believed(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,9 @@ param sweepers int = 1
 @description('Optional. Whether there are the functions of public events.')
 param events bool = true
 
+@description('Optional. Whether there is the function of webhooks: only with keys, and with public events.')
+param webhooks bool = false
+
 @description('Required. The app\'s identity.')
 param identity identityType
 
@@ -89,7 +92,7 @@ type scaleType = {
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption, with LUCIUS_EVENTS=feed and LUCIUS_WEBHOOK_KEYS: instances always ready for the function that posts webhooks. Asleep it takes up to two minutes to wake. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that posts webhooks, where there are keys of them and LUCIUS_EVENTS is not off. Asleep it takes up to two minutes to wake. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
@@ -101,7 +104,7 @@ type scaleType = {
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function and of each sweeper. Default: false.')
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function, of admission, of each sweeper, of public events and of webhooks. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption: how running instances are replaced. Recreate ends them and what runs on them; RollingUpdate (in preview) lets it end. It counts from the next update on. Default: Recreate.')
@@ -133,8 +136,7 @@ var alwaysReady = filter(
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
       { name: 'function:tell', instanceCount: events ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
       { name: 'function:prune', instanceCount: events ? leastReady : 0 }
-      // there is none without keys
-      { name: 'function:deliver', instanceCount: events && contains(scale, 'alwaysReadyDeliver') ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
+      { name: 'function:deliver', instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
     ],
     moreSweepers,
     replyFunctions

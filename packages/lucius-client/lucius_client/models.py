@@ -420,7 +420,7 @@ class HookLinks(Message):
     log: str
     test: Annotated[str | None, Field(description="Null: it has no address of its own.")]
     rotate: str
-    resume: Annotated[str | None, Field(description="Null: it is not suspended, and nobody switched it off.")]
+    resume: Annotated[str | None, Field(description="Null: it is on, and waits for no probe.")]
 
 
 class HookLogEntry(Message):

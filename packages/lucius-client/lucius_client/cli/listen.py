@@ -40,9 +40,9 @@ def listen(
     tenant: Tenant = None,
 ) -> None:
     """Post what happens from now on to a program on this machine, until interrupted. No webhook is made."""
-    text = secret or f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    key = _key(text)
-    if not secret:
+    text = secret if secret is not None else f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    key, url = _key(text), _address(forward)
+    if secret is None:
         rendering.write(f"secret: {text}", stderr=True)
     which: Which = {"after": "latest", "tenant_id": tenant, "types": type_.split(",") if type_ else None}
     # the receiver is named by whoever listens, and a proxy of the environment is not meant for it
@@ -50,13 +50,13 @@ def listen(
         while True:
             try:
                 for event in events(session.connect(WATCH_RETRIES), **which):
-                    _forward(http, forward, key, event.plain())
+                    _forward(http, url, key, event.plain())
             except CursorExpired as expired:
                 rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
                 which["after"] = expired.problem.earliest
 
 
-def _forward(http: httpx.Client, url: str, key: bytes, event: Json) -> None:
+def _forward(http: httpx.Client, url: httpx.URL, key: bytes, event: Json) -> None:
     body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
     line = f"{event['time']}  {event['type']}  {event['subject']}"
     for wait_s in (*_AGAIN_S, None):
@@ -68,15 +68,13 @@ def _forward(http: httpx.Client, url: str, key: bytes, event: Json) -> None:
             time.sleep(wait_s)
 
 
-def _posted(http: httpx.Client, url: str, key: bytes, message_id: str, body: bytes) -> int | str:
-    """The status, or why there is none. Raises UsageError."""
+def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, body: bytes) -> int | str:
+    """The status, or why there is none."""
     try:
         headers = {"Content-Type": "application/cloudevents+json", **signed(message_id, body, key, time.time())}
         # the status is the answer; what follows it may have no end
         with http.stream("POST", url, content=body, headers=headers) as answer:
             return answer.status_code
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise UsageError(f"--forward {url}: {error}") from error
     except httpx.TransportError as error:
         return type(error).__name__
 
@@ -90,6 +88,17 @@ def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, st
         "webhook-timestamp": timestamp,
         "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
     }
+
+
+def _address(forward: str) -> httpx.URL:
+    """Raises UsageError: now, and not with the first event, which may be hours away."""
+    try:
+        url = httpx.URL(forward)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"--forward {forward}: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65_535:
+        raise UsageError(f"--forward {forward} is no address as http://127.0.0.1:3000/hooks")
+    return url
 
 
 def _key(secret: str) -> bytes:
