@@ -90,7 +90,7 @@ async def create_hook(
     async def decide() -> HookChange | Hook:
         nonlocal known
         known = await _made_before(hooks, hook) if key is not None else None
-        return known or HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_shown(hook))
+        return known or HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_asked(hook))
 
     made = await change_in_turn(context, tenant, decide)
     if made.caught_up is not None:
@@ -104,13 +104,16 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
     While its log is kept a hook that was removed is not made again: ids of its events and its secret were those of it.
     """
     stored = await hooks.read(hook.tenant, hook.id)
+    entries = await hooks.log(hook.tenant, hook.id, after=0, limit=1)
     if stored is None:
-        if await hooks.log(hook.tenant, hook.id, after=0, limit=1):
+        if entries:
             raise HookKeyConflict(hook.id)
         return None
     known = stored.hook
     same = ("url", "format", "filter", "description")
-    if known.secret.version > 1 or any(getattr(known, name) != getattr(hook, name) for name in same):
+    is_same = known.secret.version == 1 and all(getattr(known, name) == getattr(hook, name) for name in same)
+    # of a log that is cut (R88) nobody knows it any more
+    if not is_same or any(each.seq == 1 and each.data.get("after") != hook.caught_up for each in entries):
         raise HookKeyConflict(hook.id)
     return known
 
@@ -337,6 +340,11 @@ def _shown(hook: Hook) -> dict[str, Any]:
         "jobTypes": sorted(lets_in.job_types),
         "labels": dict(lets_in.labels),
     }
+
+
+def _asked(hook: Hook) -> dict[str, Any]:
+    """For the log, of a new one: also after which event it asks for those of the past."""
+    return _shown(hook) | ({"after": hook.caught_up} if hook.caught_up is not None else {})
 
 
 def _difference(before: Hook, after: Hook) -> dict[str, Any]:

@@ -61,14 +61,22 @@ async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked, monkeyp
     assert len(await given.deliveries(hook)) == len(await given.events("job."))
 
 
-@pytest.mark.parametrize("since", ["another body", "changed", "rotated", "removed", "forgotten"])
+@pytest.mark.parametrize(
+    "since", ["another body", "other events", "none before", "changed", "rotated", "removed", "forgotten"]
+)
 async def test_a_key_of_another_webhook(given: Hooked, since: str) -> None:
     """Its secret is shown no more, and one that was removed is not made again while its log is kept."""
-    context, request = given.world.context, Request(url="https://receiver.example")
+    context, request = given.world.context, Request(url="https://receiver.example", after=2)
+    await given.finished()
     hook, _ = await create_hook(context, TENANT, request, BY, key="mine")
+    await given.delivered()
     match since:
         case "another body":
             request = replace(request, filter=HookFilter(types=frozenset({"job.failed"})))
+        case "other events":
+            request = replace(request, after=1)
+        case "none before":
+            request = replace(request, after=None)
         case "changed":
             await change_hook(context, TENANT, hook.id, {"description": "x"}, BY)
         case "rotated":
