@@ -171,6 +171,8 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         code=code or failure.value,
         message=message,
         wait_s=wait_s,
+        # `changes` have no code where the attempt before ended so too
+        data={"error": {"code": code}} if code is not None else None,
         **columns,
     )
 

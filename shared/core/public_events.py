@@ -273,11 +273,11 @@ def _attempt_error(event: Event) -> JsonValue:
     is in the row all the same, and of a time-out the code.
     """
     of_step = _changed_step(event)
+    error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
     if event.type == _E.RESULT:
-        error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
         reason = (of_step.get("result") or {}).get("reason")
         return _error(error.get("code"), error.get("message") or reason)
-    return _error(of_step.get("last_error_code") or event.type, of_step.get("last_error_message"))
+    return _error(of_step.get("last_error_code") or error.get("code") or event.type, of_step.get("last_error_message"))
 
 
 def _provenance(event: Event) -> dict[str, JsonValue]:

@@ -31,7 +31,7 @@ from shared.core.public_events import (
 )
 from shared.core.states import JobStatus
 from shared.core.transitions import JOB_CREATION, JOB_TABLE
-from tests.jobs import START, Story, planned
+from tests.jobs import DEFAULTS, START, Story, planned
 
 ISSUER = Issuer("test", "https://lucius.example")
 
@@ -136,6 +136,19 @@ def test_an_attempt_that_fails_as_the_one_before() -> None:
         by_time.after(31).occurs(DeadlinePassed("ocr", attempt_no))
         errors.append(error_of(by_time))
     assert errors == [{"code": "ACK_TIMEOUT", "message": "no ACK within 30 s"}, {"code": "ACK_TIMEOUT"}]
+
+
+def test_attempts_that_all_take_too_long() -> None:
+    """Each says so: the type of its row would say that the service was silent."""
+    story, codes = Story(planned(defaults=replace(DEFAULTS, lease_s=300, attempt_max_s=100))), []
+    for attempt_no in (1, 2):
+        story.recorded()
+        story.after(10).replied("ACK")
+        story.after(100).occurs(DeadlinePassed("ocr", attempt_no))
+        [retrying] = public_events(story.events[-1], story.record.job)
+        codes.append((retrying["type"], retrying["data"]["payload"]["error"]["code"]))
+        story.after(1000)
+    assert codes == [("job.retrying", "TIME_EXCEEDED")] * 2
 
 
 def test_controls() -> None:
