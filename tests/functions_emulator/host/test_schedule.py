@@ -41,9 +41,12 @@ def test_bad_schedules_are_named(text: str) -> None:
         parse_schedule(text)
 
 
+@pytest.mark.parametrize("on_startup", [False, True])
 @pytest.mark.parametrize("missed", [False, True])
-async def test_past_due_is_what_was_missed_before_the_start(missed: bool) -> None:
-    """Not an instant that passes while the host notes the run before it."""
+async def test_past_due_is_what_was_missed_before_the_start(missed: bool, on_startup: bool) -> None:
+    """Not an instant that passes while the host notes the run before it; with `runOnStartup` it is the run at the
+    start.
+    """
     clock = ManualClock(NOON)
     next_one = {"Last": None, "Next": stamp(NOON - timedelta(seconds=1)), "LastUpdated": None}
     # each note takes longer than the schedule's interval
@@ -61,7 +64,8 @@ async def test_past_due_is_what_was_missed_before_the_start(missed: bool) -> Non
         if len(runs) == 3:
             raise Ended
 
-    function: Any = SimpleNamespace(name="tick", trigger=SimpleNamespace(fields={"useMonitor": True}))
+    fields = {"useMonitor": True, "runOnStartup": on_startup}
+    function: Any = SimpleNamespace(name="tick", trigger=SimpleNamespace(fields=fields))
     with pytest.raises(Ended):
         await TimerTrigger(function, parse_schedule("*/1 * * * * *"), store, clock, invoke).run()
     assert runs == [missed, False, False]

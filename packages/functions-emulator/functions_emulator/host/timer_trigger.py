@@ -64,9 +64,10 @@ class TimerTrigger:
         if due > now and self._schedule.next_after(now) < due:
             due = self._schedule.next_after(now)  # the schedule was changed while the host was down
         late = due <= now
-        if self._function.trigger.fields.get("runOnStartup") is True:
+        # one run at the start: where one was missed it is that
+        if self._function.trigger.fields.get("runOnStartup") is True and not late:
             await self._fire(due, past_due=False)
-            due, late = self._schedule.next_after(self._clock.now()), False
+            due = self._schedule.next_after(self._clock.now())
         self._remember(None if state is None else state["Last"], due)
         while True:
             await self._sleep_until(due)
