@@ -69,7 +69,7 @@ class JobNotFound(Refused):
 
 
 class EventsOff(Refused):
-    """this deployment keeps no events"""
+    """this deployment keeps no events: LUCIUS_EVENTS is off"""
 
 
 class CursorExpired(Refused):
@@ -99,7 +99,7 @@ class HookKeyGone(Refused):
 
 
 class WebhooksOff(Refused):
-    """this deployment sends no webhooks"""
+    """this deployment sends no webhooks: it has no LUCIUS_WEBHOOK_KEYS, or LUCIUS_EVENTS is off"""
 
 
 class HookNotFound(Refused):

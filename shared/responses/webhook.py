@@ -16,7 +16,8 @@ DeliveryError = Annotated[
     str | None,
     Field(
         description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, "
-        "`NO_ADDRESS`, or `KEY_GONE`: the secret has no key any more; null: there was one.",
+        "`NO_ADDRESS`, `KEY_GONE`: the secret has no key any more, `JOB_GONE`: the job of the callback URL is archived "
+        "or erased, or `EXPIRED`: the event is kept no more; null: there was one.",
         examples=["TIMEOUT"],
     ),
 ]

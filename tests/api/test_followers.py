@@ -26,6 +26,7 @@ from tests.api.live import Live
 from tests.api.test_streams import STREAM, feed_of, submitted, waiting
 from tests.lucius_client.cli.command import PROGRAM
 from tests.lucius_client.cli.test_docs import block
+from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
 from tests.waiting import wait_until
@@ -103,6 +104,19 @@ def test_the_loop_ends_when_it_is_refused(api: Live, tmp_path: Path) -> None:
     finally:
         process.kill()
     assert json.loads(loop.read_text())["code"] == "TOKEN_INVALID"
+
+
+def test_the_loop_ends_where_no_feed_is(api: Live, tmp_path: Path) -> None:
+    """With `LUCIUS_EVENTS=off`, too, the problem is its last words."""
+    loop = tmp_path / "loop"
+    words = ["sh", "-c", block("events.md", "curl", "sh", api.stack)]
+    with serving(CannedResponse(404, {"code": "EVENTS_OFF"})) as stub:
+        [process] = [started(words, loop, TOKEN="", LUCIUS_API=stub.url)]
+        try:
+            assert process.wait(DEADLINE_S) == 0
+        finally:
+            process.kill()
+    assert json.loads(loop.read_text()) == {"code": "EVENTS_OFF"}
 
 
 @pytest.fixture(scope="module")

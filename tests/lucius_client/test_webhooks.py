@@ -151,6 +151,7 @@ async def test_a_creation_is_repeated_under_its_key(either: EitherClient, key: s
             ("POST", f"/v1/webhooks/{HOOK}/deliveries/1043:redeliver"),
             "job.failed",
         ),
+        (("log", HOOK), "HookLog", ("GET", f"/v1/webhooks/{HOOK}/log"), "CREATED"),
     ],
 )
 def test_the_commands(words: tuple[str, ...], named: str, request_: tuple[str, str], printed: str) -> None:

@@ -78,12 +78,13 @@ def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
 
 
 def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
-    """An expired token is not sent; the error names the command for a new one."""
+    """It is not sent; the error names the command for a new one, and the one for an API that takes none."""
     entry = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
     (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
     completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
     assert completed.returncode == 2
     assert "log in again: lucius login --as tenant_a" in completed.stderr
+    assert "lucius logout" in completed.stderr
 
 
 def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ def access_token(api: str) -> str | None:
     if entry is None:
         return None
     if entry["expires_at"] <= time.time() + _EXPIRY_MARGIN_S:
-        raise UsageError(f"the token for {_key(api)} has expired; log in again: lucius login --as {entry['tenant']}")
+        raise UsageError(
+            f"the token for {_key(api)} has expired; log in again: lucius login --as {entry['tenant']}, "
+            "or remove it, where the API takes no tokens: lucius logout"
+        )
     return str(entry["access_token"])
 
 

@@ -57,6 +57,13 @@ DELIVERIES: Columns = [
     ("last try", field("tried_at")),
     ("next try", field("due_at")),
 ]
+LOG: Columns = [
+    ("no", field("seq")),
+    ("at", field("at")),
+    ("type", field("type")),
+    ("actor", field("actor")),
+    ("reason", field("reason")),
+]
 
 webhooks_app = typer.Typer(
     help="Addresses that a tenant's events are posted to, signed, and what came of it.",
@@ -192,6 +199,13 @@ def deliveries(
 
 
 @with_session
+def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+    """List who made, changed, rotated or removed a webhook, and what LUCIUS did with it, in order."""
+    found = session.client.webhook_log(webhook, tenant=tenant)
+    session.show([each.plain() for each in found], LOG, lambda row: str(row["seq"]))
+
+
+@with_session
 def redeliver(
     session: Session,
     webhook: HookOrDefault,
@@ -207,7 +221,7 @@ def redeliver(
 webhooks_app.command()(create)
 webhooks_app.command("list")(list_)
 webhooks_app.command("test")(send_test)
-for command in (show, change, remove, rotate, resume, secret, deliveries, redeliver, listen):
+for command in (show, change, remove, rotate, resume, secret, deliveries, redeliver, log, listen):
     webhooks_app.command()(command)
 
 
