@@ -36,6 +36,8 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
         str(program),
         *("--blobPort", str(ports.blob), "--queuePort", str(ports.queue), "--tablePort", str(ports.table)),
         *("--location", str(data / "azurite"), "--disableTelemetry", "--skipApiVersionCheck"),
+        # its own 5 s are less than those of its clients: one would send into a connection that is being closed
+        *(word for store in ("blob", "queue", "table") for word in (f"--{store}KeepAliveTimeout", "60")),
     )
     return ChildSpec(
         name="azurite",

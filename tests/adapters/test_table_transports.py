@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import aiohttp
 import pytest
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
@@ -252,3 +254,13 @@ async def test_a_table_that_is_gone(tables: dict[str, Table], name: str, own: st
     for call in calls:
         with pytest.raises(Conflict):
             await call
+
+
+async def test_the_store_keeps_connections_for_longer_than_its_clients(azurite: str) -> None:
+    """A transaction sent into a connection that the store just closes is not sent again: it may be committed."""
+    endpoint = dict(part.split("=", 1) for part in azurite.split(";") if part)["TableEndpoint"]
+    async with aiohttp.ClientSession() as session, session.get(endpoint) as answer:
+        kept = re.search(r"timeout=(\d+)", answer.headers["Keep-Alive"])
+        assert isinstance(session.connector, aiohttp.TCPConnector)
+        assert kept is not None
+        assert int(kept[1]) > session.connector._keepalive_timeout

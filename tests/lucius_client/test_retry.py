@@ -7,9 +7,13 @@ from email.utils import format_datetime
 
 import pytest
 
+from lucius_client.cli.session import RETRIES, WATCH_RETRIES
 from lucius_client.errors import LimitReached, Unreachable
 from lucius_client.exchange import NoResponse, Pause, Request, Response
 from lucius_client.retry import Retries, send
+from shared.errors import BusUnavailable, Contended, LedgerUnavailable
+from shared.refusals import Overloaded
+from triggers.http.problems import problem_response
 
 NO_RESPONSE = NoResponse("connection refused")
 HALF = Retries(attempts=5, first_s=1.0, longest_s=60.0, random=lambda: 0.5)
@@ -70,3 +74,14 @@ def test_a_health_probe_is_not_repeated() -> None:
     next(flow)
     with pytest.raises(Unreachable):
         flow.send(NO_RESPONSE)
+
+
+@pytest.mark.parametrize("retries", [RETRIES, WATCH_RETRIES])
+def test_commands_wait_for_what_passes(retries: Retries) -> None:
+    """For as long as the API asks for where its store, its bus or a place in its line is missing."""
+    for fault in (LedgerUnavailable("away"), BusUnavailable("away"), Contended("others wrote"), Overloaded()):
+        answer = problem_response(fault, "x")
+        after_s = answer.headers["Retry-After"]
+        waited = retries.wait_s(1, response(answer.status_code, Retry_After=after_s))
+        assert waited is not None
+        assert waited >= float(after_s)

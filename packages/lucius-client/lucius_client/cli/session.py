@@ -16,10 +16,12 @@ from lucius_client.cli import credentials, rendering
 from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Columns, Json, OutputFormat
 
+#: what the API asks for while a part of it does not respond
+_LONGEST_S = 5.0
 #: a person waits: only faults that pass within seconds are bridged
-RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)
-#: while jobs are watched, about two minutes: a host that restarts is ready again by then
-WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=2.0)
+RETRIES = Retries(attempts=3, first_s=0.25, longest_s=_LONGEST_S)
+#: while jobs are watched, two minutes and more: a host that restarts is ready again by then
+WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=_LONGEST_S)
 
 ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
 TokenOption = Annotated[
