@@ -47,8 +47,10 @@ def test_a_result_outlives_the_service(shared_probe: SharedProbe, invoker: Invok
 
 
 def test_a_stopped_service_ends_its_work_and_gives_back_the_rest(shared_probe: SharedProbe, invoker: Invoker) -> None:
-    """After SIGTERM running work gets its RESULT, waiting work goes back to the bus at once; the exit code is 0."""
-    # longer than it takes until the signal on any machine, shorter than a stop waits for
+    """After SIGTERM running work gets its RESULT, waiting work goes back to the bus at once; the exit code is 0.
+
+    Over 5 s: the work takes longer than the signal does on any machine, and less than a stop waits for.
+    """
     at_work, waiting = invoker.directive(payload={"work_s": 10}), invoker.directive()
     service = shared_probe.current()
     invoker.send(at_work)

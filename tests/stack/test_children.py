@@ -110,7 +110,7 @@ async def test_a_first_start_that_fails_ends_the_stack(desk: Desk) -> None:
 
 
 async def test_a_child_that_cannot_come_back_ends_the_stack(desk: Desk) -> None:
-    """Five failed starts in a row after a good one are taken as final."""
+    """Five failed starts in a row after a good one are taken as final. Over 5 s: the waits between them are real."""
     flag = desk.data.path / "served-once"
     code = f"""
 import pathlib, sys, time
