@@ -248,7 +248,10 @@ def test_a_browsers_own_reader_goes_on_after_an_outage(
     come: Callable[[RunningStack], None],
     seconds: int,
 ) -> None:
-    """Without tables a stream is 200 with a later `retry`, which EventSource obeys; afterwards nothing is missing."""
+    """Without tables a stream is 200 with a later `retry`, which EventSource obeys; afterwards nothing is missing.
+
+    Over 5 s: the outage, and the wait that the browser was given, are real.
+    """
     job_id = waiting(own, tenant)
     path = f"/v1/jobs/{job_id}/events"
     asked: list[Request] = []

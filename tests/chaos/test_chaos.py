@@ -21,7 +21,10 @@ async def run_and_audit(injector: FaultInjector, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.timeout(400)
 async def test_a_few_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fifteen jobs, the host and the bus killed, Azurite stopped, connections cut: every row is right afterwards."""
+    """Fifteen jobs, the host and the bus killed, Azurite stopped, connections cut: every row is right afterwards.
+
+    Over 5 s: whole processes start again, and the jobs wait for them.
+    """
     seed = request.config.getoption("--seed") or SEED
     injector = FaultInjector(tmp_path, jobs=15, faults=["host", "bus", "azurite", "cut"], seed=seed, result_timeout_s=6)
     await run_and_audit(injector, capsys)

@@ -60,7 +60,10 @@ def show(found: Counter[str]) -> None:
 
 @pytest.mark.timeout(900)
 def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
-    """Under delays, repeats, losses and crashes every job ends, its rows are right, and no work is left."""
+    """Under delays, repeats, losses and crashes every job ends, its rows are right, and no work is left.
+
+    Over 5 s: it simulates many worlds.
+    """
     one = request.config.getoption("--seed")
     if one is not None:
         report_of(one)

@@ -1,4 +1,7 @@
-"""`make demo` as a newcomer types it: what it shows, and that nothing of it stays behind."""
+"""`make demo` as a newcomer types it: what it shows, and that nothing of it stays behind.
+
+Over 5 s: each demo starts a whole stack and reads real documents.
+"""
 
 from __future__ import annotations
 
