@@ -44,7 +44,7 @@ from shared.operations.desk_turns import (
     entered_by,
     letting,
 )
-from shared.ports.desks import StoredDesk
+from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, Claim, Clearing
 from shared.refusals import LimitReached
 
@@ -272,7 +272,8 @@ async def move_job(
             return Entered()
         place, after = desk_counts.place_of(active), Judged(stored.desk)
         if place.state is not PlaceState.ARRIVING and owed in (Owed.STEP_OUT, Owed.LINE_UP):
-            # Race place: who moved the job since may have moved its place; who moves it from now on meets this write
+            # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
+            # or this write theirs (`holds_place`)
             found = await context.ledger.read(job_id)
             if found is None or places.owed(found.record.job, place) is not owed:
                 return Entered()
@@ -305,6 +306,23 @@ async def move_job(
     entered = await at_desk(context, tenant, act)
     on_breakers_opened(entered)
     return entered
+
+
+async def holds_place(context: Context, tenant: str, job_id: str) -> bool:
+    """Whether a job that was paused is inside now; the desk is written, unchanged.
+
+    Race place: whoever read the job while it was paused, and takes its place away for that, meets this write. Raises
+    Contended, LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> bool:
+        active = await context.index.read_active(tenant, job_id)
+        if active is None or desk_counts.place_of(active).is_staged:
+            return False
+        await context.index.write_desk(DeskWrite(before=stored, after=stored.desk))
+        return True
+
+    return await at_desk(context, tenant, act)
 
 
 async def let_in(context: Context, tenant: str) -> Entered:

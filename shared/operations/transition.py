@@ -229,6 +229,8 @@ async def admit(
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
         return None
+    if stored.record.job.park_no and not await desks.holds_place(context, stored.record.job.tenant, job_id):
+        return None
     await mark_unnamed(context, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
     return await start_once(orchestrations, (await transition(context, stored, Admitted(gates), origin)).stored)

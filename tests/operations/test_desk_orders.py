@@ -228,6 +228,31 @@ def test_the_desk_in_every_order_for_long(name: str) -> None:
     explore(CASES[name], interruptions=2, kills=lambda calls: range(1, calls + 1))
 
 
+async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> None:
+    """Race place: its pause looked at it before the resume, and takes the place away after it; of two interruptions."""
+    world = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    await prepared(world, Case(()))
+    index, other = world.index, apart(world)
+    read_active, move_place = index.read_active, index.move_place
+
+    async def after_it_the_first_ends(*args: Any) -> Any:
+        index.__dict__["read_active"] = read_active
+        found = await read_active(*args)
+        await ends(FIRST)(other)
+        return found
+
+    async def after_a_resume(*args: Any, **fields: Any) -> None:
+        index.__dict__["move_place"] = move_place
+        await asks(ControlKind.RESUME, "2", SECOND)(other)
+        await move_place(*args, **fields)
+
+    index.__dict__ |= {"read_active": after_it_the_first_ends, "move_place": after_a_resume}
+    await asks(ControlKind.PAUSE, job_id=SECOND)(world)
+    assert (await world.job(SECOND)).job.status is JobStatus.QUEUED
+    assert wrong(world) is None
+    await settled(world)
+
+
 # --- mutants
 
 
