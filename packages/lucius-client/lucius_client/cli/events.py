@@ -70,24 +70,24 @@ def events(
             "terminal": terminal,
         }
         if follow:
-            _take(session.connect(WATCH_RETRIES), which, first, partial(_line, session.output))
+            take(session.connect(WATCH_RETRIES), which, partial(_line, session.output), since=first)
             return
         found: list[Json] = []
-        feed = _take(session.client, which, first, lambda event: found.append(event.plain()))
+        feed = take(session.client, which, lambda event: found.append(event.plain()), since=first)
         session.show(found, COLUMNS, lambda event: str(event["id"]))
         # what nobody saw comes again
         sys.stdout.flush()
         feed.store()
 
 
-def _take(client: Client, which: Which, first: datetime | None, take: Callable[[PublicEvent], None]) -> Feed:
-    """Gives each event to `take`, also past a gap; the feed with the position behind the last one."""
+def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:
+    """Gives each event to `taker`, also past a gap; the feed with the position behind the last one."""
     while True:
-        feed = Feed(which, client._retries, keeps=which["follow"])
+        feed = Feed(which, client._retries, keeps=which.get("follow", True))
         try:
             for event in client._iterate(feed):
-                if first is None or event.time >= first:
-                    take(event)
+                if since is None or event.time >= since:
+                    taker(event)
             return feed
         except CursorExpired as expired:
             rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)

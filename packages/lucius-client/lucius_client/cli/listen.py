@@ -14,12 +14,12 @@ import httpx
 import typer
 
 from lucius_client.cli import rendering
+from lucius_client.cli.events import take
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.usage import Tenant
-from lucius_client.errors import CursorExpired
-from lucius_client.feed import Which, events
+from lucius_client.feed import Which
 
 #: seconds between the tries of one event; then the next one comes
 _AGAIN_S = (1.0, 5.0)
@@ -47,13 +47,7 @@ def listen(
     which: Which = {"after": "latest", "tenant_id": tenant, "types": type_.split(",") if type_ else None}
     # the receiver is named by whoever listens, and a proxy of the environment is not meant for it
     with httpx.Client(timeout=_TRY_S, trust_env=False) as http:
-        while True:
-            try:
-                for event in events(session.connect(WATCH_RETRIES), **which):
-                    _forward(http, url, key, event.plain())
-            except CursorExpired as expired:
-                rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
-                which["after"] = expired.problem.earliest
+        take(session.connect(WATCH_RETRIES), which, lambda event: _forward(http, url, key, event.plain()))
 
 
 def _forward(http: httpx.Client, url: httpx.URL, key: bytes, event: Json) -> None:
