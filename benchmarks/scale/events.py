@@ -94,11 +94,7 @@ class Events:
     @property
     def usd(self) -> float:
         """A million jobs: operations, executions, entities; not the time of `tell`."""
-        return (
-            self.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd
-            + self.executions * prices.FLEX_EXECUTIONS.usd
-            + (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
-        )
+        return _usd(self)
 
 
 def events_of(steps: int, mode: str, *, alone: bool) -> Events:
@@ -116,6 +112,14 @@ COLUMNS: dict[str, Events] = {
         for alone in (True, False)
     },
 }
+
+
+def _usd(counted: Events | Delivered) -> float:
+    return (
+        counted.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd
+        + counted.executions * prices.FLEX_EXECUTIONS.usd
+        + (counted.entities_written + counted.table_reads) * prices.TABLE_OPERATIONS.usd
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +140,7 @@ class Delivered:
     @property
     def usd(self) -> float:
         """A million: operations, executions, entities; not the time of `deliver`, nor what leaves the data centre."""
-        return (
-            self.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd
-            + self.executions * prices.FLEX_EXECUTIONS.usd
-            + (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
-        )
+        return _usd(self)
 
 
 #: the row comes with its event; a try reads it, the webhook and the event, of a callback also the job, and ends the row

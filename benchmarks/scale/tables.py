@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from benchmarks.scale.cost import (
     MILLION,
     MONTHLY_PER_S,
@@ -65,30 +67,36 @@ def events() -> str:
         "hints": "hints",
         "Service Bus messages (hints, and events to the topic)": "messages",
         "Service Bus operations, without subscriptions": "bus_operations",
-        "table writes (requests)": "table_writes",
-        "table reads (requests)": "table_reads",
-        "table entities written": "entities_written",
-        "rows kept for `LUCIUS_FEED_DAYS`": "rows_kept",
+        **_TABLE_ROWS,
         "executions of `tell`": "executions",
         "USD a million jobs, without the time of `tell`": "usd",
     }
-    body = [[name, *(_plain(getattr(each, field)) for each in COLUMNS.values())] for name, field in rows.items()]
-    return _table(["beyond that a 3-step job", *COLUMNS], body)
+    return _counted("beyond that a 3-step job", COLUMNS, rows)
 
 
 def deliveries() -> str:
     rows = {
         "Service Bus messages": "messages",
         "Service Bus operations (send, receive, complete)": "bus_operations",
-        "table writes (requests)": "table_writes",
-        "table reads (requests)": "table_reads",
-        "table entities written": "entities_written",
-        "rows kept for `LUCIUS_FEED_DAYS`": "rows_kept",
+        **_TABLE_ROWS,
         "executions of `deliver`": "executions",
         "USD a million deliveries, without the time of `deliver`": "usd",
     }
-    body = [[name, *(_plain(getattr(each, field)) for each in DELIVERIES.values())] for name, field in rows.items()]
-    return _table(["an event's delivery", *DELIVERIES], body)
+    return _counted("an event's delivery", DELIVERIES, rows)
+
+
+_TABLE_ROWS = {
+    "table writes (requests)": "table_writes",
+    "table reads (requests)": "table_reads",
+    "table entities written": "entities_written",
+    "rows kept for `LUCIUS_FEED_DAYS`": "rows_kept",
+}
+
+
+def _counted(head: str, columns: Mapping[str, object], rows: Mapping[str, str]) -> str:
+    """`rows`: the attribute of a column that each shows."""
+    body = [[name, *(_plain(getattr(each, field)) for each in columns.values())] for name, field in rows.items()]
+    return _table([head, *columns], body)
 
 
 def cost() -> str:

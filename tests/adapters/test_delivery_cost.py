@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from benchmarks.scale.events import DELIVERIES
-from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.direct import DirectAccount, DirectTable
-from shared.adapters.tables.feed import TablesFeed
-from shared.adapters.tables.hooks import TablesHooks
 from shared.core.webhooks import Answer
 from shared.operations.webhooks import remove_hook
 from tests.operations.conftest import World, world
-from tests.operations.hooked import TENANT, Hooked, hooked
+from tests.operations.hooked import TENANT, Hooked, hooked_on_tables
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -92,38 +87,32 @@ def model(column: str) -> dict[str, float]:
 
 async def test_what_a_delivery_costs(azurite: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/scale.md has it; a tenant without webhooks costs what it did."""
-    own = uuid.uuid4().hex[:12]
-    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
-    given = hooked(world)
-    feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
-    context = replace(given.world.context, feed=feed, hooks=hooks)
-    given = replace(given, world=replace(given.world, context=context))
-    await given.finished()
-    costs = Costs(given, monkeypatch)
-    plain = await costs.finished()
-    assert (plain["table_writes"], plain["messages"]) == (1, 0)
+    async with hooked_on_tables(azurite, world) as given:
+        await given.finished()
+        costs = Costs(given, monkeypatch)
+        plain = await costs.finished()
+        assert (plain["table_writes"], plain["messages"]) == (1, 0)
 
-    hook = await given.hook(filter={"types": frozenset({"job.queued", "job.completed"})})
-    # the webhook's first success of a minute is noted on it
-    await costs.finished()
-    await given.delivered()
-    found = await costs.finished() - plain
-    assert found["table_writes"] == 0
-    assert each(found + await costs.tried(), 2) == model("for a webhook, at the first try")
-    await given.healed()
-    assert costs.taken() == {"table_reads": 3}
+        hook = await given.hook(filter={"types": frozenset({"job.queued", "job.completed"})})
+        # the webhook's first success of a minute is noted on it
+        await costs.finished()
+        await given.delivered()
+        found = await costs.finished() - plain
+        assert found["table_writes"] == 0
+        assert each(found + await costs.tried(), 2) == model("for a webhook, at the first try")
+        await given.healed()
+        assert costs.taken() == {"table_reads": 3}
 
-    await costs.finished()
-    given.receiver.answer = Answer(status=500)
-    # the row stays, and a later try ends it as the first one does
-    assert each(await costs.tried(), 2) == model("beyond that, each try that fails")
-    given.receiver.answer = Answer(status=200)
-    given.queue.sent.clear()
+        await costs.finished()
+        given.receiver.answer = Answer(status=500)
+        # the row stays, and a later try ends it as the first one does
+        assert each(await costs.tried(), 2) == model("beyond that, each try that fails")
+        given.receiver.answer = Answer(status=200)
+        given.queue.sent.clear()
 
-    await remove_hook(given.world.context, TENANT, hook.id, "user:x")
-    await costs.finished(**CALLBACK)
-    await given.delivered()
-    found = await costs.finished(**CALLBACK) - plain
-    assert found["table_writes"] == 0
-    assert each(found + await costs.tried(), 1) == model("for a callback URL, at the first try")
-    await account.close()
+        await remove_hook(given.world.context, TENANT, hook.id, "user:x")
+        await costs.finished(**CALLBACK)
+        await given.delivered()
+        found = await costs.finished(**CALLBACK) - plain
+        assert found["table_writes"] == 0
+        assert each(found + await costs.tried(), 1) == model("for a callback URL, at the first try")

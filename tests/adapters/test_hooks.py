@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from shared.access.caller import Caller
-from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.feed import TablesFeed
-from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tenant_hooks import TenantHooks
 from shared.core.hook_log import hook_event, logged
 from shared.core.webhooks import (
@@ -34,7 +30,7 @@ from shared.ports.hooks import HookWrite, StoredDelivery
 from tests.adapters.conftest import Storage
 from tests.jobs import START
 from tests.operations.conftest import World, world
-from tests.operations.hooked import hooked
+from tests.operations.hooked import hooked_on_tables
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -312,41 +308,37 @@ STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
 
 async def test_the_life_of_a_webhook(azurite: str, world: World) -> None:
     """The operations over real tables: refused, given up, sent again, switched off and on, and gone with its events."""
-    own = uuid.uuid4().hex[:12]
-    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
-    given = hooked(world)
-    feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
-    context = replace(given.world.context, feed=feed, hooks=hooks)
-    given = replace(given, world=replace(given.world, context=context))
-    hook = await given.hook(filter={"types": frozenset({"job.completed"})})
-    given.receiver.answer = Answer(status=404)
-    await given.finished(callback_urls={"done": "https://a.example"})
-    await given.run(timedelta(minutes=1))
-    for of in (hook.id, "default"):
-        [row] = await given.deliveries(of)
-        assert (row.state, row.tries, row.status) == (DeliveryState.DEAD, 3, 404)
-    given.receiver.answer = Answer(status=200)
-    [row] = await given.deliveries(hook)
-    await redeliver(context, "tenant_a", hook.id, row.number, "", "user:x")
-    await given.delivered()
-    assert [each.state for each in await given.deliveries(hook)] == [DeliveryState.DELIVERED]
-    for enabled in (False, True):
-        await change_hook(context, "tenant_a", hook.id, {"enabled": enabled}, "user:x")
-    expected = ["CREATED", "DEAD", "DISABLED", "RESUMED"]
-    assert [entry.type for entry in await hook_log(context, "tenant_a", hook.id)] == expected
-    types = [event.event_type for event in await feed.events("tenant_a", after=0, limit=100)]
-    assert [each for each in types if each.startswith("webhook.")] == [
-        *["webhook.dead"] * 2,
-        *("webhook.disabled", "webhook.resumed"),
-    ]
-    # what asks for the past gets it
-    late = await given.hook("https://late.example", after=0, filter={"types": frozenset({"job.completed"})})
-    await given.delivered()
-    assert [each.state for each in await given.deliveries(late)] == [DeliveryState.DELIVERED]
-    await remove_hook(context, "tenant_a", late.id, "user:x")
-    assert (await feed.head("tenant_a")).hooks == 1
-    given.world.clock.advance(8 * 86_400)
-    await prune_feeds(context)
-    assert await given.deliveries(hook) == []
-    assert await feed.events("tenant_a", after=0, limit=1) == []
-    await account.close()
+    async with hooked_on_tables(azurite, world) as given:
+        context, feed = given.world.context, given.world.context.feed
+        assert feed is not None
+        hook = await given.hook(filter={"types": frozenset({"job.completed"})})
+        given.receiver.answer = Answer(status=404)
+        await given.finished(callback_urls={"done": "https://a.example"})
+        await given.run(timedelta(minutes=1))
+        for of in (hook.id, "default"):
+            [row] = await given.deliveries(of)
+            assert (row.state, row.tries, row.status) == (DeliveryState.DEAD, 3, 404)
+        given.receiver.answer = Answer(status=200)
+        [row] = await given.deliveries(hook)
+        await redeliver(context, "tenant_a", hook.id, row.number, "", "user:x")
+        await given.delivered()
+        assert [each.state for each in await given.deliveries(hook)] == [DeliveryState.DELIVERED]
+        for enabled in (False, True):
+            await change_hook(context, "tenant_a", hook.id, {"enabled": enabled}, "user:x")
+        expected = ["CREATED", "DEAD", "DISABLED", "RESUMED"]
+        assert [entry.type for entry in await hook_log(context, "tenant_a", hook.id)] == expected
+        types = [event.event_type for event in await feed.events("tenant_a", after=0, limit=100)]
+        assert [each for each in types if each.startswith("webhook.")] == [
+            *["webhook.dead"] * 2,
+            *("webhook.disabled", "webhook.resumed"),
+        ]
+        # what asks for the past gets it
+        late = await given.hook("https://late.example", after=0, filter={"types": frozenset({"job.completed"})})
+        await given.delivered()
+        assert [each.state for each in await given.deliveries(late)] == [DeliveryState.DELIVERED]
+        await remove_hook(context, "tenant_a", late.id, "user:x")
+        assert (await feed.head("tenant_a")).hooks == 1
+        given.world.clock.advance(8 * 86_400)
+        await prune_feeds(context)
+        assert await given.deliveries(hook) == []
+        assert await feed.events("tenant_a", after=0, limit=1) == []

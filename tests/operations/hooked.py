@@ -7,13 +7,18 @@ import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shared.adapters.memory_feed import MemoryFeed, MemoryHints
 from shared.adapters.memory_hooks import MemoryDeliveries
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
 from shared.core.hints import decode_hint, encode_hint
 from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
 from shared.operations.deliver_webhooks import deliver
@@ -170,6 +175,20 @@ def hooked(world: World, feed: MemoryFeed | None = None) -> Hooked:
         new_salt=lambda: f"{next(_salts):032x}",
     )
     return Hooked(replace(world, context=context), hints, feed, queue, receiver)
+
+
+@asynccontextmanager
+async def hooked_on_tables(azurite: str, world: World) -> AsyncIterator[Hooked]:
+    """The same over real tables of its own."""
+    own = uuid.uuid4().hex[:12]
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
+    given = hooked(world)
+    feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
+    context = replace(given.world.context, feed=feed, hooks=hooks)
+    try:
+        yield replace(given, world=replace(given.world, context=context))
+    finally:
+        await account.close()
 
 
 async def no_sleep(_seconds: float) -> None:

@@ -20,6 +20,7 @@ from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.places import follow
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.read_history import read_history
 from shared.operations.redrive_job import redrive_job
@@ -121,6 +122,15 @@ MakeJob = Callable[[World], Awaitable[str]]
 
 async def control(world: World, job_id: str, kind: ControlKind) -> None:
     await control_job(world.context, world.orchestrations, job_id, kind, by())
+
+
+async def answered(world: World) -> None:
+    """The calls to jobs and desks, as the queue's function answers them, until there is none."""
+    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    while calls:
+        _, job_id, _ = calls.pop(0)
+        if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:
+            await follow(world.context, world.orchestrations, stored)
 
 
 async def eventful(world: World) -> str:

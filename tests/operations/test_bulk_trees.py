@@ -7,20 +7,10 @@ import pytest
 from shared.core.bulks import Bulk, BulkState
 from shared.core.states import JobStatus
 from shared.operations.bulks import redrive_tree
-from shared.operations.places import follow
 from shared.refusals import NotRedrivable
 from tests.operations.bulked import TENANT, later, made, outcomes, status, worked
 from tests.operations.conftest import World
-from tests.operations.support import cancelled, redrive
-
-
-async def answered(world: World) -> None:
-    """The calls to jobs and desks until there is none."""
-    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
-    while calls:
-        _, job_id, _ = calls.pop(0)
-        if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:
-            await follow(world.context, world.orchestrations, stored)
+from tests.operations.support import answered, cancelled, redrive
 
 
 async def tree(world: World, size: int) -> list[str]:

@@ -10,13 +10,13 @@ from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.operations.dependants import AT_ONCE
-from shared.operations.places import follow
 from shared.operations.redrive_job import redrive_job
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import DependencyUnknown, IdempotencyConflict, LimitReached, NotRedrivable
 from tests.operations.conftest import World
 from tests.operations.support import (
     ERROR,
+    answered,
     by,
     cancelled,
     control,
@@ -41,15 +41,6 @@ async def ends(world: World, job_id: str, number: int, **fields: Any) -> None:
 
 async def fails(world: World, job_id: str, number: int) -> None:
     await ends(world, job_id, number, status="FAILED_FINAL", error=ERROR, result_ref=None)
-
-
-async def answered(world: World) -> None:
-    """The calls to jobs and desks, as the queue's function answers them, until there is none."""
-    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
-    while calls:
-        _, job_id, _ = calls.pop(0)
-        if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:
-            await follow(world.context, world.orchestrations, stored)
 
 
 async def job(world: World, job_id: str) -> Job:

@@ -21,6 +21,14 @@ from tests.operations.support import dispatch, limited, service_sends, swept
 __all__ = ["staging"]  # a fixture
 
 
+async def counted_by_another(world: World, time: timedelta) -> None:
+    """Another process counts the desk, and has this much time for it."""
+    stored = await world.index.desks.read("tenant_a")
+    assert stored is not None
+    until = world.clock.now() + time
+    await world.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=until)))
+
+
 async def test_a_rule_is_known_ten_seconds_later(world: World) -> None:
     """By a process that had looked just before; who is inside already is counted, whatever it was created under."""
     running = await posted(world, 1, 2, 3)
@@ -94,10 +102,7 @@ async def test_a_setting_set_and_taken_back(world: World) -> None:
 async def test_others_wait_while_one_counts(staging: World) -> None:
     """Not for ever: one that died while it counted is followed by another, five seconds later."""
     await posted(staging, 1)
-    stored = await staging.index.desks.read("tenant_a")
-    assert stored is not None
-    until = staging.clock.now() + timedelta(seconds=5)
-    await staging.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=until)))
+    await counted_by_another(staging, timedelta(seconds=5))
     waits = []
 
     async def sleeping(seconds: float) -> None:
@@ -135,11 +140,7 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
 async def test_a_desk_that_cannot_be_written_is_an_answer(staging: World) -> None:
     """After twenty seconds of the caller's time 503, never 429; nothing is left behind."""
     await posted(staging, 1)
-
-    stored = await staging.index.desks.read("tenant_a")
-    assert stored is not None
-    until = staging.clock.now() + timedelta(hours=1)
-    await staging.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=until)))
+    await counted_by_another(staging, timedelta(hours=1))
 
     async def sleeping(seconds: float) -> None:
         staging.clock.advance(1)
