@@ -2,8 +2,8 @@
 
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them). Services answer at
-once. Each part starts stacks of its own.
+(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `handwritten` (LUCIUS
+and an app that a team writes by hand, in turns). Services answer at once. Each part starts stacks of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, events, floor, growth, latency, report
+from benchmarks.jobs import counts, events, floor, growth, handwritten, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -31,6 +31,10 @@ _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))
 _EVENTS: _Sizes = (16, 240, 1_200)
 _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
+#: jobs and callers of a turn, and turns of each system
+_IN_TURNS: _Sizes = (8, 200, 500)
+_CALLERS: _Sizes = (4, 32, 32)
+_ROUNDS: _Sizes = (2, 3, 5)
 
 
 def _counts(size: int) -> dict[str, Any]:
@@ -65,6 +69,10 @@ def _events(size: int) -> dict[str, Any]:
     return asyncio.run(events.ages(_EVENTS[size], _AT_ONCE[size]))
 
 
+def _handwritten(size: int) -> dict[str, Any]:
+    return asyncio.run(handwritten.compared(_IN_TURNS[size], _ALONE[size], _CALLERS[size], _ROUNDS[size]))
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "counts": _counts,
     "floor": _floor,
@@ -72,6 +80,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "backlog": _backlog,
     "growth": _growth,
     "events": _events,
+    "handwritten": _handwritten,
 }
 
 

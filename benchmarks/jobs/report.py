@@ -135,6 +135,24 @@ def events(figures: dict[str, Any]) -> str:
     return f"{text_table(head, rows)}\n{bound}"
 
 
+def handwritten(figures: dict[str, Any]) -> str:
+    systems = figures["systems"].values()
+    used = [one["cpu_ms_per_job"] for one in systems]
+    lines = [
+        (f"jobs/s, {figures['at_once']} callers", [one["jobs_per_s"] for one in systems], "jobs_per_s"),
+        *((f"one at a time, {p}, ms", [one["job_ms"][p] for one in systems], p) for p in ("p50", "p95")),
+        ("CPU-ms, all processes", [sum(each.values()) for each in used], "cpu_ms_per_job"),
+        *((f"CPU-ms: {name}", [each[name] for each in used], "") for name in used[0]),
+        ("requests of the caller", [one["requests_per_job"] for one in systems], ""),
+    ]
+    rows = []
+    for text, values, name in lines:
+        ratio = figures["ratios"].get(name)
+        rows.append([text, *values, "{1:.2f} ({0:.2f} to {2:.2f})".format(*ratio) if ratio else ""])
+    head = [f"a 3-step job, medians of {figures['rounds']} rounds", *figures["systems"], "ratio (least to most)"]
+    return text_table(head, rows)
+
+
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "counts": counts,
     "floor": floor,
@@ -142,4 +160,5 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "backlog": backlog,
     "growth": growth,
     "events": events,
+    "handwritten": handwritten,
 }

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.jobs.services CONNECTION STEP,...`: platform services that answer at once, in one process.
+"""`python -m benchmarks.jobs.services CONNECTION STEP,... [PREFIX]`: platform services in one process.
 
-An ACK on receipt, the RESULT right after it, so that LUCIUS alone is measured. They receive as the service kit does.
-Steps with a `!` before their name get an ACK and no RESULT: their jobs wait, until their RESULT is asked for.
+They answer at once: an ACK on receipt, the RESULT right after it, so that LUCIUS alone is measured. They receive as the
+service kit does. Steps with a `!` before their name get an ACK and no RESULT: their jobs wait, until their RESULT is
+asked for. They read LUCIUS's lanes; with PREFIX the queues PREFIX-STEP, and reply to the queue PREFIX-replies.
 
 Commands are lines on stdin: `report` writes what was seen since the last one as a line of JSON; `finish JOB` sends the
 RESULT that JOB waits for.
@@ -33,9 +34,10 @@ _SOCKET_TIMEOUT_S = 2.0
 class Services:
     """The process, for the one that measures."""
 
-    def __init__(self, connection: str, steps: Sequence[str]) -> None:
+    def __init__(self, connection: str, steps: Sequence[str], prefix: str | None = None) -> None:
+        words = [connection, ",".join(steps), *([prefix] if prefix else [])]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.jobs.services", connection, ",".join(steps)],
+            [sys.executable, "-m", "benchmarks.jobs.services", *words],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -72,10 +74,11 @@ class Services:
 
 
 class _Answering:
-    def __init__(self, client: ServiceBusClient) -> None:
-        self._senders = [client.get_topic_sender(f"global-bus-replies-p{lane}") for lane in LANES]
+    def __init__(self, senders: Sequence[Any]) -> None:
+        #: by lane
+        self._senders = senders
         #: the SDK's sender is not for concurrent use
-        self._alone = [asyncio.Lock() for _ in LANES]
+        self._alone = [asyncio.Lock() for _ in senders]
         self._held: dict[str, tuple[int, dict[str, Any]]] = {}
         self._directives: list[tuple[str, str, int, float]] = []
         self._reply_bytes: list[int] = []
@@ -133,13 +136,20 @@ def replies(directive: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**attempt, "type": "ACK"}, {**attempt, "type": "RESULT", "status": "SUCCEEDED", "result_ref": result_ref}]
 
 
-async def _main(connection: str, steps: Sequence[str]) -> None:
+async def _main(connection: str, steps: Sequence[str], prefix: str | None = None) -> None:
     client = ServiceBusClient.from_connection_string(connection, socket_timeout=_SOCKET_TIMEOUT_S)
     async with client, asyncio.TaskGroup() as group:
-        answering = _Answering(client)
-        for lane in LANES:
+        if prefix is None:
+            answering = _Answering([client.get_topic_sender(f"global-bus-replies-p{lane}") for lane in LANES])
+        else:
+            answering = _Answering([client.get_queue_sender(f"{prefix}-replies")])
+        for lane in LANES if prefix is None else range(1):
             for step in steps:
-                receiver = client.get_subscription_receiver(f"global-bus-p{lane}", step.lstrip("!"))
+                name = step.lstrip("!")
+                if prefix is None:
+                    receiver = client.get_subscription_receiver(f"global-bus-p{lane}", name)
+                else:
+                    receiver = client.get_queue_receiver(f"{prefix}-{name}")
                 group.create_task(answering.serve(receiver, lane, holds=step.startswith("!")))
         print("ready", flush=True)
         await answering.obey()
@@ -147,4 +157,4 @@ async def _main(connection: str, steps: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], sys.argv[2].split(",")))
+    asyncio.run(_main(sys.argv[1], sys.argv[2].split(","), *sys.argv[3:]))

@@ -88,7 +88,7 @@ class Stack:
             raise SystemExit(f"the stack did not start: {(data / 'up.stderr').read_text().strip().splitlines()[-1:]}")
         self.api = words[1]
         addresses = dict(word.split("=", 1) for word in words[2:] if "=" in word)
-        self.bus, self.tables_url = addresses["bus"], addresses["table"]
+        self.bus, self.admin, self.tables_url = addresses["bus"], addresses["admin"], addresses["table"]
 
     @property
     def connection(self) -> str:

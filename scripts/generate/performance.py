@@ -1,4 +1,7 @@
-"""The figures of docs/performance.md, from what `make bench` and `make bench-peers` recorded in docs/performance."""
+"""The figures of docs/performance.md, from what is recorded in docs/performance.
+
+`make bench` and `make bench-peers` write jobs.json and peers.json.
+"""
 
 from __future__ import annotations
 
@@ -152,6 +155,24 @@ def _peers(figures: Figures) -> str:
     return markdown_table(head, rows)
 
 
+def _handwritten(figures: Figures) -> str:
+    systems = figures["systems"].values()
+    used = [one["cpu_ms_per_job"] for one in systems]
+    lines = [
+        (f"jobs/s, {figures['at_once']} callers", [one["jobs_per_s"] for one in systems], "jobs_per_s"),
+        *((f"one at a time, {p}, ms", [one["job_ms"][p] for one in systems], p) for p in ("p50", "p95")),
+        ("**CPU-ms**, all processes", [sum(each.values()) for each in used], "cpu_ms_per_job"),
+        *((f"CPU-ms: {name}", [each[name] for each in used], "") for name in used[0]),
+        ("requests of the caller", [one["requests_per_job"] for one in systems], ""),
+    ]
+    rows = []
+    for text, values, ratio in lines:
+        least, median, most = figures["ratios"].get(ratio) or (None, None, None)
+        spread = "" if median is None else f"{median:.2f} ({least:.2f} to {most:.2f})"
+        rows.append((text, *map(_number, values), spread))
+    return markdown_table(("a 3-step job", *figures["systems"], "LUCIUS over by hand (least to most)"), rows)
+
+
 def goals() -> str:
     """Each goal with the recorded figure, and whether that reaches it."""
     found = {part: each["figures"] for part, each in _recorded("jobs.json").items()}
@@ -212,6 +233,7 @@ PARTS = {
     "performance-growth": _table("growth", _growth),
     "performance-age": _table("growth", _age),
     "performance-events": _table("events", _events),
+    "performance-handwritten": _table("handwritten", _handwritten),
     "performance-peers": _table("peers", _peers, "peers.json"),
     "performance-goals": goals,
 }
