@@ -22,9 +22,13 @@ ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
 DIRECTIVE_BYTES = round(ROWS[3]["per_job"]["directive bytes"] / ROWS[3]["per_job"]["directives"])
 REPLY_BYTES = round(ROWS[3]["per_job"]["reply bytes"] / ROWS[3]["per_job"]["replies"])
 MESSAGE_OVERHEAD_BYTES = 400
-#: CPU seconds of a 3-step job under Microsoft's own host and in its Python worker, measured once on two cores at commit
-#: d4d12f4 (2026-11-21), where the emulated host with the same app took 0.43
-MICROSOFT_HOST_S, MICROSOFT_WORKER_S, EMULATED_HOST_S = 0.25, 0.42, 0.43
+#: CPU-ms of a 3-step job by process and by whose host ran it, without what idle processes use; docs/performance.md
+#: shows them
+MEASURED: dict[str, Any] = json.loads((RECORDED / "microsoft.json").read_text())["cpu"]
+_MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
+#: CPU seconds of the same
+MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
+EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
 #: counted by tests/lucius_service/test_cost.py, of a service on the kit: a result and the attempt's record are written,
 #: the record and the input read; the copy of the job's result at `output_ref` is read and written
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
@@ -141,7 +145,7 @@ class Job:
     def cpu_s(self) -> float:
         """CPU seconds of Microsoft's host and worker, by the steps in proportion to those of the emulated host."""
         used = {steps: row["cpu_ms_per_job"]["host"] for steps, row in ROWS.items()}
-        return (MICROSOFT_HOST_S + MICROSOFT_WORKER_S) * float(used[self.steps] / used[3])
+        return float((MICROSOFT_HOST_S + MICROSOFT_WORKER_S) * used[self.steps] / used[3])
 
     @property
     def groups(self) -> list[Group]:
