@@ -20,7 +20,13 @@ import pytest
 
 from servicebus_emulator.tls import make_certificate
 from shared.access.webhook_addresses import AddressPolicy, Target
-from shared.adapters.webhook_http import LOOKUPS_OF_TENANT, CheckedResolver, HttpWebhookSender, Lookup
+from shared.adapters.webhook_http import (
+    LOOKUPS_OF_TENANT,
+    MAX_RECEIVED_BYTES,
+    CheckedResolver,
+    HttpWebhookSender,
+    Lookup,
+)
 from shared.core.webhooks import Answer
 from shared.refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
@@ -231,6 +237,64 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
         await asyncio.wait_for(ended.wait(), LONG_S)
     assert answer.status == 200
     assert rest > 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("first", "piece", "status", "error"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", None, "NOT_HTTP"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", None, "NOT_HTTP"),
+        # the status has come: it is the answer
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a" * 64, 200, None),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", None, "NOT_HTTP"),
+    ],
+    ids=["100", "103", "extensions of a chunk", "headers"],
+)
+async def test_a_flood_is_cut_off(first: bytes, piece: bytes, status: int | None, error: str | None) -> None:
+    """The receiver cannot send more than the sockets' buffers hold: 64 MiB were never taken."""
+    block = piece * (65_536 // len(piece))
+    rest = 64 * 1024 * 1024
+    ended = asyncio.Event()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal rest
+        writer.write(first)
+        try:
+            while rest > 0:
+                writer.write(block)
+                await writer.drain()
+                rest -= len(block)
+        finally:
+            ended.set()
+
+    async with listening(receive) as port:
+        answer = await HttpWebhookSender(LOOPBACK, try_s=LONG_S).post(f"http://127.0.0.1:{port}/", {}, BODY)
+        await asyncio.wait_for(ended.wait(), LONG_S)
+    assert (answer.status, answer.error) == (status, error)
+    assert rest > 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "error"),
+    [(MAX_RECEIVED_BYTES, 200, None), (MAX_RECEIVED_BYTES + 1, None, "NOT_HTTP")],
+)
+async def test_headers_have_a_bound_together(size: int, status: int | None, error: str | None) -> None:
+    """Also headers that the parser takes one by one; the byte after the bound is not parsed."""
+    start, end = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", b"\r\n"
+    left = size - len(start) - len(end)
+    sizes = [4096] * (left // 4096 - 1)
+    sizes.append(left - sum(sizes))
+    content = start + b"".join(b"X: " + b"y" * (each - 5) + b"\r\n" for each in sizes) + end
+    assert len(content) == size
+    answer = await posted(answering(content))
+    assert (answer.status, answer.error) == (status, error)
+
+
+async def test_interim_answers_are_passed_over() -> None:
+    """A few of them, before the status that counts."""
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
+    answer = await posted(answering(interim + interim + OK))
+    assert (answer.status, answer.error, answer.is_success) == (200, None, True)
 
 
 async def test_a_compressed_answer_is_not_unpacked() -> None:
