@@ -105,9 +105,12 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
     """
     stored = await hooks.read(hook.tenant, hook.id)
     entries = await hooks.log(hook.tenant, hook.id, after=0, limit=1)
-    if stored is None:
-        if entries:
+    if stored is None and entries:
+        # Race hook-key: another request may have made it between the two reads
+        stored = await hooks.read(hook.tenant, hook.id)
+        if stored is None:
             raise HookKeyConflict(hook.id)
+    if stored is None:
         return None
     known = stored.hook
     same = ("url", "format", "filter", "description")
