@@ -157,9 +157,9 @@ class HttpWebhookSender:
         self._lookups = SystemLookups()
         self._timeout = aiohttp.ClientTimeout(total=try_s)
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, *, tenant: str) -> None:
         """What can be seen from the address alone. Raises HookUrlRefused."""
-        self._policy.target(url)
+        self._policy.of(tenant).target(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """One try; what goes wrong stands in the answer, by its class alone."""
@@ -169,13 +169,14 @@ class HttpWebhookSender:
         retry_after: timedelta | None = None
         allowance = Allowance()
         try:
-            target = self._policy.target(url)
+            policy = self._policy.of(tenant)
+            target = policy.target(url)
             # as it stands: a query may be signed; its host in one spelling
             address = URL(url, encoded=True)
             address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
                 raise HookUrlRefused("is read in two ways")
-            async with self._session(target, tenant, allowance) as session:
+            async with self._session(policy, target, tenant, allowance) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:
                     status = response.status
@@ -195,11 +196,13 @@ class HttpWebhookSender:
             took_ms=int((time.monotonic() - began) * 1000),
         )
 
-    def _session(self, target: Target, tenant: str, allowance: Allowance) -> aiohttp.ClientSession:
+    def _session(
+        self, policy: AddressPolicy, target: Target, tenant: str, allowance: Allowance
+    ) -> aiohttp.ClientSession:
         """Of one try: nothing is shared between two receivers, no connection, no cookie, no proxy of the machine."""
         lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
-            resolver=CheckedResolver(self._policy, target, lookup), use_dns_cache=False, force_close=True
+            resolver=CheckedResolver(policy, target, lookup), use_dns_cache=False, force_close=True
         )
 
         def handler() -> ResponseHandler:

@@ -130,7 +130,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
 def _check_callbacks(context: Context, envelope: Envelope) -> None:
     """As at each post (R86). Raises HookUrlRefused."""
-    policy = AddressPolicy(context.settings.webhook_hosts)
+    policy = AddressPolicy(context.settings.webhook_hosts).of(normalise(envelope.tenant_id))
     for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():
         try:
             policy.target(url)

@@ -66,7 +66,7 @@ async def create_hook(
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
     """
     hooks = hooks_of(context)
-    _check(context, request.url)
+    _check(context, tenant, request.url)
     now = context.clock.now()
     hook = Hook(
         id=f"hook_{context.new_salt() if key is None else digest(canonical_json([tenant, key]))[:32]}",
@@ -128,7 +128,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
     at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
     """
     if "url" in changes:
-        _check(context, changes["url"])
+        _check(context, tenant, changes["url"])
     columns = {name: changes[name] for name in ("url", "format", "filter", "description") if name in changes}
     probe = 0
 
@@ -310,9 +310,9 @@ async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
         return await post(context, hook, hook.url, id_, text)
 
 
-def _check(context: Context, url: str) -> None:
+def _check(context: Context, tenant: str, url: str) -> None:
     assert context.sender is not None
-    context.sender.check(url)
+    context.sender.check(url, tenant=tenant)
 
 
 async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:

@@ -139,7 +139,7 @@ async def test_a_host_may_be_spelled_in_any_way() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     sender = HttpWebhookSender(frozenset({"receiver.test:*", "[::1]:*"}), lookup=leading_to("127.0.0.1"))
-    sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e")
+    sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e", tenant="")
     assert (await sender.post(url, {}, BODY)).status == 200
     server.close()
     # nobody listens there, on a machine without IPv6 neither
@@ -358,7 +358,7 @@ async def test_a_literal_is_refused_at_each_post(host: str) -> None:
     """aiohttp asks no resolver for literals: they never come so far."""
     sender = HttpWebhookSender(lookup=leading_to("1.1.1.1"))
     with pytest.raises(HookUrlRefused):
-        sender.check(f"https://{host}/")
+        sender.check(f"https://{host}/", tenant="")
     assert (await sender.post(f"https://{host}/", {}, BODY)).error == "ADDRESS_REFUSED"
 
 
@@ -379,6 +379,24 @@ async def test_the_connection_goes_to_what_was_checked() -> None:
         assert (await sender.post(url, {}, BODY)).error == "ADDRESS_REFUSED"
         assert (await sender.post(url, {}, BODY)).status == 200
     assert len(asked) == 3
+
+
+async def test_a_host_that_is_listed_for_one_tenant() -> None:
+    """Each try of another tenant is refused: by the address, and where a public name leads to it."""
+    async with listening(answering(OK)) as port:
+        sender = HttpWebhookSender(
+            frozenset({f"acme@127.0.0.1:{port}", "acme@receiver.test:443"}), lookup=leading_to("127.0.0.1")
+        )
+        url = f"http://127.0.0.1:{port}/"
+        sender.check(url, tenant="acme")
+        assert (await sender.post(url, {}, BODY, tenant="acme")).status == 200
+        for tenant in ("", "other", "acm", "acme@127.0.0.1", "=platform"):
+            with pytest.raises(HookUrlRefused):
+                sender.check(url, tenant=tenant)
+            assert (await sender.post(url, {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
+            # nobody listens at 443, or speaks TLS there
+            assert (await sender.post("https://receiver.test/", {}, BODY, tenant="acme")).error != "ADDRESS_REFUSED"
+            assert (await sender.post("https://receiver.test/", {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
 
 
 async def test_a_resolver_answers_for_its_target_only() -> None:

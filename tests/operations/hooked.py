@@ -53,7 +53,7 @@ class Receiver:
     #: before the answer
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, *, tenant: str) -> None:
         if "refused" in url:
             raise HookUrlRefused("leads nowhere")
 

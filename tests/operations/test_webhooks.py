@@ -38,7 +38,6 @@ from shared.refusals import (
     DeliveryNotFound,
     HookLimit,
     HookNotFound,
-    HookUrlRefused,
     WebhooksOff,
 )
 from tests.operations.conftest import World
@@ -307,15 +306,6 @@ async def test_where_webhooks_are_off(given: Hooked) -> None:
         ):
             with pytest.raises(WebhooksOff):
                 await doing
-
-
-async def test_an_address_that_is_refused(given: Hooked) -> None:
-    with pytest.raises(HookUrlRefused):
-        await given.hook("https://refused.example")
-    hook = await given.hook()
-    with pytest.raises(HookUrlRefused):
-        await change_hook(given.world.context, TENANT, hook.id, {"url": "https://refused.example"}, BY)
-    assert await given.now(hook) == hook
 
 
 async def test_a_rotation(given: Hooked) -> None:
