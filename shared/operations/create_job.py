@@ -103,7 +103,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     if protocol is None:
         raise ProtocolUnknown(envelope.request_type, context.registry.request_types)
     settings = context.settings
-    refs = {"input_ref": envelope.input_ref.uri, "output_ref": envelope.output_ref.uri}
+    refs = {"input_ref": envelope.input_ref.model_dump(), "output_ref": envelope.output_ref.model_dump()}
     wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
     if (long := len(encode_key(normalise(envelope.tenant_id)))) > MAX_KEY:
         wrong.append(
