@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from lucius_client.cli.audit import verify as verified_by_client
+from shared.access.references import Retention
+from shared.adapters.tables.rows import job_entity, job_of
 from shared.adapters.webhook_http import HttpWebhookSender
+from shared.core.as_of import as_of
+from shared.core.canonical import jcs_digest
+from shared.core.states import JobStatus
 from shared.operations.webhooks import HookRequest as Request
 from shared.operations.webhooks import change_hook, create_hook
 from shared.refusals import HookUrlRefused
+from shared.views.audit import bundle, verify
+from shared.views.job import job_response
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
-from tests.operations.support import submitted
+from tests.operations.support import cancelled, history, redrive, submitted
 
 BY = "user:somebody"
 
@@ -48,3 +58,39 @@ async def test_an_address_that_is_refused(given: Hooked) -> None:
     with pytest.raises(HookUrlRefused):
         await change_hook(given.world.context, TENANT, hook.id, {"url": "https://refused.example"}, BY)
     assert await given.now(hook) == hook
+
+
+async def test_what_a_callback_url_holds_is_delivered_to_and_not_shown(given: Hooked) -> None:
+    """No read, past state, history or bundle has more than scheme and host; the bundle proves itself, and its digest
+    proves the addresses. The job of a redrive delivers to them too."""
+    urls = {
+        "flow": "https://prod-1.logic.azure.example/workflows/1?sig=S3CRET",
+        "chat": "https://Hooks.chat.example/services/S3CRET",
+    }
+    hosts = {"flow": "https://prod-1.logic.azure.example", "chat": "https://Hooks.chat.example"}
+    world = given.world
+    first = await submitted(world, callback_urls=urls)
+    await cancelled(world, first)
+    second = (await redrive(world, first)).stored.record.job.job_id
+    await cancelled(world, second)
+    for job_id in (first, second):
+        record, events = await history(world, job_id)
+        past = as_of(record, events, 1)
+        shown = [job_response(each, Retention("https://w.example/w", None)) for each in (record, past)]
+        assert [dict(each.callback_urls) for each in shown] == [hosts, hosts]
+        audited = json.loads(json.dumps(bundle(record, events, world.clock.now())))
+        assert audited["job"]["callback_urls"] == hosts
+        assert audited["job"]["callback_digest"] == f"sha256:{jcs_digest(urls)}"
+        for text in (*(each.model_dump_json() for each in shown), json.dumps(audited)):
+            assert "S3CRET" not in text
+        assert (verify(audited), verified_by_client(audited)) == ([], [])
+        audited["job"]["callback_urls"]["chat"] = "https://other.example"
+        assert verify(audited)
+        assert verified_by_client(audited)
+        # they are stored with the job, and go with it
+        assert job_of(job_entity(record.job)) == record.job
+    await given.fed()
+    await given.run(timedelta(minutes=1))
+    assert sorted(url for url, _, _ in given.receiver.got) == sorted([*urls.values()] * 2)
+    assert {body["type"] for _, _, body in given.receiver.got} == {"job.canceled"}
+    assert record.job.status is JobStatus.CANCELLED
