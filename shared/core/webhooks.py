@@ -60,6 +60,8 @@ class SecretVersion:
     version: int
     #: of `LUCIUS_WEBHOOK_KEYS`, so that another key may come first
     key_id: str
+    #: 128 random bits in hex: ids may come back, a secret never does
+    salt: str
 
 
 @dataclass(frozen=True, kw_only=True)
