@@ -91,14 +91,13 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises HookUrlRefused where one answer must not be reached, OSError where there is none."""
+        """Raises OSError where there is no address, or one that must not be reached: the same of both, so that an error
+        of a delivery does not say which names the app's own network has."""
+        if (host, port) != (self._target.host, self._target.port):
+            raise HookUrlRefused("is read in two ways")
         addresses = await self._lookup(host, port)
-        if (host, port) != (self._target.host, self._target.port) or not all(
-            self._policy.lets(self._target, each) for each in addresses
-        ):
-            raise HookUrlRefused("leads to an address that must not be reached")
-        if not addresses:
-            raise OSError(f"{host} has no address")
+        if not addresses or not all(self._policy.lets(self._target, each) for each in addresses):
+            raise OSError(f"{host} has no address that may be reached")
         return [
             ResolveResult(
                 hostname=host,

@@ -346,11 +346,11 @@ async def test_neither_a_proxy_nor_a_netrc_of_the_machine_is_used(monkeypatch: p
 
 @pytest.mark.parametrize("address", REFUSED)
 async def test_a_name_that_leads_to_an_inner_address_is_refused(address: str) -> None:
-    """By itself, and beside a good one; no connection is tried."""
+    """By itself, and beside a good one; no connection is tried, and nobody learns that there is such a name."""
     for found in ([address], ["1.1.1.1", address]):
         sender = HttpWebhookSender(lookup=leading_to(*found))
         answer = await sender.post("https://hooks.example.com/", {}, BODY)
-        assert (answer.status, answer.error) == (None, "ADDRESS_REFUSED")
+        assert (answer.status, answer.error) == (None, "NO_ADDRESS")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "[::1]", "[::ffff:169.254.169.254]"])
@@ -376,7 +376,7 @@ async def test_the_connection_goes_to_what_was_checked() -> None:
         url = f"http://receiver.test:{port}/"
         assert (await sender.post(url, {}, BODY)).status == 200
         assert asked == ["receiver.test"]
-        assert (await sender.post(url, {}, BODY)).error == "ADDRESS_REFUSED"
+        assert (await sender.post(url, {}, BODY)).error == "NO_ADDRESS"
         assert (await sender.post(url, {}, BODY)).status == 200
     assert len(asked) == 3
 
@@ -395,8 +395,9 @@ async def test_a_host_that_is_listed_for_one_tenant() -> None:
                 sender.check(url, tenant=tenant)
             assert (await sender.post(url, {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
             # nobody listens at 443, or speaks TLS there
-            assert (await sender.post("https://receiver.test/", {}, BODY, tenant="acme")).error != "ADDRESS_REFUSED"
-            assert (await sender.post("https://receiver.test/", {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
+            reached = await sender.post("https://receiver.test/", {}, BODY, tenant="acme")
+            assert reached.error not in ("ADDRESS_REFUSED", "NO_ADDRESS")
+            assert (await sender.post("https://receiver.test/", {}, BODY, tenant=tenant)).error == "NO_ADDRESS"
 
 
 async def test_a_resolver_answers_for_its_target_only() -> None:
