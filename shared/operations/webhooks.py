@@ -304,7 +304,7 @@ async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
     # no type of the feed: it has no schema to name
     text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
-    with context.hook_calls.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
+    with context.hook_tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
         if not has_room:
             raise Overloaded
         return await post(context, hook, hook.url, id_, text)
