@@ -312,7 +312,13 @@ def test_a_reference_holds_no_credential_in_another_member(door: Door) -> None:
 
 
 def test_callback_urls_are_few_and_have_names(door: Door) -> None:
-    """Ten at most, each under a name of 1 to 64 characters."""
+    """Ten at most, each under a name of 1 to 64 characters, and two of one host, however it is spelled."""
+    same = {"a": "https://hooks.example/a", "b": "https://HOOKS.example:443/b", "c": "https://hooks.Example/c"}
+    answer = door.submit(callback_urls={**same, "d": "https://b.example/"})
+    assert code(answer) == (400, "HOOK_URL_REFUSED")
+    assert [each["path"] for each in answer.json()["errors"]] == ["callback_urls.c"]
+    del same["b"]
+    assert door.submit(idempotency_key="hosts", callback_urls={**same, "d": "https://b.example/"}).status_code == 202
     url = "https://hooks.example/"
     for urls in (dict.fromkeys(map(str, range(11)), url), {"": url}, {"x" * 65: url}, {"a\nb": url}):
         assert code(door.submit(callback_urls=urls)) == (400, "ENVELOPE_INVALID")
