@@ -54,8 +54,8 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
         help="Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port "
-        "than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS "
-        "says: list none whose DNS is not yours",
+        "than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http; `TENANT@HOST:PORT` for one "
+        "tenant, else for every tenant. A name leads where its DNS says: list none whose DNS is not yours",
         tuning=True,
     )
     auth_mode: str = setting(

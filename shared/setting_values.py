@@ -198,11 +198,14 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def hosts(value: str) -> frozenset[str]:
-    """`HOST:PORT` and `HOST:*`, with commas between; a host without a port is taken at 443."""
+    """`HOST:PORT` and `HOST:*`, with commas between, each with or without `TENANT@`; a host without a port is taken at
+    443."""
     try:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
-        raise ValueError("must be HOST, HOST:PORT or HOST:* with commas between, IPv6 in brackets") from None
+        raise ValueError(
+            "must be HOST, HOST:PORT or HOST:* with commas between, IPv6 in brackets, each with or without TENANT@"
+        ) from None
 
 
 def tenants(value: str) -> Mapping[str, Mapping[str, str]]:

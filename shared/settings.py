@@ -156,7 +156,11 @@ class Settings(AccessSettings):
         "LUCIUS_FEED_DAYS", form.days, "7", help="Days that a public event stays in its tenant's feed", tuning=True
     )
     environment: str = setting(
-        "LUCIUS_ENVIRONMENT", form.text, "local", help="Name of this deployment, in the `source` of public events"
+        "LUCIUS_ENVIRONMENT",
+        form.text,
+        "local",
+        help="Name of this deployment, in the `source` of public events, in callback tokens and tickets, and in the "
+        "derivation of webhooks' secrets: another name makes those invalid and changes these",
     )
     #: every attempt gets a folder below this URI
     max_attempts: int = setting(

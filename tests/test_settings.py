@@ -182,10 +182,11 @@ def test_callback_keys_are_kept_in_their_order() -> None:
 
 def test_hosts_of_webhooks_have_one_spelling() -> None:
     """In lower case, with a port; the keys of webhooks are read as those of callbacks."""
-    given = "Hooks.Corp.example, 10.1.2.3:8443,localhost:*, [0::1]:3000,"
+    given = "Hooks.Corp.example, 10.1.2.3:8443,localhost:*, [0::1]:3000, Acme@Hooks.Corp.example:80,"
     key = base64.b64encode(b"1" * 32).decode()
     settings = load(MINIMAL | {"LUCIUS_WEBHOOK_HOSTS": given, "LUCIUS_WEBHOOK_KEYS": f"w1:{key}"})
-    assert settings.webhook_hosts == {"hooks.corp.example:443", "10.1.2.3:8443", "localhost:*", "[::1]:3000"}
+    every = {"hooks.corp.example:443", "10.1.2.3:8443", "localhost:*", "[::1]:3000"}
+    assert settings.webhook_hosts == every | {"acme@hooks.corp.example:80"}
     assert settings.webhook_keys == (("w1", b"1" * 32),)
     assert "1111" not in repr(settings)
 
@@ -199,6 +200,7 @@ def test_hosts_of_webhooks_have_one_spelling() -> None:
         ("LUCIUS_CALLBACK_KEYS", ",".join(["a:" + "MTEx" * 11] * 2)),
         ("LUCIUS_WEBHOOK_KEYS", "a:MTEx"),
         ("LUCIUS_WEBHOOK_HOSTS", "*"),
+        ("LUCIUS_WEBHOOK_HOSTS", "*@hooks.example"),
         ("LUCIUS_WEBHOOK_HOSTS", "https://hooks.example"),
         ("LUCIUS_WEBHOOK_HOSTS", "hooks.example,10.0.0.0/8"),
         ("LUCIUS_PUBLIC_URL", "lucius.example"),

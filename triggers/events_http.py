@@ -214,7 +214,7 @@ async def _ticket(request: Request) -> func.HttpResponse:
     else:
         tenant = normalise(_tenant_of(request, asked.tenant_id))
     ticket = ticket_for(request.caller, tenant, asked.path, context.clock.now())
-    signed = sign_ticket(ticket, context.settings.callback_keys)
+    signed = sign_ticket(ticket, context.settings.callback_keys, deployment=context.settings.environment)
     return respond(request.http, Ticket(ticket=signed, expires_at=ticket.expires_at))
 
 

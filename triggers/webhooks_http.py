@@ -16,7 +16,7 @@ from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
 from shared.core.gates.rules import EVERY
 from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.routing import normalise
-from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, HookFilter, HookFormat
+from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
 from shared.operations import webhooks
 from shared.operations.context import Context
 from shared.refusals import HookNotFound, TenantForbidden
@@ -247,8 +247,7 @@ async def _create(request: Request) -> func.HttpResponse:
     )
     key = key_of(request.http, ProblemCode.HOOK_INVALID)
     made, replayed = await webhooks.create_hook(context, tenant, asked, request.caller.actor, key=key)
-    now = context.clock.now()
-    shown = views.hook_secret(made, secrets_of(context.settings.webhook_keys, made, now)[0])
+    shown = views.hook_secret(made, _secrets_of(context, made)[0])
     headers = {"Location": shown.links.self, **({"Idempotency-Replayed": "true"} if replayed else {})}
     return respond(request.http, shown, status=201, headers=headers)
 
@@ -288,8 +287,7 @@ async def _test(request: Request) -> func.HttpResponse:
 async def _rotate(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     rotated = await webhooks.rotate_hook(context, tenant, hook_id, request.caller.actor)
-    secrets = secrets_of(context.settings.webhook_keys, rotated, context.clock.now())
-    return respond(request.http, views.hook_secret(rotated, secrets[0]))
+    return respond(request.http, views.hook_secret(rotated, _secrets_of(context, rotated)[0]))
 
 
 async def _resume(request: Request) -> func.HttpResponse:
@@ -304,8 +302,13 @@ async def _secret(request: Request) -> func.HttpResponse:
         # who has it may sign
         raise TenantForbidden("the token may see this tenant, and not have its secret")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
-    secrets = secrets_of(context.settings.webhook_keys, found, context.clock.now())
-    return respond(request.http, views.default_secret(found, secrets))
+    return respond(request.http, views.default_secret(found, _secrets_of(context, found)))
+
+
+def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
+    """Newest first. Raises HookKeyGone."""
+    settings = context.settings
+    return secrets_of(settings.webhook_keys, hook, context.clock.now(), deployment=settings.environment)
 
 
 async def _log(request: Request) -> func.HttpResponse:

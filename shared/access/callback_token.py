@@ -1,7 +1,8 @@
 """Tokens for HTTP callbacks: each bound to one attempt and its lease, signed and short-lived (R42).
 
 `lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature HMAC-SHA256 over all before it. Of the
-configured keys the first signs and all verify, so that keys can be changed without a pause.
+configured keys the first signs and all verify, so that keys can be changed without a pause. Claims name the deployment
+(`LUCIUS_ENVIRONMENT`), so a token of one that has the same keys is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from shared.core.job import Record, Step
 from shared.core.states import StepStatus
 
 _VERSION = "lc1"
+#: the claim that names the deployment
+_DEPLOYMENT = "deployment"
 #: far above any token that the app makes; a longer one is not parsed
 _MAX_LENGTH = 4096
 
@@ -57,7 +60,7 @@ def grant_of(record: Record, step: Step) -> Grant:
     )
 
 
-def sign_token(grant: Grant, keys: Keys) -> str:
+def sign_token(grant: Grant, keys: Keys, *, deployment: str) -> str:
     """The token; the same grant gives the same."""
     claims = {
         "job": grant.job_id,
@@ -67,12 +70,12 @@ def sign_token(grant: Grant, keys: Keys) -> str:
         "lease": grant.lease_id,
         "exp": grant.expires_at.timestamp(),
     }
-    return sign_claims(_VERSION, claims, keys)
+    return sign_claims(_VERSION, claims, keys, deployment=deployment)
 
 
-def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
+def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> Grant:
     """What the token grants. Raises ValueError with the reason, which reveals nothing of the keys."""
-    claims = verified_claims(_VERSION, token, keys)
+    claims = verified_claims(_VERSION, token, keys, deployment=deployment)
     grant = Grant(
         job_id=claims["job"],
         step_id=claims["step"],
@@ -86,18 +89,19 @@ def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
     return grant
 
 
-def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys) -> str:
-    """The claims under the first key; `version` keeps the kinds of tokens apart, and is signed too."""
+def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys, *, deployment: str) -> str:
+    """The claims and their deployment under the first key; `version` keeps the kinds of tokens apart, and is signed
+    too."""
     kid, secret = keys[0]
-    text = json.dumps(claims, separators=(",", ":"), sort_keys=True).encode()
+    text = json.dumps({**claims, _DEPLOYMENT: deployment}, separators=(",", ":"), sort_keys=True).encode()
     head = f"{version}.{kid}.{_encode(text)}"
     return f"{head}.{_encode(_mac(secret, head))}"
 
 
-def verified_claims(version: str, token: str, keys: Keys) -> dict[str, Any]:
-    """What `sign_claims` of that version signed. Raises ValueError with the reason, which reveals nothing of the keys.
+def verified_claims(version: str, token: str, keys: Keys, *, deployment: str) -> dict[str, Any]:
+    """What `sign_claims` of that version signed for that deployment; whether it still holds is the caller's to say.
 
-    Whether they still hold is the caller's to say.
+    Raises ValueError with the reason, which reveals nothing of the keys.
     """
     parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
     if len(parts) != 4 or parts[0] != version:
@@ -111,6 +115,8 @@ def verified_claims(version: str, token: str, keys: Keys) -> dict[str, Any]:
         claims: dict[str, Any] = json.loads(_decode(parts[2]))
     except (binascii.Error, ValueError):
         raise ValueError("the token was not made by this app") from None
+    if claims.get(_DEPLOYMENT) != deployment:
+        raise ValueError("the token was made by another deployment")
     return claims
 
 

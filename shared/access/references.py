@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from shared.core.plan import SYSTEM, Workspace
@@ -18,6 +20,13 @@ _CREDENTIALS = frozenset(
 )
 #: names and addresses that every reader takes for the same; IPv6 without a zone
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+#: names of a reference's further members that hold one; compared in lower case without `-` and `_`
+_SECRETS = frozenset(name.replace("-", "").replace("_", "") for name in _CREDENTIALS) | {
+    *("sas", "sastoken", "sharedaccesskey", "sharedaccesssignature", "accountkey", "connectionstring", "apikey"),
+    *("authorization", "credential", "credentials", "password", "secret", "clientsecret"),
+}
+#: between the assignments of a query or of a connection string
+_BETWEEN = re.compile(r"[?&#;,\s]+")
 _CONTAINER = re.compile(r"[$A-Za-z0-9-]+")
 #: stands for the tenant in an entry of a list
 _TENANT = "{tenant}"
@@ -75,6 +84,41 @@ class Retention:
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
         return written_at + self.kept
+
+
+def credential_member(ref: Mapping[str, Any]) -> str | None:
+    """Returns the name of a reference's first further member that holds a credential, however deep; None: none does.
+
+    Such a member has a name of `_SECRETS`, or a text that assigns one: a query (`sig=...`), a connection string.
+    """
+    for member, value in ref.items():
+        if member != "uri" and _holds_credential({member: value}):
+            return member
+    return None
+
+
+def _holds_credential(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            if any(_is_secret(name) for name in each):
+                return True
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and any(map(_is_secret, _assigned(each))):
+            return True
+    return False
+
+
+def _assigned(text: str) -> list[str]:
+    """Names that a query or a connection string gives values to."""
+    return [unquote(part.partition("=")[0]) for part in _BETWEEN.split(text) if "=" in part]
+
+
+def _is_secret(name: str) -> bool:
+    return name.lower().replace("-", "").replace("_", "") in _SECRETS
 
 
 def _lies_in(base: str, uri: str) -> bool:

@@ -44,20 +44,20 @@ def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> Ticket:
     return Ticket(actor=caller.actor, tenant=tenant, path=path, expires_at=until.replace(microsecond=0))
 
 
-def sign_ticket(ticket: Ticket, keys: Keys) -> str:
+def sign_ticket(ticket: Ticket, keys: Keys, *, deployment: str) -> str:
     claims = {
         "actor": ticket.actor,
         "tenant": ticket.tenant,
         "path": ticket.path,
         "exp": ticket.expires_at.timestamp(),
     }
-    return sign_claims(VERSION, claims, keys)
+    return sign_claims(VERSION, claims, keys, deployment=deployment)
 
 
-def read_ticket(text: str, keys: Keys, *, path: str, now: datetime) -> Ticket:
-    """Raises TokenInvalid where it was not made here, for another path, or for a time that is over."""
+def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> Ticket:
+    """Raises TokenInvalid where it was not made by this deployment, for another path, or for a time that is over."""
     try:
-        claims = verified_claims(VERSION, text, keys)
+        claims = verified_claims(VERSION, text, keys, deployment=deployment)
     except ValueError as wrong:
         raise TokenInvalid(str(wrong).replace("token", "ticket")) from None
     ticket = Ticket(

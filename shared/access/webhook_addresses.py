@@ -1,6 +1,7 @@
 """Where webhooks may go: whoever names an address chooses what the app's own network connects to (R86).
 
-Policy only: nothing is resolved or opened here. What `LUCIUS_WEBHOOK_HOSTS` lists is `HOST:PORT` or `HOST:*`.
+Policy only: nothing is resolved or opened here. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every
+tenant, or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from shared.access.tenants import plain_tenant
+from shared.core.routing import PLATFORM, normalise
 from shared.refusals import HookUrlRefused
 
 _Address = IPv4Address | IPv6Address
@@ -84,8 +87,14 @@ class Target:
 class AddressPolicy:
     """What callers may name: https at port 443 of a name that leads to the internet, and what is listed."""
 
-    #: `HOST:PORT` or `HOST:*`: reached by http or https, and whatever private address the name leads to
+    #: `HOST:PORT` or `HOST:*`: reached by http or https, and whatever private address the name leads to.
+    #: `TENANT@HOST:PORT` opens nothing before `of` was asked for the tenant
     listed: frozenset[str] = frozenset()
+
+    def of(self, tenant: str) -> AddressPolicy:
+        """Returns the policy for one tenant (normalised): entries of every tenant, and its own."""
+        entries = (each.rpartition("@") for each in self.listed)
+        return AddressPolicy(frozenset(host for named, at, host in entries if not at or named == tenant))
 
     def target(self, url: str) -> Target:
         """Raises HookUrlRefused with the reason, which repeats nothing of the address: it may hold a secret."""
@@ -115,19 +124,32 @@ class AddressPolicy:
 
 
 def listed_host(entry: str) -> str:
-    """An entry of the list, `HOST`, `HOST:PORT` or `HOST:*`, in its one spelling; without a port it is 443.
+    """An entry of the list, `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`, in its one spelling; without a
+    port it is 443.
 
     Raises ValueError for what is none.
     """
+    # the last one: no host has it, a tenant may
+    tenant, at, entry = entry.rpartition("@")
+    named_tenant = f"{_tenant(tenant)}@" if at else ""
     host, any_port = (entry[:-2], True) if entry.endswith(":*") else (entry, False)
     try:
         target = _target(f"https://{host}/")
     except HookUrlRefused as wrong:
         raise ValueError(wrong.why) from None
     if "/" in host or "?" in host or (any_port and host.rpartition("]")[2].count(":")):
-        raise ValueError("must be HOST, HOST:PORT or HOST:*")
+        raise ValueError("must be HOST, HOST:PORT or HOST:*, with or without TENANT@")
     named = f"[{target.host}]" if ":" in target.host else target.host
-    return f"{named}:{'*' if any_port else target.port}"
+    return f"{named_tenant}{named}:{'*' if any_port else target.port}"
+
+
+def _tenant(text: str) -> str:
+    """Normalised. Raises ValueError for what names no tenant."""
+    if (tenant := normalise(text)) == PLATFORM:
+        return tenant
+    if plain_tenant(tenant) is None or tenant == "*":
+        raise ValueError("must name a tenant before @; leave TENANT@ out to open the host to every tenant")
+    return tenant
 
 
 def spelled(host: str) -> str:

@@ -16,8 +16,10 @@ from shared.core.webhooks import Hook, SecretVersion
 from shared.refusals import HookKeyGone
 
 
-def secrets_of(keys: Keys, hook: Hook, now: datetime) -> list[bytes]:
+def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> list[bytes]:
     """The secrets that sign the hook's deliveries, newest first: 32 bytes each, of the configured `keys`.
+
+    `deployment`: `LUCIUS_ENVIRONMENT`; another one that has the same keys has other secrets.
 
     The one before the last rotation is among them until its time is over, or its key is gone.
     Raises HookKeyGone where the key of the newest is not configured any more: a rotation takes the first key.
@@ -28,7 +30,7 @@ def secrets_of(keys: Keys, hook: Hook, now: datetime) -> list[bytes]:
     versions = [hook.secret]
     if hook.previous is not None and hook.previous_until is not None and now < hook.previous_until:
         versions += [hook.previous] if hook.previous.key_id in by_id else []
-    return [_derived(by_id[each.key_id], hook, each) for each in versions]
+    return [_derived(by_id[each.key_id], deployment, hook, each) for each in versions]
 
 
 def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: datetime) -> dict[str, str]:
@@ -48,8 +50,9 @@ def shown(secret: bytes) -> str:
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 
-def _derived(key: bytes, hook: Hook, version: SecretVersion) -> bytes:
-    """HKDF-SHA256 (RFC 5869), one block: what a secret is of is in `info`, so no two hooks share one."""
-    info = "\0".join(("lucius webhook", hook.tenant, hook.id, str(version.version))).encode()
+def _derived(key: bytes, deployment: str, hook: Hook, version: SecretVersion) -> bytes:
+    """HKDF-SHA256 (RFC 5869), one block: what a secret is of is in `info`, so no two hooks share one, and a hook that
+    was removed and made again under its id has another."""
+    info = "\0".join(("lucius webhook", deployment, hook.tenant, hook.id, str(version.version), version.salt)).encode()
     extracted = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")

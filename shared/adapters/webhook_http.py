@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from shared.access.webhook_addresses import AddressPolicy, Target, spelled
@@ -32,6 +33,8 @@ from shared.refusals import HookUrlRefused
 TRY_S = 10.0
 #: of an answer's body; the rest is left
 MAX_ANSWER_BYTES = 4096
+#: of all that a receiver sends in one try: interim answers, headers, extensions of chunks, body
+MAX_RECEIVED_BYTES = 32 * 1024
 #: of `Retry-After`
 MAX_RETRY_AFTER = timedelta(days=1)
 _HEADERS = {"User-Agent": "lucius", "Accept-Encoding": "identity"}
@@ -88,14 +91,13 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises HookUrlRefused where one answer must not be reached, OSError where there is none."""
+        """Raises OSError where there is no address, or one that must not be reached: the same of both, so that an error
+        of a delivery does not say which names the app's own network has."""
+        if (host, port) != (self._target.host, self._target.port):
+            raise HookUrlRefused("is read in two ways")
         addresses = await self._lookup(host, port)
-        if (host, port) != (self._target.host, self._target.port) or not all(
-            self._policy.lets(self._target, each) for each in addresses
-        ):
-            raise HookUrlRefused("leads to an address that must not be reached")
-        if not addresses:
-            raise OSError(f"{host} has no address")
+        if not addresses or not all(self._policy.lets(self._target, each) for each in addresses):
+            raise OSError(f"{host} has no address that may be reached")
         return [
             ResolveResult(
                 hostname=host,
@@ -112,6 +114,36 @@ class CheckedResolver(AbstractResolver):
         """There is nothing to close."""
 
 
+class Allowance:
+    """Counts the bytes that the receiver may still send in one try."""
+
+    def __init__(self) -> None:
+        self.left = MAX_RECEIVED_BYTES
+
+    @property
+    def is_spent(self) -> bool:
+        return self.left < 0
+
+
+class BoundedHandler(ResponseHandler):
+    """Parses a response up to its allowance, and then cuts the connection.
+
+    aiohttp reads any number of interim (1xx) responses before the final one, each at the cost of a Python loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, allowance: Allowance) -> None:
+        super().__init__(loop)
+        self._allowance = allowance
+
+    def data_received(self, data: bytes) -> None:
+        allowed = self._allowance
+        if not allowed.is_spent:
+            super().data_received(data[: allowed.left])
+        allowed.left -= len(data)
+        if allowed.is_spent and self.transport is not None:
+            self.transport.abort()
+
+
 class HttpWebhookSender:
     """`WebhookSender` over aiohttp."""
 
@@ -124,9 +156,9 @@ class HttpWebhookSender:
         self._lookups = SystemLookups()
         self._timeout = aiohttp.ClientTimeout(total=try_s)
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, *, tenant: str) -> None:
         """What can be seen from the address alone. Raises HookUrlRefused."""
-        self._policy.target(url)
+        self._policy.of(tenant).target(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """One try; what goes wrong stands in the answer, by its class alone."""
@@ -134,14 +166,16 @@ class HttpWebhookSender:
         status: int | None = None
         error: str | None = None
         retry_after: timedelta | None = None
+        allowance = Allowance()
         try:
-            target = self._policy.target(url)
+            policy = self._policy.of(tenant)
+            target = policy.target(url)
             # as it stands: a query may be signed; its host in one spelling
             address = URL(url, encoded=True)
             address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
                 raise HookUrlRefused("is read in two ways")
-            async with self._session(target, tenant) as session:
+            async with self._session(policy, target, tenant, allowance) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:
                     status = response.status
@@ -153,7 +187,7 @@ class HttpWebhookSender:
         except HookUrlRefused:
             error = "ADDRESS_REFUSED"
         except (aiohttp.ClientError, OSError, ValueError) as wrong:
-            error = _class_of(wrong)
+            error = "NOT_HTTP" if allowance.is_spent else _class_of(wrong)
         return Answer(
             status=status,
             error=error if status is None else None,
@@ -161,12 +195,20 @@ class HttpWebhookSender:
             took_ms=int((time.monotonic() - began) * 1000),
         )
 
-    def _session(self, target: Target, tenant: str) -> aiohttp.ClientSession:
+    def _session(
+        self, policy: AddressPolicy, target: Target, tenant: str, allowance: Allowance
+    ) -> aiohttp.ClientSession:
         """Of one try: nothing is shared between two receivers, no connection, no cookie, no proxy of the machine."""
         lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
-            resolver=CheckedResolver(self._policy, target, lookup), use_dns_cache=False, force_close=True
+            resolver=CheckedResolver(policy, target, lookup), use_dns_cache=False, force_close=True
         )
+
+        def handler() -> ResponseHandler:
+            return BoundedHandler(asyncio.get_running_loop(), allowance)
+
+        # aiohttp has no parameter for the protocol of a connection
+        connector._factory = partial(handler)
         return aiohttp.ClientSession(
             connector=connector,
             timeout=self._timeout,

@@ -64,7 +64,8 @@ def _reference(schemes: Collection[str]) -> JsonObject:
     uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(schemes)}
     return {
         "title": "DocumentReference",
-        "description": "Where a document is. A bare string is taken as its `uri`; other members are passed on.",
+        "description": "Where a document is. A bare string is taken as its `uri`; other members are passed on, "
+        "and shown to every reader of the job: one that holds a credential is refused.",
         "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
         "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
     }

@@ -40,7 +40,7 @@ def by_model(job_id: str) -> JsonObject:
             created_by="app:6f1c0d3a",
             updated_at=_AT,
             first=1042,
-            secret=SecretVersion(version=1, key_id="example"),
+            secret=SecretVersion(version=1, key_id="example", salt=""),
         ),
         HookAct.CREATED,
         actor="app:6f1c0d3a",
@@ -65,13 +65,15 @@ def by_model(job_id: str) -> JsonObject:
         status=503,
         took_ms=41,
     )
-    [secret] = secrets_of(_KEYS, made, _AT)
+    [secret] = secrets_of(_KEYS, made, _AT, deployment="example")
     of_callbacks = replace(made, id=DEFAULT_HOOK, url=None)
     return {
         "HookPage": {"webhooks": [_body(hook(made))]},
         "HookDetail": _body(hook_detail(failing, waiting.created_at)),
         "HookSecret": _body(hook_secret(made, secret)),
-        "DefaultSecret": _body(default_secret(of_callbacks, secrets_of(_KEYS, of_callbacks, _AT))),
+        "DefaultSecret": _body(
+            default_secret(of_callbacks, secrets_of(_KEYS, of_callbacks, _AT, deployment="example"))
+        ),
         "HookTest": _body(hook_test(Answer(status=204, took_ms=38))),
         "Delivery": _body(delivery(waiting)),
         "DeliveryPage": {"deliveries": [_body(delivery(waiting))], "next": None},

@@ -107,6 +107,8 @@ def _instant(value: Any) -> Any:
 class CallbackUrls(BaseModel):
     """Where the job's end is posted to, by names of the caller's: https addresses that webhooks may go to.
 
+    At most two of them are at one host.
+
     Each gets the event that ends the job, signed with the tenant's default secret (docs/webhooks.md).
     """
 

@@ -27,7 +27,7 @@ def uri_pattern(schemes: Iterable[str]) -> str:
 
 
 class Reference(BaseModel):
-    """`{"uri": ...}`; other members are passed on unchanged."""
+    """`{"uri": ...}`; other members are passed on unchanged, and none may hold a credential."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 

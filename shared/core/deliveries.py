@@ -33,6 +33,8 @@ _TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
 LOGGED_EVERY = timedelta(minutes=1)
 #: of one job that are called
 MAX_CALLBACKS = 10
+#: of them, to one host: a file of jobs shall not be a flood of posts to it
+MAX_CALLBACKS_OF_HOST = 2
 #: answers to one delivery that another try does not mend
 MAX_REFUSALS = 3
 #: a success is noted on its hook so often, where nothing failed before it

@@ -167,7 +167,12 @@ class Job:
     traceparent: str | None = None
     priority: str = "normal"
     labels: Mapping[str, str]
+    #: by name, the scheme and host of each: what follows may be a credential
     callback_urls: Mapping[str, str]
+    #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None: there are none
+    callback_digest: str | None = None
+    #: by name, the whole addresses, for their deliveries only
+    callback_targets: Mapping[str, str] | None = None
     requested_by: str | None = None
     requested_at: datetime
     source: str | None = None
@@ -305,8 +310,9 @@ class Record:
 
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
-#: columns that no history or bundle has: beside that one a bare count, which workers of release 0.2.0 drop
-HIDDEN = frozenset({SECRET, "heartbeats"})
+#: columns that no history or bundle has: that one, addresses that may hold credentials (their digest is in
+#: `callback_digest`), and a bare count, which workers of release 0.2.0 drop
+HIDDEN = frozenset({SECRET, "callback_targets", "heartbeats"})
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
 UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by"}
 

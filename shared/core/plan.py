@@ -15,7 +15,7 @@ from urllib.parse import quote
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
 from shared.core.as_of import creation_data
-from shared.core.canonical import canonical_json, digest, encode_key
+from shared.core.canonical import canonical_json, digest, encode_key, jcs_digest
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
 from shared.core.reasons import Reason
@@ -23,6 +23,7 @@ from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_CREATION
+from shared.core.webhooks import origin
 
 #: the first folder of every workspace path
 SYSTEM = "lucius"
@@ -168,7 +169,7 @@ def plan_job(
         traceparent=envelope.traceparent,
         priority=envelope.priority,
         labels=dict(envelope.labels),
-        callback_urls=envelope.callback_urls.model_dump() if envelope.callback_urls else {},
+        **_callbacks(envelope),
         requested_by=envelope.requested_by,
         requested_at=created_at,
         source=envelope.source,
@@ -188,6 +189,18 @@ def plan_job(
     )
     record = Record(job, steps)
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
+
+
+def _callbacks(envelope: Envelope) -> dict[str, Any]:
+    """The columns of a new job that hold its callback URLs."""
+    targets = envelope.callback_urls.model_dump() if envelope.callback_urls else {}
+    if not targets:
+        return {"callback_urls": {}}
+    return {
+        "callback_urls": {name: origin(url) for name, url in targets.items()},
+        "callback_digest": f"sha256:{jcs_digest(targets)}",
+        "callback_targets": targets,
+    }
 
 
 def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from shared.core.states import JobStatus, StepStatus
 #: what the request and the protocol fixed, and a redrive keeps
 JOB_KEPT = frozenset(
     {
-        *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels", "callback_urls"),
+        *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels"),
+        *("callback_urls", "callback_digest", "callback_targets"),
         *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
         *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
         *("on_dependency_failure", "escalate"),

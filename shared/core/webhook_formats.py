@@ -1,7 +1,8 @@
 """What the body of a webhook is: the event itself, or a short message of it for a chat (R87).
 
 A message has a title and lines of names and values, all of them bounded. What services and callers wrote stands in it
-as plain text: nothing of it becomes a link, a mention or markup.
+as plain text: nothing of it becomes a mention, markup or a link with another text than its address. An app of Slack or
+Teams may still turn an address in plain text into a link; a message cannot switch that off.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from shared.core.chained_log import Entry
 
@@ -13,6 +14,12 @@ from shared.core.chained_log import Entry
 DEFAULT_HOOK = "default"
 #: entries of a log that are shown, and kept
 MAX_LOG = 1_000
+
+
+def origin(url: str) -> str:
+    """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 class HookFormat(StrEnum):
@@ -53,6 +60,8 @@ class SecretVersion:
     version: int
     #: of `LUCIUS_WEBHOOK_KEYS`, so that another key may come first
     key_id: str
+    #: 128 random bits in hex: ids may come back, a secret never does
+    salt: str
 
 
 @dataclass(frozen=True, kw_only=True)

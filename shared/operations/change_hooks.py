@@ -186,4 +186,4 @@ def newest_secret(context: Context, version: int) -> SecretVersion:
     """Raises WebhooksOff."""
     if not context.settings.webhook_keys:
         raise WebhooksOff
-    return SecretVersion(version=version, key_id=context.settings.webhook_keys[0][0])
+    return SecretVersion(version=version, key_id=context.settings.webhook_keys[0][0], salt=context.new_salt())

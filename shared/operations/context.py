@@ -83,6 +83,8 @@ class Context:
     deliveries: DeliveryQueue | None = None
     #: what this process posts to whom
     hook_calls: HookCalls = field(default_factory=HookCalls)
+    #: and the tests of webhooks, which are requests of the API and take no message's place
+    hook_tests: HookCalls = field(default_factory=HookCalls)
     #: what this process knows of the feeds
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     #: and of the logs that they have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from functools import partial
 from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
 from shared.core.canonical import MAX_KEY, encode_key
+from shared.core.deliveries import MAX_CALLBACKS_OF_HOST
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
 from shared.core.plan import digests, plan_job
@@ -103,7 +105,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     if protocol is None:
         raise ProtocolUnknown(envelope.request_type, context.registry.request_types)
     settings = context.settings
-    refs = {"input_ref": envelope.input_ref.uri, "output_ref": envelope.output_ref.uri}
+    refs = {"input_ref": envelope.input_ref.model_dump(), "output_ref": envelope.output_ref.model_dump()}
     wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
     if (long := len(encode_key(normalise(envelope.tenant_id)))) > MAX_KEY:
         wrong.append(
@@ -130,12 +132,16 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
 def _check_callbacks(context: Context, envelope: Envelope) -> None:
     """As at each post (R86). Raises HookUrlRefused."""
-    policy = AddressPolicy(context.settings.webhook_hosts)
+    policy = AddressPolicy(context.settings.webhook_hosts).of(normalise(envelope.tenant_id))
+    hosts = Counter[str]()
     for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():
         try:
-            policy.target(url)
+            hosts[host := policy.target(url).host] += 1
         except HookUrlRefused as refused:
             raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
+        if hosts[host] > MAX_CALLBACKS_OF_HOST:
+            why = f"names the host of {MAX_CALLBACKS_OF_HOST} others, which is the maximum of a job"
+            raise HookUrlRefused(why, f"callback_urls.{name}")
 
 
 async def _finish(context: Context, orchestrations: Orchestrations, request: ValidRequest, claim: Claim) -> Stored:

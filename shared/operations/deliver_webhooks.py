@@ -198,7 +198,8 @@ async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
     if hook.id != DEFAULT_HOOK or delivery.job_id is None:
         return hook.url
     stored = await context.ledger.read(delivery.job_id)
-    return stored.record.job.callback_urls.get(delivery.name) if stored is not None else None
+    targets = stored.record.job.callback_targets if stored is not None else None
+    return targets.get(delivery.name) if targets is not None else None
 
 
 def message_id(delivery: Delivery) -> str:

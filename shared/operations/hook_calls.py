@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 #: to one hook at the same time; of a tenant's `callback_urls`, to one host
 AT_ONCE = 4
-#: of one tenant: however many slow receivers it names, of the sixteen messages that a process takes some are others'
-OF_TENANT = 12
+#: messages of webhooks that a process takes at once: `maxConcurrentCalls` of host.json
+PLACES = 16
 #: what is above comes back no sooner, and one after the other as fast as the receiver took those before
 _BACK_AFTER = timedelta(seconds=2)
 _BACK_WITHIN = timedelta(minutes=10)
@@ -46,9 +46,14 @@ class HookCalls:
 
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
-        """While one is made; False: it must not be."""
+        """While one is made; False: it must not be.
+
+        A tenant has another only while fewer of its calls run than places are free. So however slow its receivers are,
+        one tenant has at most half of the places, the next one half of the rest, and so on: 8, 4, 2, 1 and 1.
+        """
         tenant = delivery[0]
-        is_full = self._running[key] >= AT_ONCE or self._of_tenants[tenant] >= OF_TENANT
+        free = PLACES - self._of_tenants.total()
+        is_full = self._running[key] >= AT_ONCE or self._of_tenants[tenant] >= free
         if is_full or delivery in self._in_hand:
             yield False
             return

@@ -15,10 +15,11 @@ _KEY_GONE = "KEY_GONE"
 async def post(context: Context, hook: Hook, url: str, message_id: str, event_text: str) -> Answer:
     """One try; what goes wrong stands in the answer."""
     assert context.sender is not None
-    now = context.clock.now()
+    now, settings = context.clock.now(), context.settings
     content_type, body = body_of(hook.format, event_text)
     try:
-        headers = signed_headers(message_id, body, secrets_of(context.settings.webhook_keys, hook, now), now)
+        secrets = secrets_of(settings.webhook_keys, hook, now, deployment=settings.environment)
+        headers = signed_headers(message_id, body, secrets, now)
     except HookKeyGone:
         return Answer(status=None, error=_KEY_GONE)
     return await context.sender.post(url, {**headers, "Content-Type": content_type}, body, tenant=hook.tenant)

@@ -9,7 +9,7 @@ from functools import partial
 from shared import telemetry
 from shared.core.as_of import allowed_time
 from shared.core.history import Origin
-from shared.core.job import Event, Record
+from shared.core.job import Event, Record, Ref
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
 from shared.core.states import JobStatus
@@ -93,10 +93,10 @@ async def _redrive(
     raise Contended("the claim of this redrive was changed by others at every try")
 
 
-def _references(record: Record) -> dict[str, str]:
+def _references(record: Record) -> dict[str, Ref]:
     """What the new job would be given: the old one's references, and the results that it carries."""
-    refs = {"input_ref": record.job.input_ref["uri"], "output_ref": record.job.output_ref["uri"]}
-    return refs | {f"{step.step_id}.result_ref": step.result_ref["uri"] for step in record.steps if step.result_ref}
+    refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
+    return refs | {f"{step.step_id}.result_ref": step.result_ref for step in record.steps if step.result_ref}
 
 
 def _refuse(record: Record) -> None:

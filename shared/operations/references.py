@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.access.references import ReferencePolicy
+from shared.access.references import ReferencePolicy, credential_member
 from shared.contracts.messages import Reply, ReplyError
 from shared.core.plan import Workspace
 from shared.core.reasons import Reason
@@ -14,10 +14,14 @@ from shared.operations.context import Context
 
 #: no URI leads there, so that a policy with this list allows the tenant's own workspace alone
 _NOWHERE = frozenset({"nowhere.invalid"})
+#: characters of a member's name in an error
+_SHOWN = 40
+_CREDENTIAL = "must not carry a credential: give the service a right of its own to read the reference"
 
 
-def wrong_references(context: Context, tenant: str, refs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """`(path, reason)` for each URI of `refs` that no job of the tenant may name today.
+def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """`(path, reason)` for each URI of `refs` that no job of the tenant may name today, and for each further member of
+    them that holds a credential: every reader of the job would see it.
 
     Raises ConfigurationUnavailable where a store may restrict the tenant's further, and was never read.
     """
@@ -26,7 +30,7 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, str]) -> 
 
     def violations(hosts: frozenset[str]) -> dict[str, str]:
         policy = ReferencePolicy(settings.allowed_ref_schemes, hosts, workspace)
-        return {name: why for name, uri in refs.items() if (why := policy.violation(uri)) is not None}
+        return {name: why for name, ref in refs.items() if (why := policy.violation(ref["uri"])) is not None}
 
     found = violations(settings.allowed_ref_hosts)
     if context.ref_hosts is None:
@@ -34,7 +38,9 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, str]) -> 
             raise ConfigurationUnavailable
     elif (own := context.ref_hosts.get(tenant)) is not None:
         found = violations(own) | found
-    return [(f"{name}.uri", found[name]) for name in refs if name in found]
+    wrong = [(f"{name}.uri", found[name]) for name in refs if name in found]
+    members = [(name, member) for name, ref in refs.items() if (member := credential_member(ref)) is not None]
+    return wrong + [(f"{name}.{member[:_SHOWN]}", _CREDENTIAL) for name, member in members]
 
 
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
@@ -44,12 +50,13 @@ def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
     the caller's `final_output`. Raises ConfigurationUnavailable.
     """
     artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}
-    refs = {name: ref.uri for name, ref in (("result_ref", reply.result_ref), ("output_ref", reply.output_ref)) if ref}
-    refs |= {name: each.uri for name, each in artifacts.items()}
+    given = (("result_ref", reply.result_ref), ("output_ref", reply.output_ref))
+    refs: dict[str, dict[str, Any]] = {name: ref.model_dump() for name, ref in given if ref}
+    refs |= {name: {"uri": each.uri} for name, each in artifacts.items()}
     wrong = wrong_references(context, tenant, refs) if refs else []
     if not wrong:
         return reply
-    refused = {path.removesuffix(".uri") for path, _ in wrong}
+    refused = {name for name in refs for path, _ in wrong if path.startswith(f"{name}.")}
     kept: dict[str, Any] = {name: None for name in ("result_ref", "output_ref") if name in refused}
     if artifacts:
         kept["artifacts"] = [each for name, each in artifacts.items() if name not in refused]

@@ -66,7 +66,7 @@ async def create_hook(
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
     """
     hooks = hooks_of(context)
-    _check(context, request.url)
+    _check(context, tenant, request.url)
     now = context.clock.now()
     hook = Hook(
         id=f"hook_{context.new_salt() if key is None else digest(canonical_json([tenant, key]))[:32]}",
@@ -105,9 +105,12 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
     """
     stored = await hooks.read(hook.tenant, hook.id)
     entries = await hooks.log(hook.tenant, hook.id, after=0, limit=1)
-    if stored is None:
-        if entries:
+    if stored is None and entries:
+        # Race hook-key: another request may have made it between the two reads
+        stored = await hooks.read(hook.tenant, hook.id)
+        if stored is None:
             raise HookKeyConflict(hook.id)
+    if stored is None:
         return None
     known = stored.hook
     same = ("url", "format", "filter", "description")
@@ -125,7 +128,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
     at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
     """
     if "url" in changes:
-        _check(context, changes["url"])
+        _check(context, tenant, changes["url"])
     columns = {name: changes[name] for name in ("url", "format", "filter", "description") if name in changes}
     probe = 0
 
@@ -301,15 +304,15 @@ async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
     # no type of the feed: it has no schema to name
     text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
-    with context.hook_calls.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
+    with context.hook_tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
         if not has_room:
             raise Overloaded
         return await post(context, hook, hook.url, id_, text)
 
 
-def _check(context: Context, url: str) -> None:
+def _check(context: Context, tenant: str, url: str) -> None:
     assert context.sender is not None
-    context.sender.check(url)
+    context.sender.check(url, tenant=tenant)
 
 
 async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:

@@ -18,13 +18,14 @@ TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 class WebhookSender(Protocol):
     """Posts to addresses that callers named, and to no other network (R86)."""
 
-    def check(self, url: str) -> None:
-        """What can be seen from the address alone. Raises HookUrlRefused."""
+    def check(self, url: str, *, tenant: str) -> None:
+        """What can be seen from the address alone. `tenant`: who names it. Raises HookUrlRefused."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """One try of 10 s at most, without redirects; what goes wrong stands in the answer, never raised.
 
-        `tenant`: who named the address; a name that never resolves delays no other tenant's.
+        `tenant`: who named the address, and may use what is listed for it; a name that never resolves delays no other
+        tenant's.
         """
 
 

@@ -165,6 +165,7 @@ class Job(Response):
     priority: str
     labels: dict[str, str]
     callback_urls: dict[str, str]
+    """By name, scheme and host of each: what follows may be a credential."""
     requested_by: str | None
     requested_at: Instant
     source: str | None

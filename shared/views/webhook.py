@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from shared.access.webhook_signature import shown
 from shared.core import webhooks as core
@@ -74,7 +74,7 @@ def _members(row: core.Hook) -> dict[str, Any]:
     )
     return {
         "hookId": row.id,
-        "url": _origin(row.url) if row.url is not None else None,
+        "url": core.origin(row.url) if row.url is not None else None,
         "format": row.format.value,
         "filter": HookFilter(
             types=sorted(row.filter.types), job_types=sorted(row.filter.job_types), labels=dict(row.filter.labels)
@@ -83,8 +83,3 @@ def _members(row: core.Hook) -> dict[str, Any]:
         "secret_version": row.secret.version,
         "links": links,
     }
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -1,6 +1,8 @@
+from typing import Any
+
 import pytest
 
-from shared.access.references import ReferencePolicy
+from shared.access.references import ReferencePolicy, credential_member
 from shared.core.plan import Workspace
 
 POLICY = ReferencePolicy(frozenset({"https", "s3", "abfss"}), frozenset({"account.blob.core.windows.net"}))
@@ -42,6 +44,38 @@ def test_refused(uri: str, why: str) -> None:
     refused = POLICY.violation(uri)
     assert refused is not None
     assert why in refused
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"sas": "sv=2024"},
+        {"SAS_Token": 7},
+        {"AccountKey": None},
+        {"x-amz-signature": "a"},
+        {"auth": {"deep": [{"Client-Secret": "a"}]}},
+        {"download": "https://account.blob.core.windows.net/documents/a?sv=2024&sig=a"},
+        {"download": ["?%73ig=a"]},
+        {"note": "SharedAccessSignature sv=2024&sig=a"},
+        {"note": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a=="},
+        {"sas": "", "uri": "https://account.blob.core.windows.net/a"},
+    ],
+)
+def test_a_further_member_that_holds_a_credential(member: dict[str, Any]) -> None:
+    """By its name or by what its text assigns, however deep."""
+    assert credential_member({"uri": "https://account.blob.core.windows.net/a", **member}) == next(iter(member))
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"etag": '"0x8D"', "version_id": "1=2", "sha256": "ab==", "key": "folder/a.pdf", "signed_by": "a"},
+        {"range": {"from": 1, "to": [2, None, True]}, "note": "design=new; see page=3", "query": "?snapshot=2024"},
+    ],
+)
+def test_other_members_are_passed_on(member: dict[str, Any]) -> None:
+    """What services need beside the URI; the URI itself has a rule of its own."""
+    assert credential_member({"uri": "https://a.example/a?sig=a", **member}) is None
 
 
 CONTAINERS = ReferencePolicy(

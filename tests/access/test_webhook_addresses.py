@@ -143,6 +143,11 @@ def test_every_other_address_is_refused(url: str) -> None:
         ("10.1.2.3", "10.1.2.3:443"),
         ("[::1]:3000", "[::1]:3000"),
         ("[0:0:0:0:0:0:0:1]:*", "[::1]:*"),
+        ("acme@hooks.corp.example", "acme@hooks.corp.example:443"),
+        (" Acme @10.1.2.3:*", "acme@10.1.2.3:*"),
+        # a tenant may be an address of mail
+        ("ops@acme.example@[::1]:3000", "ops@acme.example@[::1]:3000"),
+        ("=platform@localhost:80", "=platform@localhost:80"),
     ],
 )
 def test_a_listed_host_has_one_spelling(entry: str, spelling: str) -> None:
@@ -152,7 +157,25 @@ def test_a_listed_host_has_one_spelling(entry: str, spelling: str) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    ["*", "*:*", "https://a.example", "a.example/x", "a.example:80:*", "::1", "127.1", "a@b", "a:x", "a?b", ":80"],
+    [
+        "*",
+        "*:*",
+        "https://a.example",
+        "a.example/x",
+        "a.example:80:*",
+        "::1",
+        "127.1",
+        "@b",
+        " @b",
+        "*@b",
+        "..@b",
+        "a@",
+        "a@b@",
+        "a@*",
+        "a:x",
+        "a?b",
+        ":80",
+    ],
 )
 def test_what_is_no_host_is_not_listed(entry: str) -> None:
     """A list that says less than its author meant would be found out too late."""
@@ -176,6 +199,25 @@ def test_a_listed_host_is_reached_as_it_is_listed() -> None:
     ):
         with pytest.raises(HookUrlRefused):
             policy.target(url)
+
+
+def test_an_entry_may_name_its_tenant() -> None:
+    """Every other tenant finds the host as it would be without the entry, at each place that asks."""
+    entries = {"acme@10.1.2.3:80", "acme@hooks.corp.example:443", "ops@acme@10.9.9.9:*", "localhost:*"}
+    policy = AddressPolicy(frozenset(entries))
+    own, private = policy.of("acme"), "10.1.2.3"
+    assert own.target("http://10.1.2.3/") == Target("http", private, 80)
+    assert own.lets(own.target("https://hooks.corp.example/"), private)
+    for other in (
+        policy,
+        *(policy.of(tenant) for tenant in ("", "other", "acm", "ops@acme", "acme@hooks", "=platform")),
+    ):
+        assert other.target("http://localhost:5/").port == 5
+        with pytest.raises(HookUrlRefused):
+            other.target("http://10.1.2.3/")
+        # a public name that leads into the private network
+        assert not other.lets(other.target("https://hooks.corp.example/"), private)
+    policy.of("ops@acme").target("http://10.9.9.9:1/")
 
 
 def test_a_listed_name_may_lead_into_the_private_network_and_not_to_the_cloud() -> None:

@@ -49,8 +49,8 @@ HOOK = Hook(
     updated_at=START,
     first=10**12,
     caught_up=10**12 - 5,
-    secret=SecretVersion(version=2, key_id="k2"),
-    previous=SecretVersion(version=1, key_id="k1"),
+    secret=SecretVersion(version=2, key_id="k2", salt="b"),
+    previous=SecretVersion(version=1, key_id="k1", salt="a"),
     previous_until=START + timedelta(days=1),
     failures=7,
     failing_since=START,
@@ -68,7 +68,7 @@ PLAIN = Hook(
     created_by="system",
     updated_at=START,
     first=0,
-    secret=SecretVersion(version=1, key_id="k1"),
+    secret=SecretVersion(version=1, key_id="k1", salt="a"),
 )
 
 

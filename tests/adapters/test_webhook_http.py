@@ -20,7 +20,13 @@ import pytest
 
 from servicebus_emulator.tls import make_certificate
 from shared.access.webhook_addresses import AddressPolicy, Target
-from shared.adapters.webhook_http import LOOKUPS_OF_TENANT, CheckedResolver, HttpWebhookSender, Lookup
+from shared.adapters.webhook_http import (
+    LOOKUPS_OF_TENANT,
+    MAX_RECEIVED_BYTES,
+    CheckedResolver,
+    HttpWebhookSender,
+    Lookup,
+)
 from shared.core.webhooks import Answer
 from shared.refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
@@ -133,7 +139,7 @@ async def test_a_host_may_be_spelled_in_any_way() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     sender = HttpWebhookSender(frozenset({"receiver.test:*", "[::1]:*"}), lookup=leading_to("127.0.0.1"))
-    sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e")
+    sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e", tenant="")
     assert (await sender.post(url, {}, BODY)).status == 200
     server.close()
     # nobody listens there, on a machine without IPv6 neither
@@ -233,6 +239,64 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
     assert rest > 32 * 1024 * 1024
 
 
+@pytest.mark.parametrize(
+    ("first", "piece", "status", "error"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", None, "NOT_HTTP"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", None, "NOT_HTTP"),
+        # the status has come: it is the answer
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a" * 64, 200, None),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", None, "NOT_HTTP"),
+    ],
+    ids=["100", "103", "extensions of a chunk", "headers"],
+)
+async def test_a_flood_is_cut_off(first: bytes, piece: bytes, status: int | None, error: str | None) -> None:
+    """The receiver cannot send more than the sockets' buffers hold: 64 MiB were never taken."""
+    block = piece * (65_536 // len(piece))
+    rest = 64 * 1024 * 1024
+    ended = asyncio.Event()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal rest
+        writer.write(first)
+        try:
+            while rest > 0:
+                writer.write(block)
+                await writer.drain()
+                rest -= len(block)
+        finally:
+            ended.set()
+
+    async with listening(receive) as port:
+        answer = await HttpWebhookSender(LOOPBACK, try_s=LONG_S).post(f"http://127.0.0.1:{port}/", {}, BODY)
+        await asyncio.wait_for(ended.wait(), LONG_S)
+    assert (answer.status, answer.error) == (status, error)
+    assert rest > 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "error"),
+    [(MAX_RECEIVED_BYTES, 200, None), (MAX_RECEIVED_BYTES + 1, None, "NOT_HTTP")],
+)
+async def test_headers_have_a_bound_together(size: int, status: int | None, error: str | None) -> None:
+    """Also headers that the parser takes one by one; the byte after the bound is not parsed."""
+    start, end = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", b"\r\n"
+    left = size - len(start) - len(end)
+    sizes = [4096] * (left // 4096 - 1)
+    sizes.append(left - sum(sizes))
+    content = start + b"".join(b"X: " + b"y" * (each - 5) + b"\r\n" for each in sizes) + end
+    assert len(content) == size
+    answer = await posted(answering(content))
+    assert (answer.status, answer.error) == (status, error)
+
+
+async def test_interim_answers_are_passed_over() -> None:
+    """A few of them, before the status that counts."""
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
+    answer = await posted(answering(interim + interim + OK))
+    assert (answer.status, answer.error, answer.is_success) == (200, None, True)
+
+
 async def test_a_compressed_answer_is_not_unpacked() -> None:
     """16 MiB in 16 KiB stay 16 KiB, of which 4 are read."""
     bomb = gzip.compress(bytes(16 * 1024 * 1024))
@@ -282,11 +346,11 @@ async def test_neither_a_proxy_nor_a_netrc_of_the_machine_is_used(monkeypatch: p
 
 @pytest.mark.parametrize("address", REFUSED)
 async def test_a_name_that_leads_to_an_inner_address_is_refused(address: str) -> None:
-    """By itself, and beside a good one; no connection is tried."""
+    """By itself, and beside a good one; no connection is tried, and nobody learns that there is such a name."""
     for found in ([address], ["1.1.1.1", address]):
         sender = HttpWebhookSender(lookup=leading_to(*found))
         answer = await sender.post("https://hooks.example.com/", {}, BODY)
-        assert (answer.status, answer.error) == (None, "ADDRESS_REFUSED")
+        assert (answer.status, answer.error) == (None, "NO_ADDRESS")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "[::1]", "[::ffff:169.254.169.254]"])
@@ -294,7 +358,7 @@ async def test_a_literal_is_refused_at_each_post(host: str) -> None:
     """aiohttp asks no resolver for literals: they never come so far."""
     sender = HttpWebhookSender(lookup=leading_to("1.1.1.1"))
     with pytest.raises(HookUrlRefused):
-        sender.check(f"https://{host}/")
+        sender.check(f"https://{host}/", tenant="")
     assert (await sender.post(f"https://{host}/", {}, BODY)).error == "ADDRESS_REFUSED"
 
 
@@ -312,9 +376,28 @@ async def test_the_connection_goes_to_what_was_checked() -> None:
         url = f"http://receiver.test:{port}/"
         assert (await sender.post(url, {}, BODY)).status == 200
         assert asked == ["receiver.test"]
-        assert (await sender.post(url, {}, BODY)).error == "ADDRESS_REFUSED"
+        assert (await sender.post(url, {}, BODY)).error == "NO_ADDRESS"
         assert (await sender.post(url, {}, BODY)).status == 200
     assert len(asked) == 3
+
+
+async def test_a_host_that_is_listed_for_one_tenant() -> None:
+    """Each try of another tenant is refused: by the address, and where a public name leads to it."""
+    async with listening(answering(OK)) as port:
+        sender = HttpWebhookSender(
+            frozenset({f"acme@127.0.0.1:{port}", "acme@receiver.test:443"}), lookup=leading_to("127.0.0.1")
+        )
+        url = f"http://127.0.0.1:{port}/"
+        sender.check(url, tenant="acme")
+        assert (await sender.post(url, {}, BODY, tenant="acme")).status == 200
+        for tenant in ("", "other", "acm", "acme@127.0.0.1", "=platform"):
+            with pytest.raises(HookUrlRefused):
+                sender.check(url, tenant=tenant)
+            assert (await sender.post(url, {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
+            # nobody listens at 443, or speaks TLS there
+            reached = await sender.post("https://receiver.test/", {}, BODY, tenant="acme")
+            assert reached.error not in ("ADDRESS_REFUSED", "NO_ADDRESS")
+            assert (await sender.post("https://receiver.test/", {}, BODY, tenant=tenant)).error == "NO_ADDRESS"
 
 
 async def test_a_resolver_answers_for_its_target_only() -> None:

@@ -35,7 +35,8 @@ def _reachable(body):
     if "url" in body:
         body = body | {"url": "https://hooks.example.com/x"}
     if body.get("callback_urls"):
-        body = body | {"callback_urls": dict.fromkeys(body["callback_urls"], "https://hooks.example.com/x")}
+        urls = {name: f"https://hooks{n}.example.com/x" for n, name in enumerate(body["callback_urls"])}
+        body = body | {"callback_urls": urls}
     for name in ("input_ref", "output_ref"):
         if isinstance(named := body.get(name), dict) and "/workspace/" in str(named.get("uri")):
             body = body | {name: named | {"uri": named["uri"].replace("/workspace/", "/documents/")}}

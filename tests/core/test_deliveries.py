@@ -41,7 +41,7 @@ HOOK = Hook(
     created_by="user:x",
     updated_at=START,
     first=1,
-    secret=SecretVersion(version=1, key_id="k1"),
+    secret=SecretVersion(version=1, key_id="k1", salt="a"),
 )
 DEFAULT = replace(HOOK, id=DEFAULT_HOOK, url=None)
 DELIVERY = Delivery(

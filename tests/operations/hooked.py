@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from shared.access.webhook_signature import secrets_of
 from shared.adapters.memory_feed import MemoryFeed, MemoryHints
 from shared.adapters.memory_hooks import MemoryDeliveries
 from shared.adapters.tables.account import TablesAccount
@@ -53,7 +54,7 @@ class Receiver:
     #: before the answer
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, *, tenant: str) -> None:
         if "refused" in url:
             raise HookUrlRefused("leads nowhere")
 
@@ -96,6 +97,11 @@ class Hooked:
         stored = await self.feed.hooks.read(TENANT, id_)
         assert stored is not None
         return stored.hook
+
+    def secrets(self, hook: Hook) -> list[bytes]:
+        """That sign its deliveries now, newest first."""
+        settings = self.world.context.settings
+        return secrets_of(settings.webhook_keys, hook, self.world.clock.now(), deployment=settings.environment)
 
     async def finished(self, **changes: Any) -> str:
         """A job of one step that succeeded, in the feed."""

@@ -84,7 +84,7 @@ class Meeting:
         # a sweep that meets another has no list to compare: that has tests of its own
         await world.index.write_comparison(0, Comparison(next_at=START + timedelta(days=365)))
         ports = {
-            name: _Port(self, getattr(world.context, name))
+            name: self.port(getattr(world.context, name))
             for name in (
                 "ledger",
                 "index",
@@ -102,9 +102,13 @@ class Meeting:
         settings = replace(world.context.settings, lanes=1)
         context = replace(world.context, **ports, sleep=self._sleep, settings=settings)  # type: ignore[arg-type]
         world = replace(world, context=context)
-        self.world = replace(world, orchestrations=_Port(self, world.orchestrations))  # type: ignore[arg-type]
+        self.world = replace(world, orchestrations=self.port(world.orchestrations))  # type: ignore[arg-type]
         await scenario(self)
         assert self.violations == [], "\n".join(self.violations)
+
+    def port(self, target: Any) -> Any:
+        """Returns `target` with methods that wait for their turn."""
+        return _Port(self, target)
 
     async def at_once(self, **works: Coroutine[Any, Any, Any]) -> dict[str, Ended]:
         """Runs them together; what one raises is its outcome."""

@@ -14,7 +14,7 @@ from shared.apidocs import event_schemas
 from shared.core.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.deliver_webhooks import FLOW_ROWS, deliver
-from shared.operations.hook_calls import AT_ONCE, OF_TENANT, HookCalls
+from shared.operations.hook_calls import AT_ONCE, HookCalls
 from shared.operations.webhooks import change_hook, resume_hook, rotate_hook, test_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
@@ -314,30 +314,6 @@ async def test_a_slow_receiver_holds_four_calls(given: Hooked) -> None:
     await given.run(timedelta(minutes=1))
     assert set(await states(given, slow)) == {DELIVERED}
     assert len(given.receiver.got) == 11
-
-
-async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -> None:
-    """However many hooks it has, another tenant's delivery finds room."""
-    hooks = [await given.hook(f"https://slow{number}.example") for number in range(5)]
-    rows = [row for hook in hooks for row in await happened(given, AT_ONCE, hook)]
-    gate = asyncio.Event()
-
-    async def wait() -> None:
-        await gate.wait()
-
-    given.receiver.meanwhile = wait
-    running = [asyncio.create_task(deliver(given.world.context, call_of(row))) for row in rows]
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert len(given.receiver.got) == OF_TENANT
-    with given.world.context.hook_calls.hold("tenant_b hook", ("tenant_b", "hook", 1, "")) as has_room:
-        assert has_room
-    gate.set()
-    await asyncio.gather(*running)
-    given.receiver.meanwhile = None
-    await given.run(timedelta(minutes=1))
-    for hook in hooks:
-        assert await states(given, hook) == [DELIVERED] * AT_ONCE
 
 
 async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:

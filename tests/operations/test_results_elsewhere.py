@@ -49,6 +49,23 @@ async def test_a_result_elsewhere_fails_its_step(world: World, uri: str) -> None
     assert (record.job.error_message or "").startswith("result_ref.uri ")
 
 
+@pytest.mark.parametrize("name", ["result_ref", "output_ref"])
+async def test_a_result_with_a_credential_fails_its_step(world: World, name: str) -> None:
+    """A further member would be shown with the job, as its URI is; one without a credential is passed on."""
+    job_id, workspace = await at_work(world)
+    ref = {"uri": f"{workspace}text.json", "etag": "1", "sas": "S3CRET"}
+    await service_sends(world, job_id, "RESULT", 1, **{"result_ref": {"uri": ref["uri"]}, name: ref})
+    record = await world.job(job_id)
+    assert (record.job.status, record.job.error_code) == (JobStatus.FAILED_FINAL, "RESULT_REF_REFUSED")
+    assert (record.job.error_message or "").startswith(f"{name}.sas must not carry a credential")
+    assert "S3CRET" not in repr(record)
+    other = await submitted(world, request_type="OCR", payload={}, idempotency_key="2")
+    await dispatch(world, other)
+    plain = {"uri": f"{workspace}".replace(job_id, other) + "text.json", "etag": "1"}
+    await service_sends(world, other, "RESULT", 2, result_ref=plain)
+    assert (await world.job(other)).job.final_output == plain
+
+
 @pytest.mark.parametrize("uri", ["{workspace}text.json", "https://results.example/text.json"])
 async def test_a_result_where_it_may_be(world: World, uri: str) -> None:
     """In the attempt's own folder whatever the lists say, or where they allow it."""

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from shared.access.webhook_signature import secrets_of
 from shared.apidocs import event_schemas
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import Gate, GateKind
@@ -38,7 +37,6 @@ from shared.refusals import (
     DeliveryNotFound,
     HookLimit,
     HookNotFound,
-    HookUrlRefused,
     WebhooksOff,
 )
 from tests.operations.conftest import World
@@ -62,7 +60,7 @@ async def test_a_job_s_events_reach_a_hook_signed(given: Hooked) -> None:
     expected = [event["id"] for event in await given.events("job.")]
     assert given.receiver.ids == [f"{id_}:{hook.id}" for id_ in expected]
     assert [body["id"] for _, _, body in given.receiver.got] == expected
-    [secret] = secrets_of(given.world.context.settings.webhook_keys, hook, given.world.clock.now())
+    [secret] = given.secrets(hook)
     for headers, body in zip(given.receiver.headers, given.receiver.bodies, strict=True):
         assert headers["webhook-signature"] == signed(headers, body, secret)
         assert headers["Content-Type"] == "application/cloudevents+json"
@@ -162,7 +160,9 @@ async def test_more_deliveries_than_a_transaction_holds(given: Hooked) -> None:
     with pytest.raises(HookLimit):
         await given.hook()
     assert [each.id for each in await list_hooks(given.world.context, TENANT)] == sorted(each.id for each in hooks)
-    job_id = await given.finished(callback_urls={f"n{number}": f"https://c.example/{number}" for number in range(10)})
+    job_id = await given.finished(
+        callback_urls={f"n{number}": f"https://c{number // 2}.example/{number}" for number in range(10)}
+    )
     expected = [event["id"] for event in await given.events() if event["subject"] == job_id]
     for hook in hooks:
         assert [each.event_id for each in await given.deliveries(hook)] == expected
@@ -179,7 +179,7 @@ async def test_callback_urls(given: Hooked) -> None:
     assert len(set(given.receiver.ids)) == 2
     assert all(id_.isascii() for id_ in given.receiver.ids)
     hook = await read_hook(given.world.context, TENANT, DEFAULT_HOOK)
-    [secret] = secrets_of(given.world.context.settings.webhook_keys, hook, given.world.clock.now())
+    [secret] = given.secrets(hook)
     for headers, body in zip(given.receiver.headers, given.receiver.bodies, strict=True):
         assert headers["webhook-signature"] == signed(headers, body, secret)
     assert await list_hooks(given.world.context, TENANT) == []
@@ -309,22 +309,12 @@ async def test_where_webhooks_are_off(given: Hooked) -> None:
                 await doing
 
 
-async def test_an_address_that_is_refused(given: Hooked) -> None:
-    with pytest.raises(HookUrlRefused):
-        await given.hook("https://refused.example")
-    hook = await given.hook()
-    with pytest.raises(HookUrlRefused):
-        await change_hook(given.world.context, TENANT, hook.id, {"url": "https://refused.example"}, BY)
-    assert await given.now(hook) == hook
-
-
 async def test_a_rotation(given: Hooked) -> None:
     """Both secrets sign for a day."""
     hook = await given.hook(filter={"types": frozenset({"job.completed"})})
-    keys = given.world.context.settings.webhook_keys
-    [old] = secrets_of(keys, hook, given.world.clock.now())
+    [old] = given.secrets(hook)
     rotated = await rotate_hook(given.world.context, TENANT, hook.id, BY)
-    new = secrets_of(keys, rotated, given.world.clock.now())[0]
+    new = given.secrets(rotated)[0]
     for seconds, expected in ((0, [new, old]), (86_400, [new])):
         given.world.clock.advance(seconds)
         await given.finished(idempotency_key=str(seconds))
@@ -332,12 +322,9 @@ async def test_a_rotation(given: Hooked) -> None:
         headers, body = given.receiver.headers[-1], given.receiver.bodies[-1]
         assert headers["webhook-signature"] == " ".join(signed(headers, body, each) for each in expected)
     # a second one within the day ends the oldest at once
-    [_, last], now = (
-        [await rotate_hook(given.world.context, TENANT, hook.id, BY) for _ in range(2)],
-        given.world.clock.now(),
-    )
+    [_, last] = [await rotate_hook(given.world.context, TENANT, hook.id, BY) for _ in range(2)]
     assert [last.secret.version, last.previous and last.previous.version] == [4, 3]
-    assert {new, old}.isdisjoint(secrets_of(keys, last, now))
+    assert {new, old}.isdisjoint(given.secrets(last))
     of_default = await rotate_hook(given.world.context, TENANT, DEFAULT_HOOK, BY)
     assert of_default.secret.version == 2
 

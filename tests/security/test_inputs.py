@@ -283,8 +283,42 @@ def test_callback_urls_lead_to_no_inner_address(door: Door, url: str) -> None:
     assert url not in answer.text
 
 
+def test_callback_urls_are_shown_without_what_may_be_a_credential(door: Door) -> None:
+    """By no route of a job, and in no log: the fixture looks for `eyJ` there."""
+    host = "https://hooks.example"
+    request = {"idempotency_key": "shown", "callback_urls": {"done": f"{host}/eyJpath?sig=eyJquery"}}
+    answer = door.submit(**request)
+    job_id = answer.json()["jobId"]
+    graphql = {"query": f'{{ job(id: "{job_id}") {{ callback_urls }} }}'}
+    asked = door.ask("POST", "/v1/graphql", json=graphql)
+    path = f"/v1/jobs/{job_id}"
+    reads = [door.get(path + each) for each in ("", "?asOf=1", "/steps", "/events", "/audit", "/explain", "/receipt")]
+    reads += [door.ask("GET", path, tenant="*"), door.get("/v1/jobs"), door.get("/v1/events")]
+    for each in (answer, asked, *reads):
+        assert each.status_code in (200, 202), each.text
+        assert "eyJ" not in each.text
+    assert {"done": host} == reads[0].json()["callback_urls"] == reads[4].json()["job"]["callback_urls"]
+    assert asked.json()["data"]["job"]["callback_urls"] == {"done": host}
+    assert "eyJ" not in door.submit(**request).text
+
+
+def test_a_reference_holds_no_credential_in_another_member(door: Door) -> None:
+    """It would be shown with the job, to services and readers."""
+    ref = {"uri": "https://docs.example/in.pdf", "sas": "sv=1&sig=eyJ"}
+    answer = door.submit(input_ref=ref)
+    assert code(answer) == (400, "REQUEST_INVALID")
+    assert [each["path"] for each in answer.json()["errors"]] == ["input_ref.sas"]
+    assert "eyJ" not in answer.text
+
+
 def test_callback_urls_are_few_and_have_names(door: Door) -> None:
-    """Ten at most, each under a name of 1 to 64 characters."""
+    """Ten at most, each under a name of 1 to 64 characters, and two of one host, however it is spelled."""
+    same = {"a": "https://hooks.example/a", "b": "https://HOOKS.example:443/b", "c": "https://hooks.Example/c"}
+    answer = door.submit(callback_urls={**same, "d": "https://b.example/"})
+    assert code(answer) == (400, "HOOK_URL_REFUSED")
+    assert [each["path"] for each in answer.json()["errors"]] == ["callback_urls.c"]
+    del same["b"]
+    assert door.submit(idempotency_key="hosts", callback_urls={**same, "d": "https://b.example/"}).status_code == 202
     url = "https://hooks.example/"
     for urls in (dict.fromkeys(map(str, range(11)), url), {"": url}, {"x" * 65: url}, {"a\nb": url}):
         assert code(door.submit(callback_urls=urls)) == (400, "ENVELOPE_INVALID")

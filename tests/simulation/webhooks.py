@@ -116,7 +116,7 @@ class Webhooks:
 
     # --- `shared.ports.webhooks.WebhookSender`
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, *, tenant: str) -> None:
         return
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:

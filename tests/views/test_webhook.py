@@ -19,7 +19,7 @@ HOOK = Hook(
     created_by="app:1",
     updated_at=AT,
     first=1,
-    secret=SecretVersion(version=1, key_id="k1"),
+    secret=SecretVersion(version=1, key_id="k1", salt="a"),
 )
 
 

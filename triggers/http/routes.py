@@ -154,7 +154,8 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
         if authorization or ticket is None or not (route.streams and wants_stream(req)):
             return await wiring.callers().caller(authorization)
         context, path = wiring.context(), f"/{route.path}".format(**req.route_params)
-        return read_ticket(ticket, context.settings.callback_keys, path=path, now=context.clock.now()).caller
+        keys, deployment = context.settings.callback_keys, context.settings.environment
+        return read_ticket(ticket, keys, deployment=deployment, path=path, now=context.clock.now()).caller
 
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:

@@ -187,7 +187,7 @@ type tuningType = {
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http. A name leads where its DNS says: list none whose DNS is not yours.')
+  @description('Optional. Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http; `TENANT@HOST:PORT` for one tenant, else for every tenant. A name leads where its DNS says: list none whose DNS is not yours.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
   @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')

@@ -225,7 +225,7 @@ class DependencyState(Message):
 
 class DocumentReference1(Message):
     """
-    Where a document is. A bare string is taken as its `uri`; other members are passed on.
+    Where a document is. A bare string is taken as its `uri`; other members are passed on, and shown to every reader of the job: one that holds a credential is refused.
     """
 
     uri: str
@@ -807,7 +807,7 @@ class QuotaThrottle(Message):
 
 class Reference(Message):
     """
-    `{"uri": ...}`; other members are passed on unchanged.
+    `{"uri": ...}`; other members are passed on unchanged, and none may hold a credential.
     """
 
     model_config = ConfigDict(
@@ -1912,7 +1912,9 @@ class Job(Message):
     traceparent: str | None
     priority: str
     labels: dict[str, str]
-    callback_urls: dict[str, str]
+    callback_urls: Annotated[
+        dict[str, str], Field(description="By name, scheme and host of each: what follows may be a credential.")
+    ]
     requested_by: str | None
     requested_at: AwareDatetime
     source: str | None

@@ -36,12 +36,19 @@ def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
         "format": hook.format.value,
         "filter": json_text(lets_in),
         "state": hook.state.value,
-        "secret_version": hook.secret.version,
-        "secret_key": hook.secret.key_id,
+        **_of_secret("secret", hook.secret),
     }
     if hook.previous is not None:
-        row |= {"previous_version": hook.previous.version, "previous_key": hook.previous.key_id}
+        row |= _of_secret("previous", hook.previous)
     return {"PartitionKey": partition, "RowKey": hook_row(hook.id), **row}
+
+
+def _of_secret(name: str, secret: SecretVersion) -> dict[str, Any]:
+    return {f"{name}_version": secret.version, f"{name}_key": secret.key_id, f"{name}_salt": secret.salt}
+
+
+def _secret(row: Mapping[str, Any], name: str) -> SecretVersion:
+    return SecretVersion(version=row[f"{name}_version"], key_id=row[f"{name}_key"], salt=row[f"{name}_salt"])
 
 
 def hook_of(row: Mapping[str, Any]) -> Hook:
@@ -49,7 +56,7 @@ def hook_of(row: Mapping[str, Any]) -> Hook:
     lets_in = json.loads(row["filter"])
     previous = None
     if row.get("previous_version") is not None:
-        previous = SecretVersion(version=row["previous_version"], key_id=row["previous_key"])
+        previous = _secret(row, "previous")
     return Hook(
         **_present(row, _HOOK_PLAIN),
         url=row.get("url"),
@@ -58,7 +65,7 @@ def hook_of(row: Mapping[str, Any]) -> Hook:
             types=frozenset(lets_in["types"]), job_types=frozenset(lets_in["job_types"]), labels=lets_in["labels"]
         ),
         state=HookState(row["state"]),
-        secret=SecretVersion(version=row["secret_version"], key_id=row["secret_key"]),
+        secret=_secret(row, "secret"),
         previous=previous,
     )
 

@@ -21,7 +21,10 @@ from shared.errors import UnknownStatus
 Entity = dict[str, Any]
 
 _JOB_JSON = frozenset(
-    {"input_ref", "output_ref", "labels", "callback_urls", "final_output", "dependencies", "escalate"}
+    {
+        *("input_ref", "output_ref", "labels", "callback_urls", "callback_targets", "final_output"),
+        *("dependencies", "escalate"),
+    }
 )
 _STEP_JSON = frozenset({"payload", "input_ref", "workspace_ref", "output_ref", "result_ref", "result", "progress"})
 _TIMING_JSON = frozenset({"dispatch_backoffs", "ack_backoffs", "execution_backoffs"})

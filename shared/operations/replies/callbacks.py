@@ -39,7 +39,7 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
-    token = sign_token(grant_of(record, step), settings.callback_keys)
+    token = sign_token(grant_of(record, step), settings.callback_keys, deployment=settings.environment)
     return Callbacks(ack=f"{base}/ack", result=f"{base}/result", heartbeat=f"{base}/heartbeat", token=token)
 
 
@@ -51,9 +51,9 @@ async def receive_callback(
     The token gives what the body leaves out of the attempt's identity. Raises CallbackTokenInvalid,
     BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
     """
-    keys = context.settings.callback_keys
+    keys, deployment = context.settings.callback_keys, context.settings.environment
     try:
-        grant = verify_token(token or "", keys, context.clock.now())
+        grant = verify_token(token or "", keys, context.clock.now(), deployment=deployment)
     except ValueError as why:
         raise CallbackTokenInvalid(f"send Authorization: Bearer with the token of the directive ({why})") from None
     if len(body) > MAX_CALLBACK_BYTES:
@@ -76,7 +76,7 @@ async def receive_callback(
     if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
         return CallbackResult(result, None, None)
     fresh = grant_of(result.record, step)
-    return CallbackResult(result, fresh, sign_token(fresh, keys))
+    return CallbackResult(result, fresh, sign_token(fresh, keys, deployment=deployment))
 
 
 def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:

@@ -214,7 +214,7 @@ async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFi
     ticket = Ticket(
         actor="user:1", tenant="tenant_a", path="/v1/events", expires_at=context.clock.now() + timedelta(minutes=1)
     )
-    signed = sign_ticket(ticket, KEYS)
+    signed = sign_ticket(ticket, KEYS, deployment="local")
     no_token = {"Authorization": ""}
     assert (await get(refused, headers=no_token, ticket=signed)).status_code == 200
     assert (await get(refused, headers=no_token, ticket=f"{signed}x")).status_code == 401
@@ -236,16 +236,17 @@ async def test_a_ticket_ends_with_its_token(context: Context) -> None:
     ticket = ticket_for(replace(operator, expires=token_end.timestamp()), "t", "/v1/events", now)
     assert ticket.expires_at == token_end.replace(microsecond=0)
     assert ticket.caller == Caller(actor="app:o", scopes=frozenset({Scope.READ}), tenant="t")
-    signed = sign_ticket(ticket, KEYS)
-    assert read_ticket(signed, (("k2", b"x" * 32), *KEYS), path="/v1/events", now=now) == ticket
-    for keys, path, at in (
-        (KEYS, "/v1/events", ticket.expires_at),
-        (KEYS, "/v1/jobs/j/events", now),
-        ((("k1", b"x" * 32),), "/v1/events", now),
-        ((), "/v1/events", now),
+    signed = sign_ticket(ticket, KEYS, deployment="local")
+    assert read_ticket(signed, (("k2", b"x" * 32), *KEYS), deployment="local", path="/v1/events", now=now) == ticket
+    for keys, deployment, path, at in (
+        (KEYS, "local", "/v1/events", ticket.expires_at),
+        (KEYS, "local", "/v1/jobs/j/events", now),
+        (KEYS, "prod", "/v1/events", now),
+        ((("k1", b"x" * 32),), "local", "/v1/events", now),
+        ((), "local", "/v1/events", now),
     ):
         with pytest.raises(TokenInvalid):
-            read_ticket(signed, keys, path=path, now=at)
+            read_ticket(signed, keys, deployment=deployment, path=path, now=at)
 
 
 async def test_without_keys_there_are_no_tickets(context: Context) -> None:
@@ -262,5 +263,7 @@ async def test_a_reader_of_all_tenants_gets_a_ticket_for_a_job(context: Context,
     wiring = OneWiring(context, caller=replace(READER, tenant=None, sees_all=True))
     answer = await get(wiring, "/v1/events:ticket", body={"path": path}, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200
-    ticket = read_ticket(json.loads(answer.get_body())["ticket"], KEYS, path=path, now=context.clock.now())
+    ticket = read_ticket(
+        json.loads(answer.get_body())["ticket"], KEYS, deployment="local", path=path, now=context.clock.now()
+    )
     assert ticket.caller.tenant == "tenant_b"
