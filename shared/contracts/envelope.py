@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from shared.contracts.instants import within_bounds
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
@@ -97,11 +98,12 @@ _ZONE = {"pattern": r"([Zz]|[+-]\d{2}:\d{2})$"}
 
 def _instant(value: Any) -> Any:
     """Text with its zone; a number would be one of several things."""
-    if value is None or isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
+    if value is None:
+        return None
+    if not isinstance(value, str | datetime):
         raise ValueError("must be an instant as text")
-    return datetime.fromisoformat(value)
+    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return within_bounds(instant) if instant.tzinfo is not None else instant
 
 
 class CallbackUrls(BaseModel):
@@ -187,7 +189,7 @@ class Envelope(BaseModel):
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
     ] = None
-    """When the job is of no use any more, where it has not begun: it fails then."""
+    """When the job fails if it has not begun; at most 2200-01-01."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
         BeforeValidator(_few_labels),

@@ -18,6 +18,7 @@ from shared.core.strict_json import parse_json
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE_MS = 9_999_999_999_999
+_DAY_MS = 86_400_000
 #: of a job's tenant (`shared.contracts.envelope`)
 _MAX_TENANT = 128
 
@@ -96,9 +97,9 @@ def row_key(id_: str) -> str:
 
 def row_keys_between(first: date, last: date) -> tuple[str, str]:
     """All RowKeys of messages of these days and between them are greater than the one and smaller than the other."""
-    newest, oldest = (
-        int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last + timedelta(days=1), first)
-    )
+    newest, oldest = (int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last, first))
+    # not by a `date`, which has no day after 9999-12-31
+    newest += _DAY_MS
     # `;` is the character after `:`
     return f"{_FAR_FUTURE_MS - newest:013d};", f"{_FAR_FUTURE_MS - oldest:013d};"
 

@@ -338,8 +338,7 @@ class Envelope(Message):
         ),
     ] = "fail"
     expires_at: Annotated[
-        AwareDatetime | None,
-        Field(description="When the job is of no use any more, where it has not begun: it fails then."),
+        AwareDatetime | None, Field(description="When the job fails if it has not begun; at most 2200-01-01.")
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
     requested_by: str | None = None
