@@ -43,11 +43,18 @@ def _not_blank(value: str) -> str:
     return value
 
 
+#: names that no tenant has, normalised, and the meaning of each (R79)
+RESERVED_TENANTS = {
+    ".": "a folder of the workspace",
+    "..": "a folder of the workspace",
+    "*": "every tenant",
+    "=platform": "what belongs to no tenant",
+}
+
+
 def _free_name(value: str) -> str:
-    if value.strip() in (".", ".."):
-        raise ValueError("must not be . or ..: it names a folder")
-    if value.strip().lower() == "=platform":
-        raise ValueError("must not be =platform: it stands for what belongs to no tenant")
+    if (meaning := RESERVED_TENANTS.get(name := value.strip().lower())) is not None:
+        raise ValueError(f"must not be {name}: it stands for {meaning}")
     return value
 
 
@@ -60,13 +67,12 @@ Word = Annotated[
     AfterValidator(_not_blank),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
 ]
-#: a tenant is a folder of the workspace, in which `..` would be its parent; `=platform` is that of none (R79)
 _Tenant = Annotated[
     Word,
     AfterValidator(_free_name),
     Field(
         json_schema_extra={
-            "pattern": r"^(?!\s*(\.{1,2}|=[Pp][Ll][Aa][Tt][Ff][Oo][Rr][Mm])\s*$)"
+            "pattern": r"^(?!\s*(\.{1,2}|\*|=[Pp][Ll][Aa][Tt][Ff][Oo][Rr][Mm])\s*$)"
             r"[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
         }
     ),

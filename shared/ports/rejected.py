@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Protocol
 
+from shared.contracts.envelope import RESERVED_TENANTS
 from shared.core.canonical import digest
 from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
@@ -125,4 +126,4 @@ def tenant_named_in(body: str) -> str | None:
         return None
     tenant_id = value.get("tenant_id") if isinstance(value, dict) else None
     tenant = normalise(tenant_id) if isinstance(tenant_id, str) else ""
-    return tenant if 0 < len(tenant) <= _MAX_TENANT else None
+    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in RESERVED_TENANTS else None
