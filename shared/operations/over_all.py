@@ -15,14 +15,19 @@ from shared.core.job import Job
 from shared.operations import desk_turns, desks, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.gate_logs import state_of
 from shared.operations.waiting import first_waiting, oldest
 
 
 async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
-    """What is set for the gate: of its desk, or for others as it is published. Raises LedgerUnavailable."""
-    published = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
-    stored = await context.desks.read(EVERY) if by_operator else None
-    return await type_breakers.reading(context, stored.desk.state(gate) if stored is not None else published)
+    """Returns the state of the quota: for an operator as changes compare it, for others as it is published.
+
+    `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
+    """
+    state = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    if by_operator and (stored := await context.of_all_tenants.desks.read(EVERY)) is not None:
+        state = await state_of(context.of_all_tenants, stored.desk, gate)
+    return await type_breakers.reading(context, state)
 
 
 async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
