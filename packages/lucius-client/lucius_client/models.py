@@ -716,8 +716,10 @@ class QuotaHold(Message):
     Nobody passes the gate.
     """
 
-    reason: str
-    actor: str
+    reason: Annotated[
+        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+    ]
+    actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
     until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
 
@@ -797,8 +799,10 @@ class QuotaThrottle(Message):
     A rate for a time, beside the rule's.
     """
 
-    reason: str
-    actor: str
+    reason: Annotated[
+        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+    ]
+    actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
     until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
     max_per_hour: int
