@@ -243,7 +243,7 @@ class DryIdempotency(Message):
 
 class DryQuota(Message):
     """
-    Whether a limit would refuse the job now.
+    Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation.
     """
 
     verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always admitted.")]
