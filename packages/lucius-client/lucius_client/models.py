@@ -615,7 +615,10 @@ class ProtocolSource(Message):
     source: Literal["files", "app-configuration"]
     read_at: Annotated[AwareDatetime | None, Field(description="When the store was last read; null: never yet.")] = None
     problems: Annotated[
-        list[str] | None, Field(description="What is wrong there; what was good before still rules.")
+        list[str] | None,
+        Field(
+            description="What is wrong there; the last good values stay in effect. Null for callers who do not see all tenants."
+        ),
     ] = None
     versions: Annotated[dict[str, int], Field(description="The version that a new job gets, by request type.")]
 
@@ -1796,7 +1799,9 @@ class SweeperState(Message):
     late: Annotated[
         bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
     ]
-    work: Annotated[WorkInProgress | None, Field(description="null: no pass yet.")]
+    work: Annotated[
+        WorkInProgress | None, Field(description="Null: no sweep yet, or the caller does not see all tenants.")
+    ]
 
 
 class UsageReport(Message):
