@@ -17,7 +17,7 @@ class AccessSettings:
 
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",
-        form.text,
+        form.container_uri,
         help="Where attempts get their folders; default: container `workspace` of the blobs",
     )
     #: None: for ever

@@ -23,6 +23,12 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: RFC 2104 3: a key shorter than the hash weakens it
 _MIN_KEY_BYTES = 32
 _MAX_BACKOFFS = 50
+#: Microsoft's "Naming rules and restrictions for Azure resources"; `tables` is a resource of the Table service itself
+_TABLE = re.compile(r"(?!(?i:tables)\Z)[A-Za-z][A-Za-z0-9]{2,62}")
+_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+_SUBSCRIPTION = re.compile(r"(?=.{1,50}\Z)[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+#: of a topic's 260 characters, those beside the lane's number, with which it ends
+_TOPIC_PREFIX = re.compile(r"(?=.{1,250}\Z)[A-Za-z0-9][A-Za-z0-9._/-]*")
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -165,6 +171,42 @@ def address(value: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("must be an http or https address, for example https://lucius.example.com")
     return value.rstrip("/")
+
+
+def table_name(value: str) -> str:
+    if _TABLE.fullmatch(value) is None:
+        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {value!r}")
+    return value
+
+
+def topic_prefix(value: str) -> str:
+    """The name of a topic without the number at its end."""
+    if _TOPIC_PREFIX.fullmatch(value) is None:
+        raise ValueError(
+            "must be 1 to 250 letters, digits, periods, hyphens, underscores and slashes that begin with a letter or a "
+            f"digit, not {value!r}"
+        )
+    return value
+
+
+def subscription_name(value: str) -> str:
+    if _SUBSCRIPTION.fullmatch(value) is None:
+        raise ValueError(
+            "must be 1 to 50 letters, digits, periods, hyphens and underscores that begin and end with a letter or a "
+            f"digit, not {value!r}"
+        )
+    return value
+
+
+def container_uri(value: str) -> str:
+    """The address of a blob container, whose name is the last part of its path."""
+    container = address(value).rpartition("/")[2]
+    if not urlsplit(value).path.strip("/") or _CONTAINER.fullmatch(container) is None:
+        raise ValueError(
+            "must end with the name of a blob container, 3 to 63 lower-case letters, digits and single hyphens, not "
+            f"{container!r}"
+        )
+    return value
 
 
 def trusted_address(value: str) -> str:

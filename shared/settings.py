@@ -58,13 +58,13 @@ class Settings(AccessSettings):
     )
     reply_prefix: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_PREFIX",
-        form.text,
+        form.topic_prefix,
         "global-bus-replies-p",
         help="A reply topic's name is this and the lane's number",
     )
     reply_subscription: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
-        form.text,
+        form.subscription_name,
         "lucius-invoker",
         help="The app's subscription on every reply topic",
     )
@@ -105,24 +105,24 @@ class Settings(AccessSettings):
     blob_endpoint: str | None = setting(
         "LUCIUS_BLOB_ENDPOINT", form.optional(form.text), help="Blob endpoint of that account, for managed identity"
     )
-    ledger_table: str = setting("LUCIUS_LEDGER_TABLE", form.text, "luciusledger", help="Jobs, steps and events")
+    ledger_table: str = setting("LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Jobs, steps and events")
     index_table: str = setting(
-        "LUCIUS_INDEX_TABLE", form.text, "luciusindex", help="Claims, active jobs and lists, by tenant"
+        "LUCIUS_INDEX_TABLE", form.table_name, "luciusindex", help="Claims, active jobs and lists, by tenant"
     )
     tenants_table: str = setting(
-        "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
+        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="The tenants that ever submitted a job"
     )
     gates_table: str = setting(
         "LUCIUS_GATES_TABLE",
-        form.text,
+        form.table_name,
         "luciusgates",
         help="Which tenants have gates, rules for every tenant, open incidents",
     )
     rejected_table: str = setting(
-        "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"
+        "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Messages that no job could take"
     )
     feed_table: str = setting(
-        "LUCIUS_FEED_TABLE", form.text, "luciusfeed", help="Public events of each tenant, in order"
+        "LUCIUS_FEED_TABLE", form.table_name, "luciusfeed", help="Public events of each tenant, in order"
     )
     events: str = setting(
         "LUCIUS_EVENTS",

@@ -276,3 +276,44 @@ def test_a_longest_time_is_one(value: str) -> None:
     for name in ("LUCIUS_ATTEMPT_MAX_SECONDS", "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS"):
         with pytest.raises(SettingsError, match=f"{name} must be"):
             load(MINIMAL | {name: value})
+
+
+TABLES = [f"LUCIUS_{name}_TABLE" for name in ("LEDGER", "INDEX", "TENANTS", "GATES", "REJECTED", "FEED")]
+PREFIX, SUBSCRIPTION = "LUCIUS_SERVICEBUS_REPLY_PREFIX", "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION"
+ACCOUNT = "https://stdoc.blob.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((table, "lucius_ledger") for table in TABLES),
+        *((TABLES[0], value) for value in ("lucius-ledger", "1lucius", "ab", "a" * 64, "Tables", "l\u00fccius", "a b")),
+        *((PREFIX, value) for value in ("-replies", "replies p", "a" * 251, "replies#", "\u00fc")),
+        *((SUBSCRIPTION, value) for value in ("a" * 51, "-app", "app-", "my/app", "my app", "app\u0660")),
+        *(
+            ("LUCIUS_WORKSPACE_URI", f"{ACCOUNT}/{value}")
+            for value in ("", "work_space", "Workspace", "ab", "a--b", "-ab")
+        ),
+        ("LUCIUS_WORKSPACE_URI", f"{ACCOUNT}/workspace?sv=1"),
+        ("LUCIUS_WORKSPACE_URI", "workspace"),
+    ],
+)
+def test_a_name_that_azure_does_not_take_stops_the_start(name: str, value: str) -> None:
+    """In one line, and not at the first job."""
+    with pytest.raises(SettingsError, match=f"^{name} must ") as refused:
+        load(MINIMAL | {name: value})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((table, value) for table in TABLES for value in ("abc", "Lucius2Ledger", "a" * 63)),
+        *((PREFIX, value) for value in ("r", "team/replies-p", "a" * 250)),
+        *((SUBSCRIPTION, value) for value in ("a", "Lucius.invoker_2", "a" * 50)),
+        *(("LUCIUS_WORKSPACE_URI", f"{ACCOUNT}/{value}") for value in ("work-space-2", "abc/", "a" * 63)),
+    ],
+)
+def test_a_name_that_azure_takes_starts(name: str, value: str) -> None:
+    """At the bounds of its rules."""
+    load(MINIMAL | {name: value})

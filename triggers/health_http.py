@@ -7,9 +7,11 @@ from datetime import datetime
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
+from shared.errors import LuciusError
 from shared.operations.readiness import Dependency, sweeper_late
 from shared.operations.sweeper.gauges import age_s
 from shared.ports.sweeps import SweepMark
@@ -45,7 +47,9 @@ READY = Route(
     durable_client=True,
     tag="health",
     summary="Whether what it needs answers too",
-    description="503 names what does not answer, and since when.",
+    description="503 names what does not answer, and since when. Needs no token. `sweeper.work` and "
+    "`protocols.problems`, which count and name what belongs to tenants, are null without a token with `orch:read` "
+    "that sees all tenants.",
     responses={200: Ready},
     problems=((503, ProblemCode.NOT_READY),),
 )
@@ -72,6 +76,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 headers={"Retry-After": "5"},
                 members={"dependencies": {name: json_of(each) for name, each in dependencies.items()}},
             )
+        sees_all = await _sees_all_tenants(wiring, request.http)
+        source = wiring.catalog().state() | ({} if sees_all else {"problems": None})
         versions = {protocol.definition.request_type: protocol.definition.version for protocol in context.registry}
         return respond(
             request.http,
@@ -79,10 +85,10 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 status="ready",
                 ledger=wiring.settings.storage_backend,
                 auth=wiring.settings.auth_mode,
-                protocols=ProtocolSource(**wiring.catalog().state(), versions=versions),
+                protocols=ProtocolSource(**source, versions=versions),
                 build=build_info(wiring.settings.build_commit),
                 dependencies=dependencies,
-                sweeper=_sweeper(wiring.readiness.mark, context.clock.now()),
+                sweeper=_sweeper(wiring.readiness.mark, context.clock.now(), has_work=sees_all),
                 settings_not_read=[
                     SettingNotRead(name=name, instead=instead) for name, instead in wiring.settings.not_read
                 ],
@@ -94,13 +100,22 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     return bp
 
 
+async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
+    """Whether the request has a token that reads the jobs of all tenants; a wrong one is as none, as probes go on."""
+    try:
+        caller = await wiring.callers().caller(req.headers.get("Authorization"))
+    except LuciusError:
+        return False
+    return caller.sees_all and Scope.READ in caller.scopes
+
+
 def _dependency(found: Dependency) -> DependencyState:
     if found.fault is None:
         return DependencyState(status="ok", since=found.since)
     return DependencyState(status="down", since=found.since, reason=found.fault)
 
 
-def _sweeper(mark: SweepMark | None, now: datetime) -> SweeperState:
+def _sweeper(mark: SweepMark | None, now: datetime, *, has_work: bool) -> SweeperState:
     if mark is None:
         return SweeperState(last_pass_at=None, looked_at=None, actions=None, more=None, late=False, work=None)
     counts = mark.counts
@@ -110,7 +125,9 @@ def _sweeper(mark: SweepMark | None, now: datetime) -> SweeperState:
         unacked=counts.unacked,
         unacked_oldest_seconds=age_s(counts.unacked_since, now),
     )
-    return SweeperState.of(mark, last_pass_at=mark.ended_at, late=sweeper_late(mark, now), work=work)
+    return SweeperState.of(
+        mark, last_pass_at=mark.ended_at, late=sweeper_late(mark, now), work=work if has_work else None
+    )
 
 
 def _instant(instant: datetime) -> str:

@@ -172,9 +172,10 @@ LOG = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read what was changed at a gate, in order",
+    description="The log of a quota over all tenants is for callers who see all tenants.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
-    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, (403, ProblemCode.QUOTA_FORBIDDEN)),
 )
 ROUTES = (LIST, READ, SET, DELETE, WAITING, LOG)
 
@@ -266,6 +267,8 @@ async def _log(request: Request) -> func.HttpResponse:
     context = await request.fresh_context()
     limit, position = page(request.http)
     gate = await _gate(request, context)
+    if gate.tenant == EVERY and not request.caller.sees_all:
+        raise QuotaForbidden("only callers who see all tenants can read the log of a quota over all tenants")
     entries = await context.desks.log(gate.tenant, gate.id, after=_number(position), limit=limit)
     following = cursor(str(entries[-1].seq)) if len(entries) == limit else None
     return respond(request.http, QuotaLogPage(entries=[log_entry(each) for each in entries], next=following))
@@ -343,15 +346,16 @@ async def change_response(request: Request, context: Context, changed: Changed) 
 
 async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
     if changed.after.gate.kind in OVER_ALL:
-        return await _over_all(context, changed.after, changed.directory, caller)
+        # its caller is an operator, who may move the jobs of all tenants
+        return await _over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
     return await _shown(context, changed.desk, changed.directory, changed.after)
 
 
 async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
     """Raises LedgerUnavailable."""
     if gate.kind in OVER_ALL:
-        state = await state_over_all(context, gate, by_operator=caller.sees_all)
-        return await _over_all(context, state, await directory(context), caller)
+        state = await state_over_all(context, gate, by_operator=caller.sees_all or caller.moves_all)
+        return await _over_all(context, state, await directory(context), caller, shows_reasons=caller.sees_all)
     desk, known = await read_desk(context, gate.tenant, also=gate)
     return await _quota(context, gate, desk, known)
 
@@ -364,10 +368,12 @@ async def _shown(context: Context, desk: Desk, known: Directory, state: GateStat
     return quota(desk, known, state, context.clock.now(), await oldest(context, desk, state.gate))
 
 
-async def _over_all(context: Context, state: GateState, known: Directory, caller: Caller) -> Quota:
-    """Of a caller of one tenant with that one's part only."""
+async def _over_all(
+    context: Context, state: GateState, known: Directory, caller: Caller, *, shows_reasons: bool
+) -> Quota:
+    """Returns the quota; for a caller of one tenant with that tenant's part only."""
     found = await parts(context, state.gate, caller.may_see)
-    return quota_over_all(known, state, context.clock.now(), found)
+    return quota_over_all(known, state, context.clock.now(), found, shows_reasons=shows_reasons)
 
 
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:

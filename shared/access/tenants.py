@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.core.routing import PLATFORM, normalise
+from shared.contracts.envelope import RESERVED_TENANTS
+from shared.core.routing import normalise
 from shared.refusals import TenantMissing
 
 _MAX_TENANT = 128
@@ -75,7 +76,7 @@ def plain_tenant(claimed: object) -> str | None:
     """
     plain = isinstance(claimed, str) and all(map(is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
     tenant = normalise(str(claimed)) if plain else ""
-    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in (".", "..", PLATFORM) else None
+    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in RESERVED_TENANTS else None
 
 
 def values_of(claimed: object) -> list[str]:
@@ -100,7 +101,8 @@ def is_text(char: str) -> bool:
 
 def _plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
-        raise TenantMissing(f"its claim {claim} must be plain text")
+        reserved = " ".join(RESERVED_TENANTS)
+        raise TenantMissing(f"its claim {claim} must be plain text, and not a reserved name: {reserved}")
     return tenant
 
 

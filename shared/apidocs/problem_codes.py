@@ -109,7 +109,8 @@ class ProblemCode(StrEnum):
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
     QUOTA_FORBIDDEN = (
         "QUOTA_FORBIDDEN",
-        "A tenant's own caller may hold and throttle, and resume what it held; other changes are an operator's.",
+        "Only operators change limits; tenant callers can hold and throttle, and resume their own holds. Only callers "
+        "who see all tenants read the log of a quota over all tenants.",
     )
     QUOTA_INVALID = "QUOTA_INVALID", "The change does not fit the gate, or has no reason; `errors` has every path."
     RULE_CHANGED = "RULE_CHANGED", "The gate's rule, hold or throttle was changed since it was read."

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from shared.contracts.instants import within_bounds
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
@@ -42,11 +43,18 @@ def _not_blank(value: str) -> str:
     return value
 
 
+#: names that no tenant has, normalised, and the meaning of each (R79)
+RESERVED_TENANTS = {
+    ".": "a folder of the workspace",
+    "..": "a folder of the workspace",
+    "*": "every tenant",
+    "=platform": "what belongs to no tenant",
+}
+
+
 def _free_name(value: str) -> str:
-    if value.strip() in (".", ".."):
-        raise ValueError("must not be . or ..: it names a folder")
-    if value.strip().lower() == "=platform":
-        raise ValueError("must not be =platform: it stands for what belongs to no tenant")
+    if (meaning := RESERVED_TENANTS.get(name := value.strip().lower())) is not None:
+        raise ValueError(f"must not be {name}: it stands for {meaning}")
     return value
 
 
@@ -59,13 +67,12 @@ Word = Annotated[
     AfterValidator(_not_blank),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
 ]
-#: a tenant is a folder of the workspace, in which `..` would be its parent; `=platform` is that of none (R79)
 _Tenant = Annotated[
     Word,
     AfterValidator(_free_name),
     Field(
         json_schema_extra={
-            "pattern": r"^(?!\s*(\.{1,2}|=[Pp][Ll][Aa][Tt][Ff][Oo][Rr][Mm])\s*$)"
+            "pattern": r"^(?!\s*(\.{1,2}|\*|=[Pp][Ll][Aa][Tt][Ff][Oo][Rr][Mm])\s*$)"
             r"[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
         }
     ),
@@ -97,11 +104,12 @@ _ZONE = {"pattern": r"([Zz]|[+-]\d{2}:\d{2})$"}
 
 def _instant(value: Any) -> Any:
     """Text with its zone; a number would be one of several things."""
-    if value is None or isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
+    if value is None:
+        return None
+    if not isinstance(value, str | datetime):
         raise ValueError("must be an instant as text")
-    return datetime.fromisoformat(value)
+    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return within_bounds(instant) if instant.tzinfo is not None else instant
 
 
 class CallbackUrls(BaseModel):
@@ -189,7 +197,7 @@ class Envelope(BaseModel):
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
     ] = None
-    """When the job is of no use any more, where it has not begun: it fails then."""
+    """When the job fails if it has not begun; at most 2200-01-01."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
         BeforeValidator(_few_labels),

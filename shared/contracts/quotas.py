@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.contracts.envelope import Word
+from shared.contracts.instants import within_bounds
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
@@ -34,7 +35,7 @@ def _instant(value: Any) -> Any:
         instant = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return instant.astimezone(UTC) if instant is not None and instant.tzinfo is not None else instant
+    return within_bounds(instant).astimezone(UTC) if instant is not None and instant.tzinfo is not None else instant
 
 
 _Number = Annotated[
@@ -134,7 +135,7 @@ class Pause(Resume):
     """Which gate is held, and why."""
 
     until: _Until | None = None
-    """When the hold ends by itself; without it at a resume."""
+    """When the hold ends by itself, at most 2200-01-01; without it at a resume."""
 
 
 class Slowdown(Resume):
@@ -143,4 +144,4 @@ class Slowdown(Resume):
     max_per_hour: _Number
     """Starts in an hour, beside the rule's: the smaller counts."""
     until: _Until | None = None
-    """When the throttle ends by itself; without it at a resume."""
+    """When the throttle ends by itself, at most 2200-01-01; without it at a resume."""

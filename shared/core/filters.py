@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from shared.contracts.instants import FIRST, LAST
 from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.states import JobStatus
 from shared.refusals import FilterInvalid
-
-#: instants that a key of a row can be compared with
-_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 _Grammar = Mapping[str, tuple[str, Callable[[str, Any], Any]]]
 _Names = TypeVar("_Names", bound=StrEnum)
@@ -144,7 +142,8 @@ def _instant(word: str, value: Any) -> datetime:
         instant = None
     if instant is None or instant.tzinfo is None:
         raise FilterInvalid(word, f"{word} must be an instant with its zone, for example 2026-01-27T10:00:00Z")
-    return min(max(instant, _FIRST), _LAST)
+    # every row is between the two
+    return min(max(instant, FIRST), LAST)
 
 
 def _label(word: str, value: Any) -> tuple[str, str]:

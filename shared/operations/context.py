@@ -93,7 +93,7 @@ class Context:
     passing: Passing | None = None
     #: who waits in this process for a tenant's feed
     feed_tails: Tails = field(default_factory=Tails)
-    #: of a caller who sees some tenants only, that of everybody: a division of a gate over all tenants goes by it
+    #: context of all tenants, if this one is of a caller who sees some tenants only; None: this one is of all tenants
     unscoped: Context | None = None
     #: what this process knows of the gates
     gates: GateDirectory = field(default_factory=GateDirectory)
@@ -121,4 +121,5 @@ class Context:
 
     @property
     def of_all_tenants(self) -> Context:
+        """Returns the context for work that LUCIUS does itself, also for tenants that the caller does not see."""
         return self.unscoped or self

@@ -197,13 +197,14 @@ async def _divide(
     lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
+    used = {claim.tenant: divided.used_by(claim, lent[claim.tenant]) for claim in claims}
     kept = divided.in_book(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
         book,
         epoch=epoch,
         accounts={tenant: book.accounts[tenant] for tenant in unread}
         | {
-            tenant: replace(account, requested=account.requested and unmet)
+            tenant: replace(account, requested=account.requested and unmet, used=used[tenant])
             for tenant, account in accounts.items()
             if tenant in kept
         },
@@ -342,7 +343,7 @@ async def _open(context: Context, read: _Read) -> _Read | None:
         for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
             if count:
                 account = accounts.get(tenant, Account())
-                accounts[tenant] = replace(account, lent=max(account.lent, count))
+                accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
         book = replace(book, accounts=accounts, opening=piece[-1], unmet=True, divided_at=read.now)
         stored = await _write(context, book, stored)
     if tenants:

@@ -8,10 +8,10 @@ from shared.contracts.envelope import Envelope
 from shared.core.directive import directive_of
 from shared.core.job import Job
 from shared.core.plan import digests
-from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX, normalise
 from shared.operations import desks
 from shared.operations.context import Context
-from shared.operations.create_job import plan_rows, validate_request
+from shared.operations.create_job import ValidRequest, plan_rows, validate_request
 from shared.operations.creation import is_expired
 from shared.operations.over_all import ask
 from shared.refusals import LimitReached
@@ -19,10 +19,19 @@ from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """The checks of a real POST, then its verdicts. Raises Refused as the real one would, and LedgerUnavailable."""
+    """The checks of a real POST, then its verdicts, in the tenant's turn as a real one.
+
+    Raises Refused as the real one would, and LedgerUnavailable.
+    """
     request = validate_request(context, envelope, correlation_id)
+    async with context.submissions.turn(normalise(envelope.tenant_id)):
+        return await _verdicts(context, request)
+
+
+async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
+    """Raises LimitReached, LedgerUnavailable."""
     record, _ = plan_rows(context, request, "job_dry_run", context.clock.now())
-    identity = digests(envelope)
+    identity = digests(request.envelope)
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     if claim is None or is_expired(context, claim):
         idempotency = DryIdempotency(claim=identity.claim, verdict="NEW")

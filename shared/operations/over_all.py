@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from shared.core.gates import divided
-from shared.core.gates.divided import Claim, claim_of
+from shared.core.gates.desk import Desk
 from shared.core.gates.places import Decision
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
 from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
@@ -15,14 +15,19 @@ from shared.core.job import Job
 from shared.operations import desk_turns, desks, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.gate_logs import state_of
 from shared.operations.waiting import first_waiting, oldest
 
 
 async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
-    """What is set for the gate: of its desk, or for others as it is published. Raises LedgerUnavailable."""
-    published = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
-    stored = await context.desks.read(EVERY) if by_operator else None
-    return await type_breakers.reading(context, stored.desk.state(gate) if stored is not None else published)
+    """Returns the state of the quota: for an operator as changes compare it, for others as it is published.
+
+    `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
+    """
+    state = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    if by_operator and (stored := await context.of_all_tenants.desks.read(EVERY)) is not None:
+        state = await state_of(context.of_all_tenants, stored.desk, gate)
+    return await type_breakers.reading(context, state)
 
 
 async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
@@ -62,32 +67,26 @@ async def _tenants(context: Context, gate: Gate) -> set[str]:
 
 
 async def ask(context: Context, job: Job) -> Decision | None:
-    """What the gates would say to the job now; None: none concerns it. Nothing is written but what opens a new desk.
+    """Returns what the quotas would decide for the job now; None if no quota concerns it.
 
-    Raises LimitReached, Contended, LedgerUnavailable.
+    For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate.
+    Nothing is written but what opens a new desk. Raises LimitReached, Contended, LedgerUnavailable.
     """
     if not (await desk_turns.directory(context)).concerns(job.tenant):
         return None
     desk, known = await desk_turns.read_opened(context, job.tenant)
     for gate in known.divided(job.request_type, job.mode):
-        if await _has_room(context.of_all_tenants, known, gate):
+        if await _has_room(context, known, gate, desk):
             share = desk.share(gate)
             keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
             desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
     return desks.decided(context, desk, known, job)
 
 
-async def _has_room(context: Context, known: Directory, gate: Gate) -> bool:
-    """Whether a division could lend another place."""
-    rule, stored = known.over_all[gate.id].rule, await context.books.read(gate.id)
+async def _has_room(context: Context, known: Directory, gate: Gate, desk: Desk) -> bool:
+    """Whether a division could lend another place to the tenant of the desk. Raises LedgerUnavailable."""
+    rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.books.read(gate.id)
     if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
         return True
-
-    async def claim(tenant: str) -> Claim | None:
-        desk = await context.desks.read(tenant)
-        return claim_of(aligned(desk.desk, known), known, gate, context.clock.now()) if desk is not None else None
-
-    claims = [each for each in await at_once(stored.book.accounts, claim) if each is not None]
-    breaker = stored.book.breaker if rule.breaker is not None else None
-    limit = divided.places(rule.max_active, breaker, claims, context.clock.now())
-    return limit is None or sum(each.inside for each in claims) < limit
+    book = stored.book if rule.breaker is not None else replace(stored.book, breaker=None)
+    return divided.has_room(book, rule.max_active, desk.tenant, desk.inside_of(gate), context.clock.now())

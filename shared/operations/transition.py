@@ -164,7 +164,8 @@ async def end(
             stored.record,
             claim_ends=_claim_ends(context, stored),
             now=context.clock.now(),
-            feed=context.feed,
+            # a caller may move the job without seeing its tenant's feed
+            feed=context.of_all_tenants.feed,
         )
 
 
@@ -191,11 +192,13 @@ async def close(context: Context, stored: Stored) -> Entered:
 
 
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:
-    """Those that a desk let in learn it and start; a fault is logged, and the sweeper tells them later (R49).
+    """Starts the jobs that a desk let in; a fault is logged, and the sweeper starts them later (R49).
 
     Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`; the rest by a call to the desk.
     Raises nothing of LUCIUS's.
     """
+    # a request of one tenant may cause a division, which lets in jobs of other tenants
+    context = context.of_all_tenants
     turns = asyncio.Semaphore(_NOTIFIED_AT_ONCE)
 
     async def one(job_id: str, gates: tuple[dict[str, Any], ...]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Protocol
 
+from shared.contracts.envelope import RESERVED_TENANTS
 from shared.core.canonical import digest
 from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
@@ -18,6 +19,7 @@ from shared.core.strict_json import parse_json
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE_MS = 9_999_999_999_999
+_DAY_MS = 86_400_000
 #: of a job's tenant (`shared.contracts.envelope`)
 _MAX_TENANT = 128
 
@@ -96,9 +98,9 @@ def row_key(id_: str) -> str:
 
 def row_keys_between(first: date, last: date) -> tuple[str, str]:
     """All RowKeys of messages of these days and between them are greater than the one and smaller than the other."""
-    newest, oldest = (
-        int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last + timedelta(days=1), first)
-    )
+    newest, oldest = (int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last, first))
+    # not by a `date`, which has no day after 9999-12-31
+    newest += _DAY_MS
     # `;` is the character after `:`
     return f"{_FAR_FUTURE_MS - newest:013d};", f"{_FAR_FUTURE_MS - oldest:013d};"
 
@@ -124,4 +126,4 @@ def tenant_named_in(body: str) -> str | None:
         return None
     tenant_id = value.get("tenant_id") if isinstance(value, dict) else None
     tenant = normalise(tenant_id) if isinstance(tenant_id, str) else ""
-    return tenant if 0 < len(tenant) <= _MAX_TENANT else None
+    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in RESERVED_TENANTS else None

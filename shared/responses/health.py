@@ -33,7 +33,7 @@ class ProtocolSource(Response):
     read_at: Instant | None = None
     """When the store was last read; null: never yet."""
     problems: list[str] | None = None
-    """What is wrong there; what was good before still rules."""
+    """What is wrong there; the last good values stay in effect. Null for callers who do not see all tenants."""
     versions: dict[str, int]
     """The version that a new job gets, by request type."""
 
@@ -73,7 +73,7 @@ class SweeperState(Response):
     late: bool
     """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
     work: WorkInProgress | None
-    """null: no pass yet."""
+    """Null: no sweep yet, or the caller does not see all tenants."""
 
 
 class SettingNotRead(Response):

@@ -299,7 +299,7 @@ class DryIdempotency(Response):
 
 
 class DryQuota(Response):
-    """Whether a limit would refuse the job now."""
+    """Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
     """A duplicate is always admitted."""

@@ -48,8 +48,10 @@ class QuotaRule(Response):
 class QuotaHold(Response):
     """Nobody passes the gate."""
 
-    reason: str
-    actor: str
+    reason: str | None
+    """Null: the quota is over all tenants, and the caller does not see all tenants."""
+    actor: str | None
+    """Null in the same case."""
     at: Instant
     until: Instant | None
     """Null: until somebody resumes."""

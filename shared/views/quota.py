@@ -62,15 +62,24 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
     )
 
 
-def quota_over_all(directory: Directory, state: GateState, now: datetime, parts: Sequence[TenantPart]) -> Quota:
-    """A gate over all tenants, by the parts of those that the caller sees."""
+def quota_over_all(
+    directory: Directory, state: GateState, now: datetime, parts: Sequence[TenantPart], *, shows_reasons: bool
+) -> Quota:
+    """Returns a quota over all tenants, with the parts of the tenants that the caller sees.
+
+    `shows_reasons`: whether a hold and a throttle have their reason and their actor, which may concern other tenants.
+    """
     divided = state.gate.kind in DIVIDED
+    whole = quota(Desk(tenant=EVERY, counted_at=now), directory, state, now, None)
+    unsaid = {} if shows_reasons else {"reason": None, "actor": None}
     oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
     shares = [
         QuotaShare(tenant=each.tenant, keep=each.keep, active=each.active, waiting=each.waiting) for each in parts
     ]
-    return quota(Desk(tenant=EVERY, counted_at=now), directory, state, now, None).model_copy(
+    return whole.model_copy(
         update={
+            "hold": whole.hold.model_copy(update=unsaid) if whole.hold is not None else None,
+            "throttle": whole.throttle.model_copy(update=unsaid) if whole.throttle is not None else None,
             "active": sum(part.active for part in parts) if divided else None,
             "staged": sum(part.waiting for part in parts) if divided else None,
             "shares": shares if divided else None,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from shared.access.tenants import TenantRules, tenant_of
+from shared.access.tenants import TenantRules, plain_tenant, tenant_of
+from shared.contracts.envelope import Envelope
+from shared.ports.rejected import tenant_named_in
 from shared.refusals import TenantMissing
+from shared.setting_values import tenants
+from tests.jobs import START
 
 CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
 RULES = TenantRules(
@@ -112,3 +118,27 @@ def test_a_role_that_names_no_plain_tenant_is_refused(role: str) -> None:
 def test_a_tenant_cannot_be_requested() -> None:
     """A client may ask for a scope; only an administrator gives a role."""
     assert "everybody" in refused(azp=CLI, scp="tenant:contoso", scope="tenant:contoso")
+
+
+@pytest.mark.parametrize("name", ["=platform", " =PlatForm ", "*", " * ", ".", " .. "])
+def test_no_tenant_has_a_reserved_name(name: str) -> None:
+    """By a token, in a request, in the settings, by the message of a service; with blanks and in capitals too."""
+    request = {
+        **{"schema_version": "1.0", "request_type": "OCR", "requested_at": START.isoformat(), "payload": {}},
+        **{"input_ref": {"uri": "https://a.example/x"}, "output_ref": {"uri": "https://a.example/y"}},
+    }
+    assert plain_tenant(name) is None
+    with pytest.raises(TenantMissing):
+        tenant_of({"tenant_id": name}, TenantRules(claim="tenant_id"))
+    with pytest.raises(TenantMissing):
+        tenant_of({"roles": [f"tenant:{name}"]}, TenantRules(claim="tenant_id"))
+    with pytest.raises(ValueError, match="must not be"):
+        Envelope.model_validate({**request, "tenant_id": name})
+    schema = Draft202012Validator(Envelope.model_json_schema()["properties"]["tenant_id"])
+    assert not schema.is_valid(name)
+    with pytest.raises(ValueError, match="claims, their values and tenants"):
+        tenants(json.dumps({"azp": {"app": name}}))
+    assert tenant_named_in(json.dumps({"tenant_id": name})) is None
+    longer = f"{name.strip()}s"
+    assert plain_tenant(longer) == tenant_named_in(json.dumps({"tenant_id": longer})) == longer.lower()
+    assert schema.is_valid(longer)

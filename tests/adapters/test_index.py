@@ -139,3 +139,14 @@ async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> 
         await storage.index.write_position(0, position)
         assert await storage.index.read_position(0) == position
     assert await storage.index.read_position(1) == SweepPosition()
+
+
+async def test_a_job_whose_time_is_far_ahead_is_not_due(storage: Storage) -> None:
+    """After 2286 milliseconds have 14 digits, with which a row would sort before those of today."""
+    found = job("job_1")
+    await storage.index.reserve(found, replacing=None)
+    for year in (2200, 2300, 9999):
+        active = await storage.index.read_active("tenant_a", "job_1")
+        assert active is not None
+        await storage.index.reschedule_check(active, START.replace(year=year))
+        assert await storage.index.due("tenant_a", now=START + timedelta(days=1), limit=10) == []

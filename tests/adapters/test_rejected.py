@@ -1,5 +1,5 @@
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
@@ -131,3 +131,11 @@ async def test_what_is_old_goes_with_its_bodies_in_pieces(storage: Storage) -> N
         names = texts._service.get_container_client(texts._container).list_blob_names(name_starts_with=f"{DAY:%Y%m%d}/")
         bodies = {digest(each.body) for each in old}
         assert not bodies & {name.split("/")[1] async for name in names}
+
+
+async def test_days_at_the_ends_of_the_calendar_are_empty(storage: Storage) -> None:
+    """No day follows 9999-12-31."""
+    await storage.rejected.quarantine(message(0))
+    for day in (date.min, date.max):
+        for tenant in (None, "tenant_a"):
+            assert await storage.rejected.list_days(day, day, tenant=tenant, after=None, limit=9) == []

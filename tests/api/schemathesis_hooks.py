@@ -9,6 +9,8 @@ schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 #: the one tenant of the tokens at hand; unset: they see every tenant
 TENANT = os.environ.get("SCHEMATHESIS_TENANT")
+#: within the bounds of timestamps, ahead, and a leap year, so that each day of another year is one of its days
+_YEAR = "2104"
 
 
 @schemathesis.hook
@@ -29,9 +31,11 @@ def map_body(context, body):
 
 
 def _reachable(body):
-    """Which addresses webhooks may go to, which names events have, and that a reference into the workspace is one into
-    the tenant's own folder, no schema says: what fits it gets good ones.
+    """Which addresses webhooks may go to, which names events have, that a reference into the workspace is one into the
+    tenant's own folder, and the bounds of a timestamp no schema says: what fits it gets good ones.
     """
+    if isinstance(body.get("expires_at"), str) and body["expires_at"][:4].isdecimal():
+        body = body | {"expires_at": f"{_YEAR}{body['expires_at'][4:]}"}
     if "url" in body:
         body = body | {"url": "https://hooks.example.com/x"}
     if body.get("callback_urls"):
@@ -86,8 +90,8 @@ def before_call(context, case, kwargs):
     named = [name for name in ("job_type", "source", "service") if isinstance(body.get(name), str)]
     for name in named[1:] if "service" not in named[:1] else named:
         body[name] = None
-    if isinstance(body.get("until"), str) and body["until"][:1] in "012" and body["until"] < "2100":
-        body["until"] = f"21{body['until'][2:]}"
+    if isinstance(body.get("until"), str) and body["until"][:4].isdecimal():
+        body["until"] = f"{_YEAR}{body['until'][4:]}"
     case.body = body
 
 

@@ -199,6 +199,38 @@ def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -
         operator.delete(path, params={**names, "reason": "the test is over"}, headers=match).raise_for_status()
 
 
+def test_a_tenant_reads_no_reason_of_a_quota_over_all_tenants(api: Live, operator: httpx.Client) -> None:
+    """Its reason may be about another tenant: it is nowhere in what a tenant's caller reads, and the log is refused."""
+    names, why = {"name": "mode:BURST"}, "contoso floods us, ticket 4711"
+    own = api.client(tenant=(tenant := f"quota-{uuid.uuid4()}"))
+    try:
+        held = operator.post("/v1/limits/pause", json={**names, "reason": why}).json()["quota"]
+        operator.post("/v1/limits/throttle", json={**names, "max_per_hour": 7, "reason": why}).raise_for_status()
+        made = own.post("/v1/orchestrate", json=envelope(tenant_id=tenant, doc_id="burst", mode="BURST")).json()
+        assert (made["status"], made["gate"]) == ("THROTTLED", "mode:BURST")
+        paths = [f"/v1/quotas/{held['id']}", "/v1/quotas?name=mode:BURST", "/v1/quotas", "/v1/events", "/v1/incidents"]
+        paths += [f"/v1/quotas/{held['id']}/waiting", "/v1/sources", "/v1/usage", f"/v1/jobs/{made['jobId']}"]
+        paths += [f"/v1/jobs/{made['jobId']}/{part}" for part in ("explain", "events", "audit")]
+        answers = [own.get(path) for path in paths]
+        query = '{ quotas(name: "mode:BURST") { quotas { hold { reason actor at } throttle { reason actor } } } }'
+        answers.append(own.post("/v1/graphql", json={"query": query}))
+        assert [answer.status_code for answer in answers] == [200] * len(answers)
+        for answer in answers:
+            assert why not in answer.text, answer.url
+            assert held["hold"]["actor"] not in answer.text, answer.url
+        read = answers[0].json()
+        assert misfits(Quota, read) == []
+        unsaid = {"reason": None, "actor": None, "at": held["hold"]["at"], "until": None}
+        assert (read["hold"], read["throttle"]["max_per_hour"], read["throttle"]["reason"]) == (unsaid, 7, None)
+        refused = own.get(f"/v1/quotas/{held['id']}/log")
+        assert (refused.status_code, refused.json()["code"]) == (403, "QUOTA_FORBIDDEN")
+        assert operator.get(f"/v1/quotas/{held['id']}").json()["hold"]["reason"] == why
+        entries = operator.get(f"/v1/quotas/{held['id']}/log").json()["entries"]
+        assert [each["reason"] for each in entries[-2:]] == [why] * 2
+    finally:
+        operator.post("/v1/limits/resume", json={**names, "reason": "the test is over"}).raise_for_status()
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a number of 0": ({"max_active": 0}, "QUOTA_INVALID"),
     "a negative number": ({"max_active": -1}, "QUOTA_INVALID"),

@@ -7,13 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from cloudevents.http import from_json
 from jsonschema import Draft202012Validator, FormatChecker
 
-from shared.access.tenants import plain_tenant
 from shared.apidocs import event_schemas
-from shared.contracts.envelope import Envelope
 from shared.core.gates import changes, ends
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.changes import ChangeType
@@ -101,20 +98,6 @@ def test_whose_feed() -> None:
     assert numbered(event, 1, ISSUER)["source"] == "/lucius/test/%3Dplatform"
     [event] = incident_events(an_incident(tenant=None)[1], an_incident(tenant=None)[0])
     assert (event["tenant"], event["data"]["tenant"]) == (PLATFORM, PLATFORM)
-
-
-def test_no_tenant_is_named_so() -> None:
-    """Neither by a token nor in a request, however it is written."""
-    request = {
-        **{"schema_version": "1.0", "request_type": "OCR", "requested_at": START.isoformat(), "payload": {}},
-        **{"input_ref": {"uri": "https://a.example/x"}, "output_ref": {"uri": "https://a.example/y"}},
-    }
-    for name in (PLATFORM, " =PlatForm "):
-        assert plain_tenant(name) is None
-        with pytest.raises(ValueError, match="=platform"):
-            Envelope.model_validate({**request, "tenant_id": name})
-        assert not Draft202012Validator(Envelope.model_json_schema()["properties"]["tenant_id"]).is_valid(name)
-    assert plain_tenant("=platforms") == "=platforms"
 
 
 def everything() -> list[PublicEvent]:

@@ -51,6 +51,7 @@ def test_an_identity_needs_addresses_only() -> None:
         ("LUCIUS_SERVICEBUS_CONNECTION", ""),
         ("LUCIUS_BLOB_CONNECTION", " "),
         ("LUCIUS_SERVICEBUS_LANES", "0"),
+        ("LUCIUS_SERVICEBUS_REPLY_PREFIX", "replies p"),
         ("LUCIUS_SERVICE_LANES", "3,16"),
         ("LUCIUS_SERVICE_LANES", "a-b"),
         ("LUCIUS_SERVICE_WORKERS", "many"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from shared.access.caller import Caller
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.operations import quotas
+from shared.operations.over_all import state_over_all
+from shared.refusals import RuleChanged
+from shared.wiring import seen_by
 from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
 from tests.operations.conftest import World
 from tests.operations.fed import TENANT, Fed, logs, of, swept_at_the_hour
@@ -61,3 +65,32 @@ async def test_a_rule_is_set_after_a_rate_for_each_type_counted_at_it(fed: Fed) 
     await quotas.preview_rule(fed.world.context, OCR, {"max_active": 7}, rule_seq=2)
     await ruled(fed.world, OCR, seq=2, max_active=7)
     await goes_on(fed)
+
+
+OVER_ALL = [Gate.over_all(kind, name) for kind, name in ((GateKind.PLATFORM, ""), (GateKind.PLATFORM_TYPE, "OCR"))]
+OVER_ALL += [Gate.over_all(GateKind.MODE, "BURST"), Gate.over_all(GateKind.LANE, "3")]
+
+
+@pytest.mark.parametrize("gate", OVER_ALL, ids=lambda gate: gate.words)
+@pytest.mark.parametrize("is_fed", [True, False], ids=["with feeds", "without"])
+@pytest.mark.parametrize("sees_all", [True, False])
+async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was_read(
+    world: World, gate: Gate, is_fed: bool, sees_all: bool
+) -> None:
+    """Read by an operator, also one who may change quotas and not read all jobs."""
+    fed = of(limited(world, staging="on"))
+    world = fed.world if is_fed else world
+    await quotas.hold(world.context, world.orchestrations, gate, OPERATOR, until=None)
+    await quotas.resume(world.context, world.orchestrations, gate, OPERATOR)
+    if is_fed:
+        await fed.taken()
+        await swept_at_the_hour(fed)
+    stored = await world.context.desks.read(EVERY)
+    assert stored is not None
+    assert gate.id not in stored.desk.gates
+    operator = Caller(actor="op", scopes=frozenset(), tenant=None, sees_all=sees_all, moves_all=True)
+    read = await state_over_all(seen_by(operator, world.context, moving=False), gate, by_operator=True)
+    previewed = await quotas.preview_rule(world.context, gate, {}, rule_seq=read.rule_seq)
+    assert previewed.changed.before.rule_seq == read.rule_seq == 2
+    with pytest.raises(RuleChanged):
+        await quotas.preview_rule(world.context, gate, {}, rule_seq=0)

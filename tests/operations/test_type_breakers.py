@@ -282,14 +282,18 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     await opened(world)
     for by_operator in (True, False):
         state = await state_over_all(world.context, OCR, by_operator=by_operator)
-        shown = quota_over_all(await desk_turns.directory(world.context), state, world.clock.now(), []).breaker
+        shown = quota_over_all(
+            await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+        ).breaker
         assert shown is not None
         assert (shown.state, shown.bad, shown.calls) == ("OPEN", 2, 2)
     await cooled_down(world)
     world.clock.advance(COOLDOWN)
     await served(world)
     state = await state_over_all(world.context, OCR, by_operator=True)
-    shown = quota_over_all(await desk_turns.directory(world.context), state, world.clock.now(), []).breaker
+    shown = quota_over_all(
+        await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+    ).breaker
     assert shown is not None
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
 

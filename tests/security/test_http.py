@@ -365,3 +365,20 @@ def test_without_the_issuer_known_keys_go_on(door: Door) -> None:
             assert code(answer) == (401, "TOKEN_INVALID")
     finally:
         door.stack.resume("issuer")
+
+
+def test_readiness_shows_no_counts_without_a_token_of_all_tenants(door: Door) -> None:
+    """Probes have none; jobs by state are those of all tenants."""
+    door.job(doc_id="ready")
+    assert door.ask("POST", "/v1/admin/reconcile", tenant="*").status_code == 200
+
+    def work(**more: Any) -> Any:
+        answer = door.ask("GET", "/v1/health/ready", **more)
+        assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+        return answer.json()["sweeper"]["work"]
+
+    # each process reads the mark of a sweep at most every two seconds
+    wait_until(lambda: work(tenant="*") is not None, "an operator sees no counts")
+    assert [work(tenant=tenant) for tenant in (None, A)] == [None, None]
+    assert work(tenant=None, headers={"Authorization": "Bearer x.y.z"}) is None
+    assert work(tenant="*", scope="orch:quota") is None

@@ -338,3 +338,30 @@ def test_only_the_declared_methods_are_served(door: Door) -> None:
     assert door.ask("PATCH", f"/v1/jobs/{job_id}/steps").status_code in (404, 405)
     overridden = door.ask("POST", f"/v1/jobs/{job_id}", headers={"X-HTTP-Method-Override": "GET"})
     assert overridden.status_code == 404
+
+
+#: the first and the last hours of the calendar overflow in UTC, and after 2286 milliseconds have a digit more
+EDGES = ("0001-01-01T00:00:00+14:00", "1500-01-01T00:00:00Z", "2300-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00")
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_timestamp_is_within_bounds(door: Door, edge: str) -> None:
+    """Wherever a request may name one: a change is refused with 400, a list is empty or whole."""
+    name = {"job_type": "OCR", "reason": "x"}
+    assert code(door.submit(doc_id=f"e{edge}", expires_at=edge)) == (400, "ENVELOPE_INVALID")
+    batch = json.dumps(envelope(doc_id=f"b{edge}", expires_at=edge))
+    lines = door.ask("POST", "/v1/orchestrate", content=batch, headers={"Content-Type": "application/x-ndjson"}).json()
+    assert [each["problem"]["code"] for each in lines["results"]] == ["ENVELOPE_INVALID"]
+    assert code(door.ask("POST", "/v1/limits/pause", json={**name, "until": edge})) == (400, "QUOTA_INVALID")
+    throttled = door.ask("POST", "/v1/limits/throttle", json={**name, "max_per_hour": 1, "until": edge})
+    assert code(throttled) == (400, "QUOTA_INVALID")
+    assert door.get("/v1/quotas", type="OCR").json()["quotas"][0]["hold"] is None
+    for word in ("since", "until"):
+        for path in ("/v1/jobs", "/v1/deadletters", "/v1/incidents", "/v1/receipts"):
+            assert door.get(path, **{word: edge}).status_code == 200
+        bulk = {"action": "cancel", "filter": {word: edge}, "reason": "x", "dryRun": True}
+        assert door.ask("POST", "/v1/bulk", json=bulk).status_code == 200
+    assert door.get("/v1/usage", since=edge).status_code in (200, 400)
+    assert door.get("/v1/rejected", date=edge[:10]).json()["rejected"] == []
+    document = f'{{ jobs(since: "{edge}", until: "{edge}") {{ jobs {{ jobId }} }} }}'
+    assert door.ask("POST", "/v1/graphql", json={"query": document}).json() == {"data": {"jobs": {"jobs": []}}}

@@ -243,7 +243,7 @@ class DryIdempotency(Message):
 
 class DryQuota(Message):
     """
-    Whether a limit would refuse the job now.
+    Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation.
     """
 
     verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always admitted.")]
@@ -338,8 +338,7 @@ class Envelope(Message):
         ),
     ] = "fail"
     expires_at: Annotated[
-        AwareDatetime | None,
-        Field(description="When the job is of no use any more, where it has not begun: it fails then."),
+        AwareDatetime | None, Field(description="When the job fails if it has not begun; at most 2200-01-01.")
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
     requested_by: str | None = None
@@ -616,7 +615,10 @@ class ProtocolSource(Message):
     source: Literal["files", "app-configuration"]
     read_at: Annotated[AwareDatetime | None, Field(description="When the store was last read; null: never yet.")] = None
     problems: Annotated[
-        list[str] | None, Field(description="What is wrong there; what was good before still rules.")
+        list[str] | None,
+        Field(
+            description="What is wrong there; the last good values stay in effect. Null for callers who do not see all tenants."
+        ),
     ] = None
     versions: Annotated[dict[str, int], Field(description="The version that a new job gets, by request type.")]
 
@@ -717,8 +719,10 @@ class QuotaHold(Message):
     Nobody passes the gate.
     """
 
-    reason: str
-    actor: str
+    reason: Annotated[
+        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+    ]
+    actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
     until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
 
@@ -798,8 +802,10 @@ class QuotaThrottle(Message):
     A rate for a time, beside the rule's.
     """
 
-    reason: str
-    actor: str
+    reason: Annotated[
+        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+    ]
+    actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
     until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
     max_per_hour: int
@@ -1793,7 +1799,9 @@ class SweeperState(Message):
     late: Annotated[
         bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
     ]
-    work: Annotated[WorkInProgress | None, Field(description="null: no pass yet.")]
+    work: Annotated[
+        WorkInProgress | None, Field(description="Null: no sweep yet, or the caller does not see all tenants.")
+    ]
 
 
 class UsageReport(Message):

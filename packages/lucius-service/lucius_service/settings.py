@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -64,7 +65,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         blob_endpoint=blob_endpoint,
         lanes=lanes,
         listen=_lanes(environ, lanes),
-        reply_prefix=environ.get("LUCIUS_SERVICEBUS_REPLY_PREFIX") or Settings.reply_prefix,
+        reply_prefix=_topic_prefix(environ, "LUCIUS_SERVICEBUS_REPLY_PREFIX", Settings.reply_prefix),
         queue_size=whole_number(environ, "LUCIUS_SERVICE_QUEUE_SIZE", Settings.queue_size, 1, 10_000),
         workers=whole_number(environ, "LUCIUS_SERVICE_WORKERS", Settings.workers, 1, 64),
         heartbeat_s=_seconds(environ, "LUCIUS_SERVICE_HEARTBEAT_SECONDS", Settings.heartbeat_s),
@@ -105,6 +106,15 @@ def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> 
     value = environ.get(name, "").strip() or allowed[0]
     if value not in allowed:
         raise SettingsError(f"{name}={value!r} must be one of {', '.join(allowed)}")
+    return value
+
+
+def _topic_prefix(environ: Mapping[str, str], name: str, default: str) -> str:
+    """The name of a topic without the number at its end; Service Bus allows 260 characters."""
+    value = environ.get(name, "").strip() or default
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,249}", value) is None:
+        allowed = "1 to 250 letters, digits, periods, hyphens, underscores and slashes"
+        raise SettingsError(f"{name}={value!r} must be {allowed} that begin with a letter or a digit")
     return value
 
 

@@ -71,7 +71,8 @@ def due_row(check_at: datetime, job_id: str) -> str:
 
 def due_before(instant: datetime) -> str:
     """Every DUE row that is due by then has a smaller key, or begins with this."""
-    return f"DUE:{_millis(instant):013d}"
+    # no more digits than 13, with which a row would sort before all others, and be due in every sweep
+    return f"DUE:{min(_millis(instant), _FAR_FUTURE_MS):013d}"
 
 
 def wait_row(line: int, rank: int, job_id: str) -> str:

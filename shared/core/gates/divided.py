@@ -23,7 +23,7 @@ from shared.core.gates.standing import lines_of
 #: tenants that stand in one book
 MAX_TENANTS = 1_000
 #: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
-_MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 60
+_MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 70
 #: jobs of one tenant that a division counts as wanting a place; the next one counts anew
 MAX_REQUESTED = 100
 #: the place time that a place counts for while places are given out one by one
@@ -47,6 +47,8 @@ class Account:
     requested: bool = False
     #: starts that were ever lent to it
     tokens_lent: int = 0
+    #: places that its jobs had or got at the last division; until the next one they may become up to `lent`
+    used: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +152,21 @@ def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Cla
     free = max(0, max_active - sum(claim.before for claim in claims)) if max_active is not None else None
     allowed = breakers.limit(breaker, now) if breaker is not None else None
     return min((each for each in (free, allowed) if each is not None), default=None)
+
+
+def used_by(claim: Claim, lent: int) -> int:
+    """Returns the places that the tenant's jobs have once those that wait were let in by what it is lent."""
+    return max(claim.inside, min(claim.needed, lent)) + claim.before
+
+
+def has_room(book: Book, max_active: int | None, tenant: str, inside: int, now: datetime) -> bool:
+    """Whether a division now could lend another place to the tenant, of which `inside` jobs are inside.
+
+    An estimate by the book alone: of other tenants it knows the jobs that were inside at the last division.
+    """
+    limit = places(max_active, book.breaker, (), now)
+    others = sum(account.used for each, account in book.accounts.items() if each != tenant)
+    return limit is None or others + inside < limit
 
 
 def in_book(claims: Sequence[Claim], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from shared.contracts.instants import LAST
 from shared.core.gates.desk import (
     EMERGENCY,
     Candidate,
@@ -28,7 +29,7 @@ from shared.core.gates.rules import Directory
 #: jobs that one transaction lets in
 MAX_LET_IN = 20
 #: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
-ASLEEP = datetime(2200, 1, 1, tzinfo=UTC)
+ASLEEP = LAST
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.contracts.envelope import OLDER_MODES
+from shared.contracts.envelope import OLDER_MODES, RESERVED_TENANTS
 from shared.core.registry import Protocol, Registry, build_protocol
 from shared.core.routing import Modes, normalise
 from shared.core.strict_json import parse_json
@@ -48,6 +48,10 @@ def apply_overrides(
             known[path] = parse_json(text.encode())
         except ValueError as wrong:
             problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
+    for name in _part(values, _TENANTS):
+        tenant = normalise(name.rpartition(":")[0])
+        if (meaning := RESERVED_TENANTS.get(tenant)) is not None:
+            problems.append(f"{_TENANTS}{name}: no tenant has this name, which stands for {meaning}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
     return CatalogState(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 

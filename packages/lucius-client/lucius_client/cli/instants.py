@@ -21,11 +21,11 @@ def instant_ahead(option: str, text: str | None) -> datetime | None:
 
 
 def _instant(option: str, text: str, sign: int, words: str) -> datetime:
-    if span := re.fullmatch(r"(\d{1,6})([smhd])", text):
-        return datetime.now(UTC) + sign * timedelta(**{_UNITS[span[2]]: int(span[1])})
     try:
+        if span := re.fullmatch(r"(\d{1,6})([smhd])", text):
+            return datetime.now(UTC) + sign * timedelta(**{_UNITS[span[2]]: int(span[1])})
         instant = datetime.fromisoformat(text)
-    except ValueError:
+        return instant if instant.tzinfo else instant.astimezone()
+    except (ValueError, OverflowError):
         example = f"an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d {words}"
         raise UsageError(f"{option} {text}: must be {example}") from None
-    return instant if instant.tzinfo else instant.astimezone()
