@@ -140,7 +140,7 @@ def test_refusals_name_the_reason(broker: Broker) -> None:
     assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
 
 
-def test_the_links_of_a_deleted_entity_are_told_as_an_attach_is(broker: Broker) -> None:
+def test_a_deleted_entity_detaches_its_links_as_not_found(broker: Broker) -> None:
     """`translate` in errors.ts of `@azure/core-amqp` reads MessagingEntityNotFound from this text."""
     peer = Peer(broker).open()
     peer.attach_sender()
