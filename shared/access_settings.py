@@ -30,9 +30,9 @@ class AccessSettings:
     )
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
-        form.optional(form.address),
-        help="The app's own address as callers and services reach it: in the API's documents and, with callback keys, "
-        "in directives",
+        form.optional(lambda value: form.trusted_address(form.address(value))),
+        help="The app's own address as callers and services reach it, by https (http on loopback only): in the API's "
+        "documents and, with callback keys, in directives",
     )
     #: (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(

@@ -84,8 +84,8 @@ class Settings(AccessSettings):
     )
     table_endpoint: str | None = setting(
         "LUCIUS_TABLE_ENDPOINT",
-        form.optional(form.text),
-        help="Table endpoint of the ledger's account, for managed identity",
+        form.optional(form.trusted_address),
+        help="Table endpoint of the ledger's account, for managed identity: by https (http on loopback only)",
     )
     table_transport: str = setting(
         "LUCIUS_TABLE_TRANSPORT",
@@ -103,7 +103,9 @@ class Settings(AccessSettings):
         local=True,
     )
     blob_endpoint: str | None = setting(
-        "LUCIUS_BLOB_ENDPOINT", form.optional(form.text), help="Blob endpoint of that account, for managed identity"
+        "LUCIUS_BLOB_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Blob endpoint of that account, for managed identity: by https (http on loopback only)",
     )
     ledger_table: str = setting("LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Jobs, steps and events")
     index_table: str = setting(

@@ -50,7 +50,7 @@ class StoreLimits:
     """Time-outs of an Azure SDK's client, which else waits 300 s for a connection and 300 s for an answer.
 
     They count for each try. The wait that a throttled store asks for (`Retry-After`) and the fetch of a token come on
-    top; the limit around the call ends those.
+    top; the limit around the call ends those. The direct transport waits for at most `read_s` before each retry.
     """
 
     #: for a connection, with its TLS handshake

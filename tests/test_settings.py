@@ -214,6 +214,24 @@ def test_wrong_callback_settings_are_named_and_not_shown(name: str, value: str) 
     assert "MTEx" not in str(wrong.value)
 
 
+@pytest.mark.parametrize("name", ["LUCIUS_TABLE_ENDPOINT", "LUCIUS_BLOB_ENDPOINT", "LUCIUS_PUBLIC_URL"])
+@pytest.mark.parametrize(
+    "value",
+    ["http://stled.table.core.windows.net", "http://10.0.0.4:10002/a", "https://user@x.example", "https://:443"],
+)
+def test_an_address_that_gets_tokens_is_trusted(name: str, value: str) -> None:
+    """The app's token goes to its stores, and callback tokens to its own address: by https, or on this machine."""
+    with pytest.raises(SettingsError) as wrong:
+        load(MINIMAL | {name: value})
+    expected = (f"{name} must be an https address (http on loopback only)", f"{name} must be an http or https address")
+    assert [line for line in str(wrong.value).splitlines() if line.strip(" -").startswith(expected)]
+
+
+def test_the_address_of_a_laptop_may_be_by_http() -> None:
+    for value in ("http://127.0.0.1:7071", "http://localhost:7071/", "http://[::1]:7071", "https://lucius.example.com"):
+        assert load(MINIMAL | {"LUCIUS_PUBLIC_URL": value}).public_url == value.rstrip("/")
+
+
 @pytest.mark.parametrize(("days", "kept"), [("", timedelta(days=30)), ("0.5", timedelta(hours=12)), ("0", None)])
 def test_the_workspace_is_kept_for_days_or_for_ever(days: str, kept: timedelta | None) -> None:
     """0 is for ever, as in the template."""

@@ -34,7 +34,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     bp = df.Blueprint()
 
     @bp.function_name(FUNCTION)
-    @bp.service_bus_queue_trigger(arg_name="message", queue_name=ADMISSION_QUEUE, connection=SERVICEBUS_SETTING)
+    @bp.service_bus_queue_trigger(
+        arg_name="message",
+        queue_name=ADMISSION_QUEUE,
+        connection=SERVICEBUS_SETTING,
+        data_type=func.DataType.BINARY,
+    )
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def admission(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]

@@ -45,6 +45,10 @@ MAX_FIELDS = 200
 MAX_SAME = 20
 #: at the root: each is a request of its own to the stores
 MAX_READS = 10
+#: of them, pages of the feed: each may look at 1,000 events to find none
+MAX_PAGES_OF_EVENTS = 2
+#: of a document: names, marks, values, comments
+MAX_TOKENS = 2_000
 
 JsonObject = dict[str, Any]
 Resolver = Callable[..., Awaitable[Any]]
@@ -70,12 +74,14 @@ def read(schema_text: str, query: str, name: str | None) -> Operation:
     """Raises RequestError (400) where the document is past a bound; that it does not fit is the operation's own."""
     schema = _schema(schema_text)
     try:
-        document = parse(query)
+        document = parse(query, max_tokens=MAX_TOKENS)
         _bound(document)
         errors = validate(schema, document, max_errors=MAX_REQUEST_ERRORS)
     except GraphQLError as wrong:
         if "nested too deeply" in wrong.message:
             raise _too_complex("is too deep") from None
+        if f"more than {MAX_TOKENS} tokens" in wrong.message:
+            raise _too_complex("is too long") from None
         return Operation(schema, None, name, (wrong,))
     return Operation(schema, None if errors else document, name, tuple(map(_of_the_document, errors)))
 
@@ -160,8 +166,8 @@ def _error(error: GraphQLError, correlation_id: str) -> JsonObject:
 
 def _too_complex(what: str) -> RequestError:
     bounds = (
-        f"at most {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields of one name and "
-        f"{MAX_READS} fields at the root"
+        f"at most {MAX_TOKENS} tokens, {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields "
+        f"of one name or alias and {MAX_READS} fields at the root, {MAX_PAGES_OF_EVENTS} of them `events`"
     )
     return RequestError(ProblemCode.QUERY_TOO_COMPLEX, f"the document {what}: {bounds}")
 
@@ -172,9 +178,11 @@ class _Size:
 
     #: how often each field is asked for, by its name and not by its alias; fragments are counted under ""
     names: Counter[str] = field(default_factory=Counter)
+    #: how often each alias is given: `validate` compares all fields of one with each other
+    aliases: Counter[str] = field(default_factory=Counter)
     depth: int = 0
-    #: fields of it that are in no other
-    outer: int = 0
+    #: how often each field that is in no other is asked for
+    outer: Counter[str] = field(default_factory=Counter)
 
 
 def _bound(document: DocumentNode) -> None:
@@ -187,16 +195,21 @@ def _bound(document: DocumentNode) -> None:
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
     measured: dict[str, _Size] = {}
     for definition in document.definitions:
-        if isinstance(definition, OperationDefinitionNode):
+        # a fragment that no operation has is checked by `validate` all the same
+        if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode):
             size = _measure(definition.selection_set, fragments, measured)
             if size.depth > MAX_DEPTH:
                 raise _too_complex("is too deep")
             if size.names.total() > MAX_FIELDS:
                 raise _too_complex("asks for too many fields")
-            if any(count > MAX_SAME for name, count in size.names.items() if name):
+            if any(count > MAX_SAME for name, count in (*size.names.items(), *size.aliases.items()) if name):
                 raise _too_complex("asks for one field too often")
-            if size.outer > MAX_READS:
+            if isinstance(definition, FragmentDefinitionNode):
+                continue
+            if size.outer.total() > MAX_READS:
                 raise _too_complex("asks for too many fields at the root")
+            if size.outer["events"] > MAX_PAGES_OF_EVENTS:
+                raise _too_complex("asks for `events` too often")
 
 
 def _written(selections: SelectionSetNode | None) -> int:
@@ -221,8 +234,11 @@ def _measure(
             inside, is_field = _measure(each.selection_set, fragments, measured), isinstance(each, FieldNode)
         size.names += inside.names
         size.names[each.name.value if isinstance(each, FieldNode) else ""] += 1
+        size.aliases += inside.aliases
+        if isinstance(each, FieldNode) and each.alias is not None:
+            size.aliases[each.alias.value] += 1
         size.depth = max(size.depth, inside.depth + is_field)
-        size.outer += 1 if is_field else inside.outer
+        size.outer += Counter({each.name.value: 1}) if isinstance(each, FieldNode) else inside.outer
     return size
 
 

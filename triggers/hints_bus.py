@@ -33,6 +33,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         queue_name=HINTS_QUEUE,
         connection=SERVICEBUS_SETTING,
         cardinality=func.Cardinality.MANY,
+        # without it the host rewrites dates, and one message that is not JSON fails its whole batch (decision 20)
+        data_type=func.DataType.BINARY,
     )
     @limited(HINTS_S)
     async def take_batch(messages: List[func.ServiceBusMessage]) -> None:  # noqa: UP006  # the worker refuses `list`

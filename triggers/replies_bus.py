@@ -41,6 +41,8 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
         topic_name=f"{settings.reply_prefix}{lane}",
         subscription_name=settings.reply_subscription,
         connection=SERVICEBUS_SETTING,
+        # any AMQP client's replies: an AMQP value is text (decision 20)
+        data_type=func.DataType.STRING,
     )
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)

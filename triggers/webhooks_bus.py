@@ -26,7 +26,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         return bp
 
     @bp.function_name(FUNCTION)
-    @bp.service_bus_queue_trigger(arg_name="message", queue_name=WEBHOOKS_QUEUE, connection=SERVICEBUS_SETTING)
+    @bp.service_bus_queue_trigger(
+        arg_name="message",
+        queue_name=WEBHOOKS_QUEUE,
+        connection=SERVICEBUS_SETTING,
+        data_type=func.DataType.BINARY,
+    )
     @limited(DELIVERY_S)
     async def take_call(message: func.ServiceBusMessage) -> None:
         call = decode_call(message.get_body())

@@ -88,14 +88,15 @@ _LOG_LEVEL = ("logging", "logLevel")
 #: of Microsoft.Extensions.Logging, in the order of what they let through
 _LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
 #: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
-#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497)
-_QUIET = (
-    "Azure.Core",
-    "Azure.Messaging.ServiceBus",
-    "DurableTask.AzureStorage",
-    "DurableTask.Core",
-    "Host.Triggers.DurableTask",
-)
+#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497). At Error those whose warnings come
+#: with nearly every job and need no operator: docs/observability.md, "Log levels"
+_QUIET = {
+    "Azure.Core": "Error",
+    "Azure.Messaging.ServiceBus": "Warning",
+    "DurableTask.AzureStorage": "Error",
+    "DurableTask.Core": "Warning",
+    "Host.Triggers.DurableTask": "Warning",
+}
 
 _Kind = Callable[[Any], bool]
 
@@ -200,9 +201,9 @@ def check_backends(root: Path) -> list[Finding]:
             wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
         shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
         wrong += [
-            f"logging.logLevel.{category} is not Warning: its lines would flood the log"
-            for category in _QUIET
-            if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index("Warning")
+            f"logging.logLevel.{category} is not {level}: its lines would flood the log"
+            for category, level in _QUIET.items()
+            if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index(level)
         ]
         found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content

@@ -82,6 +82,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
             ),
             "LUCIUS_STORAGE_BACKEND": "memory",
             "LUCIUS_AUTH_MODE": "none",
+            "TASKHUB_NAME": "lucius",
         }
         options = ("--app", str(built.app), "--port", "0", "--data", str(data), "--no-keys")
         with _serving(built, path, "functions_emulator", *options, settings=settings) as api:

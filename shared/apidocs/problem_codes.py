@@ -104,7 +104,7 @@ class ProblemCode(StrEnum):
     QUERY_INVALID = "QUERY_INVALID", "The body is no request of GraphQL, or its document or variables do not fit."
     QUERY_TOO_COMPLEX = (
         "QUERY_TOO_COMPLEX",
-        "The GraphQL document is too deep, or asks for too many fields at once; `detail` has the bounds.",
+        "The GraphQL document is too long or too deep, or asks for too many fields at once; `detail` has the bounds.",
     )
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", "A rule is changed with `If-Match`: the gate's `etag`, or `*`."
     QUOTA_FORBIDDEN = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,12 @@ from shared.refusals import CursorExpired, EventsOff
 
 #: rows that one page looks at, however few of them fit its filter
 MAX_LOOKED_AT = 1_000
+#: characters of events that one page looks at, 4 MiB or a little more: a page of large events ends early
+MAX_CHARACTERS = 4 * 1024 * 1024
+#: rows of one query
+_ROWS_AT_ONCE = 250
+#: rows after which other requests of the process have their turn
+_ROWS_A_TURN = 25
 #: words in the place of a cursor
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -82,21 +89,53 @@ async def read_feed(
     if number is None:
         raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
     most = limit if event_filter == EventFilter() else MAX_LOOKED_AT
-    rows = await feed.events(tenant, after=number, limit=most)
+    first = min(most, _ROWS_AT_ONCE)
+    rows = await feed.events(tenant, after=number, limit=first)
     if not rows:
         last = (await feed.head(tenant)).number
         if number > last:
             raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
         if number < last:
             # they were written between the two reads, or are gone
-            rows = await feed.events(tenant, after=number, limit=most)
+            rows = await feed.events(tenant, after=number, limit=first)
         if not rows and after != EARLIEST and number < last:
             raise CursorExpired(_cursor(feed_id, last))
         number = number if rows else last
     # numbers have no gap: so a page that begins right behind the cursor proves that nothing is missing
     if rows and after != EARLIEST and rows[0].number != number + 1:
         raise CursorExpired(_cursor(feed_id, rows[0].number - 1))
-    return _page(rows, feed_id, number, event_filter, limit)
+    found: list[Mapping[str, Any]] = []
+    cursors: list[str] = []
+    async for row in _looked_at(feed, tenant, rows, most):
+        number = row.number
+        if (event := event_filter.matches(row)) is not None:
+            found.append(event)
+            cursors.append(_cursor(feed_id, number))
+        if len(found) == limit:
+            break
+    return FeedPage(found, _cursor(feed_id, number), number, cursors)
+
+
+async def _looked_at(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
+    """Yields at most `most` rows, from the first ones on, and at most `MAX_CHARACTERS` of them; lets others run."""
+    count = characters = 0
+    asked = min(most, _ROWS_AT_ONCE)
+    while rows:
+        for row in rows:
+            yield row
+            count += 1
+            characters += len(row.text)
+            if characters >= MAX_CHARACTERS:
+                return
+            if count % _ROWS_A_TURN == 0:
+                await asyncio.sleep(0)
+        if count >= most or len(rows) < asked:
+            return
+        last, asked = rows[-1].number, min(most - count, _ROWS_AT_ONCE)
+        rows = await feed.events(tenant, after=last, limit=asked)
+        if rows and rows[0].number != last + 1:
+            # pruned meanwhile: the next page says so
+            return
 
 
 async def _earliest(feed: Feed, tenant: str) -> int:
@@ -131,19 +170,6 @@ async def follow_feed(
             if await tail.goes_past(page.number, left_s):
                 page = await read(page.next)
     return page
-
-
-def _page(rows: Sequence[FeedEvent], feed_id: str, number: int, event_filter: EventFilter, limit: int) -> FeedPage:
-    found: list[Mapping[str, Any]] = []
-    cursors: list[str] = []
-    for row in rows:
-        if len(found) == limit:
-            break
-        number = row.number
-        if (event := event_filter.matches(row)) is not None:
-            found.append(event)
-            cursors.append(_cursor(feed_id, number))
-    return FeedPage(found, _cursor(feed_id, number), number, cursors)
 
 
 def _cursor(feed_id: str, number: int) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.data.tables import UpdateMode
 
+from servicebus_emulator.tls import make_certificate
 from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.adapters.tables.table import Table
@@ -171,6 +174,35 @@ async def test_waits(name: str, headers: str, waits: list[float], monkeypatch: p
         assert (result, requests, [seconds for seconds in slept if seconds]) == (LedgerUnavailable, 3, waits)
 
 
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [
+        ("60.5", [60, 60]),
+        ("1e9", [60, 60]),
+        ("99999999999999999999", [60, 60]),
+        ("1e999", [60, 60]),
+        ("inf", [60, 60]),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", [60, 60]),
+        ("-inf", [LIMITS.backoff_s]),
+        ("nan", [LIMITS.backoff_s]),
+        ("Wed, 21 Oct 99999 07:28:00 GMT", [LIMITS.backoff_s]),
+        ("soon", [LIMITS.backoff_s]),
+    ],
+)
+async def test_no_store_asks_for_a_wait_longer_than_an_answer_takes(
+    asked: str, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The direct transport waits for `read_s` at most; the SDK for as long as it is told."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float, *_: object) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    result, requests = await result_of("direct", "a point", answer(503, CODE, f"{JSON}Retry-After: {asked}\r\n"))
+    assert (result, requests, [seconds for seconds in slept if seconds]) == (LedgerUnavailable, 3, waits)
+
+
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_a_proxy_of_the_environment_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is asked through it, unless the environment excepts the store's host."""
@@ -209,6 +241,22 @@ class Tokens:
     async def __aexit__(self, *_: object) -> None: ...
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def tls(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """Of a store whose certificate the transport trusts."""
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(*certificate)
+    trusting = ssl.create_default_context(cafile=certificate[0])
+    # aiohttp makes its context when it is imported
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trusting)
+    return serving
+
+
 def challenge(tenant: str) -> bytes:
     header = f"Bearer authorization_uri=https://login.microsoftonline.com/{tenant}/oauth2/authorize resource_id=x"
     return answer(401, CODE, f"{JSON}WWW-Authenticate: {header}\r\n")
@@ -233,10 +281,12 @@ def challenge(tenant: str) -> bytes:
         pytest.param(3600, [answer(401, CODE)], [None] * 3, ["token1", "token2", "token3"], id="refused for good"),
     ],
 )
-async def test_tokens(lives_s: float, answers: list[bytes], asked: list[str | None], sent: list[str]) -> None:
+async def test_tokens(
+    lives_s: float, answers: list[bytes], asked: list[str | None], sent: list[str], tls: ssl.SSLContext
+) -> None:
     """One is kept until shortly before its end, and replaced once when it is refused."""
     store, tokens = Store(*answers), Tokens(lives_s)
-    async with store.serving() as url:
+    async with store.serving(tls) as url:
         account = DirectAccount(f"{url}/a", tokens, LIMITS)
         table = DirectTable(account, "ledger")
         results = [await outcome(table.get_entity("p", "r")) for _ in range(3)]
@@ -245,12 +295,21 @@ async def test_tokens(lives_s: float, answers: list[bytes], asked: list[str | No
     assert results == [{} if answers[-1] == answer(200, "{}") else LedgerUnavailable] * 3
 
 
-async def test_calls_at_once_share_a_token() -> None:
+async def test_calls_at_once_share_a_token(tls: ssl.SSLContext) -> None:
     """The first of them fetches it, and the others wait for it."""
     store, tokens = Store(answer(200, "{}")), Tokens()
-    async with store.serving() as url:
+    async with store.serving(tls) as url:
         account = DirectAccount(f"{url}/a", tokens, LIMITS)
         table = DirectTable(account, "ledger")
         assert await asyncio.gather(*(table.get_entity("p", "r") for _ in range(20))) == [{}] * 20
         await account.close()
     assert (tokens.asked, len(store.heads)) == ([None], 20)
+
+
+async def test_a_token_is_not_sent_by_http() -> None:
+    """Neither transport is made, so that none is fetched."""
+    tokens = Tokens()
+    for url in ("http://127.0.0.1:1/a", "http://ledger.example.com"):
+        with pytest.raises(ValueError, match="a token is sent by https only"):
+            DirectAccount(url, tokens, LIMITS)
+    assert tokens.asked == []

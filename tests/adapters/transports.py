@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -79,10 +80,10 @@ class Store:
             writer.close()
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        """Its address."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+        """Its address; https with `tls`."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         server.close()
 
 

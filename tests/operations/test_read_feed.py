@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from shared.adapters.memory_feed import MemoryFeed
 from shared.core.public_events import PublicType
 from shared.errors import LedgerUnavailable
 from shared.operations.prune_feeds import prune_feeds
-from shared.operations.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
+from shared.operations.read_feed import MAX_CHARACTERS, MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.refusals import CursorExpired, EventsOff
 from shared.wiring import seen_by
@@ -211,3 +212,79 @@ async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.Monk
         assert await prune_feeds(context) == 0
     assert await prune_feeds(context) == 250
     assert (await read(world, feed, "earliest")).next == (await read(world, feed, "latest")).next
+
+
+async def test_a_page_that_finds_nothing_lets_others_run(world: World) -> None:
+    """A filter that fits none of 1,000 events does not hold the process, and a page of 1,000 does not either."""
+    feed, turns, over = await filled(MAX_LOOKED_AT), 0, False
+
+    async def others() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.ensure_future(others())
+    for given in (EventFilter(label=("no", "such")), EVERY):
+        turns = 0
+        await read(world, feed, "earliest", given, MAX_LOOKED_AT)
+        assert turns >= MAX_LOOKED_AT / 50
+    over = True
+    await running
+
+
+class Counted(MemoryFeed):
+    """Notes how many rows each read asked for, and prunes after the first."""
+
+    def __init__(self, given: MemoryFeed, prune_to: int = 0) -> None:
+        super().__init__()
+        self.__dict__.update(given.__dict__)
+        self.asked: list[int] = []
+        self._prune_to = prune_to
+
+    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
+        self.asked.append(limit)
+        floor = self._prune_to if len(self.asked) > 1 else 0
+        return await super().events(tenant, after=max(after, floor), limit=limit)
+
+
+async def test_a_page_reads_no_more_than_it_needs(world: World) -> None:
+    """It ends where it has its events; small pages are one read."""
+    feed = await filled(MAX_LOOKED_AT)
+    for given, limit, asked in (
+        (EVERY, 10, [10]),
+        (EVERY, 600, [250, 250, 100]),
+        (EventFilter(terminal=True), 10, [250]),
+        (EventFilter(terminal=True), 100, [250, 250]),
+        (EventFilter(label=("no", "such")), 10, [250] * 4),
+    ):
+        counted = Counted(feed)
+        await read(world, counted, "earliest", given, limit)
+        assert counted.asked == asked
+
+
+async def test_a_page_of_large_events_ends_early_and_goes_on(world: World) -> None:
+    """About 4 MiB are looked at; the next page begins where it ended, and each page has a row at least."""
+    feed = MemoryFeed()
+    text = json.dumps({"id": "1", "data": {"labels": {"a": "x" * (MAX_CHARACTERS // 4)}}})
+    events = [
+        FeedEvent(number=n, event_id=str(n), event_type="x", job_id="j", at=START, text=text) for n in range(1, 11)
+    ]
+    await feed.write(FeedWrite(tenant=TENANT, head=Head(), events=events, seen={}))
+    for given, found in ((EVERY, [4, 4, 2]), (EventFilter(label=("no", "such")), [0, 0, 0])):
+        counts, numbers, after = [], [], "earliest"
+        for _ in range(3):
+            page = await read(world, feed, after, given, 100)
+            counts.append(len(page.events))
+            numbers.append(page.number)
+            after = page.next
+        assert (counts, numbers) == (found, [4, 8, 10])
+
+
+async def test_a_page_over_which_the_feed_is_pruned_ends_at_the_gap(world: World) -> None:
+    """What is gone is told by the next page, as a cursor that expired."""
+    counted = Counted(await filled(600), prune_to=300)
+    page = await read(world, counted, "earliest", EventFilter(label=("no", "such")))
+    assert (page.number, counted.asked) == (250, [250, 250])
+    with pytest.raises(CursorExpired):
+        await read(world, counted, page.next)

@@ -157,13 +157,16 @@ class Gateway:
         return any(entity.lower() == path.lower() for _, entity in self._entity_links())
 
     def drop_removed(self) -> None:
-        """Detaches the links to deleted entities."""
-        for receiver, consumer in list(self._consumers.items()):
-            if consumer.queue.removed:
-                receiver.detach("amqp:not-found", f"The messaging entity '{consumer.queue.path}' was deleted.")
-        for sender, destination in list(self._senders.items()):
-            if destination.removed:
-                sender.detach("amqp:not-found", f"The messaging entity '{destination.path}' was deleted.")
+        """Detaches the links to deleted entities.
+
+        The text is that of an attach, since `translate` of `@azure/core-amqp` (errors.ts) takes `amqp:not-found` for
+        MessagingEntityNotFound by its text only, and for ServiceCommunicationProblem without it.
+        """
+        receivers = [(link, each.queue.path) for link, each in self._consumers.items() if each.queue.removed]
+        senders = [(link, each.path) for link, each in self._senders.items() if each.removed]
+        for link, path in (*receivers, *senders):
+            error = EntityNotFound(path)
+            link.detach(error.condition, error.description)
         self.handle_events()
 
     def _entity_links(self) -> list[tuple[IncomingLink | OutgoingLink, str]]:

@@ -109,7 +109,8 @@ class DirectAccount:
     """A storage account's table endpoint and the connections to it."""
 
     def __init__(self, url: str, credential: object, limits: StoreLimits) -> None:
-        """Raises ValueError for a credential that is neither an account's key nor one of tokens."""
+        """Raises ValueError for a credential that is neither an account's key nor one of tokens, and for a token that
+        would travel by http: `azure.core` refuses that too (`BearerTokenCredentialPolicy`)."""
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)
         self._base, self._path = f"{parts.scheme}://{parts.netloc}", parts.path
@@ -119,6 +120,8 @@ class DirectAccount:
         if isinstance(credential, AzureNamedKeyCredential):
             self._credential = _AccountKey(*credential.named_key)
         elif isinstance(credential, AsyncTokenCredential):
+            if parts.scheme != "https":
+                raise ValueError("a token is sent by https only")
             self._credential = _Token(credential)
         else:
             raise ValueError("the direct transport takes an account's key or a credential: signed URLs need the sdk")
@@ -151,7 +154,7 @@ class DirectAccount:
                 if method not in _REPEATABLE or tried == self._limits.retries:
                     raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
             else:
-                asked_s = _retry_after_s(answer) if answer.status >= 400 else None
+                asked_s = _retry_after_s(answer, self._limits.read_s) if answer.status >= 400 else None
                 if tried == self._limits.retries or not (asked_s is not None or _is_passing(method, answer.status)):
                     return answer
                 wait_s = asked_s or wait_s
@@ -183,16 +186,23 @@ def _is_passing(method: str, status: int) -> bool:
     return status in _TRY_AGAIN or status > 505
 
 
-def _retry_after_s(answer: _Answer) -> float | None:
-    """None: no wait is asked for."""
+def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
+    """Returns the wait that the answer asks for, at most `at_most_s`; None without `Retry-After`, 0 if it is no time.
+
+    A store that asks for more would hold a request, and the tenant's turn with it, for as long as it says.
+    """
     asked = answer.headers.get("Retry-After")
     if not asked:
         return None
-    with contextlib.suppress(ValueError):
-        return max(0.0, float(asked))
-    with contextlib.suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    for read in (float, _seconds_until):
+        with contextlib.suppress(ValueError, OverflowError):
+            seconds = read(asked)
+            return min(max(seconds, 0.0), at_most_s) if seconds == seconds else 0.0
     return 0.0
+
+
+def _seconds_until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 class DirectTable:

@@ -70,6 +70,36 @@ def test_suspended_instances_hold_events_back() -> None:
     assert hub.outcome(instance_id) == ("Completed", 1)
 
 
+def test_the_reason_of_a_suspension_is_the_output() -> None:
+    """Until the instance is resumed, whose reason takes its place, and then ends.
+
+    UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
+    """
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Running", None)
+    hub.client.suspend(instance_id, "wait")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Suspended", "wait")
+    hub.client.resume(instance_id, "go on")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Running", "go on")
+    hub.raise_event(instance_id, "go", 1)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", 1)
+
+
+def test_a_start_over_a_live_instance_names_its_status_alone() -> None:
+    """CreateTaskOrchestrationAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    with pytest.raises(InstanceExistsError) as refused:
+        hub.client.start("w", instance_id, None)
+    assert str(refused.value) == "An Orchestration instance with the status Running already exists."
+
+
 @pytest.mark.parametrize("kind", ["event", "timer", "activity", "child"])
 def test_what_comes_for_a_suspended_instance_waits_for_its_resumption(kind: str) -> None:
     """Events, timers and results that come meanwhile are in the history, and take effect after the resumption.
@@ -102,7 +132,7 @@ def test_what_comes_for_a_suspended_instance_waits_for_its_resumption(kind: str)
         if one.instance_id != instance_id or kind == "event":
             hub.raise_event(one.instance_id, "go", 1)
     hub.advance(minutes=11)
-    assert hub.outcome(instance_id) == ("Suspended", None)
+    assert hub.outcome(instance_id) == ("Suspended", "wait")
     hub.client.resume(instance_id, "go on")
     hub.run()
     assert hub.outcome(instance_id) == ("Completed", 1)

@@ -26,12 +26,29 @@ def shows(context: df.DurableOrchestrationContext) -> Any:
         ("CurrentOrOlder", "1.10", True),
         ("CurrentOrOlder", None, True),
         ("CurrentOrOlder", "1.11", False),
+        ("CurrentOrOlder", "1.10.0", False),
         ("CurrentOrOlder", "2", False),
+        ("CurrentOrOlder", "1", True),
+        ("CurrentOrOlder", "beta", False),
+        ("CurrentOrOlder", "1.9-beta", False),
+        ("CurrentOrOlder", "1.10.0.0.0", False),
+        ("CurrentOrOlder", " ", True),
     ],
 )
 def test_strategies(strategy: str, version: str | None, runs: bool) -> None:
-    """Versions are compared by their numbers."""
+    """Versions are compared by their numbers, and as texts if one is not two to four numbers.
+
+    Source: CompareVersions in TaskOrchestrationVersioningUtils.cs of DurableTask.Core.
+    """
     assert Versions("1.10", strategy).runs(version) is runs
+
+
+def test_an_instance_of_a_version_that_is_a_word_stays_pending() -> None:
+    """`beta` is newer than `2.0`, as a text (TaskOrchestrationVersioningUtils.cs of DurableTask.Core)."""
+    hub = Hub({"shows": shows}, versions=Versions("2.0", "CurrentOrOlder"))
+    one = hub.client.start("shows", None, None, "beta")
+    hub.run()
+    assert hub.outcome(one) == ("Pending", None)
 
 
 def test_the_code_sees_its_version() -> None:

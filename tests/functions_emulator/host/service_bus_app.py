@@ -18,7 +18,8 @@ CONFIG = {
                 "Name": "sbemulatorns",
                 "Queues": [
                     {"Name": "work", "Properties": {"MaxDeliveryCount": 3}},
-                    {"Name": "batch", "Properties": {}},
+                    {"Name": "batch", "Properties": {"MaxDeliveryCount": 3}},
+                    {"Name": "exact", "Properties": {}},
                     {"Name": "bytes", "Properties": {}},
                     {"Name": "ordered", "Properties": {"RequiresSession": True}},
                     {"Name": "slow", "Properties": {"LockDuration": "PT6S", "MaxDeliveryCount": 1}},

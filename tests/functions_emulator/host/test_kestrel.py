@@ -5,9 +5,12 @@ The sources named here are below src/Servers/Kestrel/Core/src of dotnet/aspnetco
 
 from __future__ import annotations
 
+import socket
+from urllib.parse import urlsplit
+
 import pytest
 
-from tests.functions_emulator.host.process import Host, exchange
+from tests.functions_emulator.host.process import SOON_S, Host, exchange
 
 
 def request(line: str, *headers: str) -> bytes:
@@ -71,6 +74,15 @@ def test_what_kestrel_takes(host: Host, sent: bytes, status: int) -> None:
     actual, body = exchange(host, sent)
     assert actual == status
     assert status == 200 or body == b""
+
+
+@pytest.mark.parametrize("length", [8_170, 20_000])
+def test_the_status_line_of_a_refusal(host: Host, length: int) -> None:
+    """The version and the text are Kestrel's, whether the request was parsed or not (ReasonPhrases.cs)."""
+    address = urlsplit(host.url)
+    with socket.create_connection((str(address.hostname), address.port or 80), timeout=SOON_S) as connection:
+        connection.sendall(request(f"GET /sync?x={'y' * length} HTTP/1.1"))
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 414 URI Too Long\r\n"
 
 
 def test_http_1_0_without_a_host_is_500(host: Host) -> None:

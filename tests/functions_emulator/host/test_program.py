@@ -89,6 +89,16 @@ def test_a_folder_that_is_no_app(tmp_path: Path) -> None:
     assert "host.json is missing" in line
 
 
+def test_an_app_without_its_task_hub_is_one_line(tmp_path: Path) -> None:
+    """Microsoft's host serves nothing then (ValidateHubName in AzureStorageOptions.cs of the durable extension)."""
+    (tmp_path / "host.json").write_text(
+        '{"version": "2.0", "extensions": {"durableTask": {"hubName": "%NO_SUCH_SETTING%"}}}'
+    )
+    (tmp_path / "function_app.py").write_text("import azure.functions as func\napp = func.FunctionApp()\n")
+    (line,) = _fails(tmp_path, tmp_path)
+    assert line.startswith("error: host.json: Task hub name '%NO_SUCH_SETTING%' should contain only alphanumeric")
+
+
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     """The exit code is 1, and the line has the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

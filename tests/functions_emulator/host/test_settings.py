@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from functions_emulator.durable.visibility import VisibilityTimeouts
-from functions_emulator.host.durable_options import visibility_timeouts
+from functions_emulator.host.durable_options import hub_name, visibility_timeouts
 from functions_emulator.host.errors import BindingError, HostError
 from functions_emulator.host.host_json import HostJson
 from functions_emulator.host.settings import Settings, load_settings
@@ -129,3 +129,20 @@ def test_a_hub_name_may_be_a_setting() -> None:
         "%OTHER%",
         "plain",
     ]
+
+
+@pytest.mark.parametrize("name", ["%TASKHUB_NAME%", "a", "1abc", "my-hub", "a_b", "x" * 51, "caf\u00e9"])
+def test_a_hub_name_that_is_not_valid_is_refused(name: str) -> None:
+    """Also `%NAME%` without its setting: Microsoft's host then starts no job host.
+
+    ValidateHubName in AzureStorageOptions.cs of the durable extension.
+    """
+    host_json = HostJson({"extensions.durableTask.hubName": name})
+    with pytest.raises(HostError, match=r"Task hub name '.*' should contain only alphanumeric characters"):
+        hub_name(host_json, Settings({}))
+
+
+def test_a_valid_hub_name_is_taken() -> None:
+    host_json = HostJson({"extensions.durableTask.hubName": "%TASKHUB_NAME%"})
+    assert hub_name(host_json, Settings({"TASKHUB_NAME": "lucius"})) == "lucius"
+    assert hub_name(HostJson({}), Settings({})) == "TestHubName"

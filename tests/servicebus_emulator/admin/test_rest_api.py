@@ -87,7 +87,7 @@ def test_queues(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
             assert (runtime.active_message_count, runtime.total_message_count) == (1, 1)
             assert runtime.size_in_bytes > 0
             admin.delete_queue("made")
-            with pytest.raises(ServiceBusError):
+            with pytest.raises(MessagingEntityNotFoundError, match="The messaging entity 'made' could not be found"):
                 sender.send_messages(ServiceBusMessage("too late"))
     with pytest.raises(ResourceNotFoundError):
         admin.get_queue("made")

@@ -140,6 +140,21 @@ def test_refusals_name_the_reason(broker: Broker) -> None:
     assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
 
 
+def test_a_deleted_entity_detaches_its_links_as_not_found(broker: Broker) -> None:
+    """`translate` in errors.ts of `@azure/core-amqp` reads MessagingEntityNotFound from this text."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    peer.attach_receiver()
+    broker.remove("q")
+    peer.gateway.drop_removed()
+    for detached in peer.received():
+        error = detached.error
+        assert (error.condition, error.description) == (
+            "amqp:not-found",
+            "The messaging entity 'q' could not be found.",
+        )
+
+
 def test_transactions_are_refused_everywhere(broker: Broker) -> None:
     """A coordinator link, a message and an outcome in a transaction are refused, without effect."""
     peer = Peer(broker).open()

@@ -205,6 +205,21 @@ test("an unknown entity has the right error code", async () => {
   await sender.close();
 });
 
+test("a receiver of a queue that is deleted", async () => {
+  const admin = new ServiceBusAdministrationClient(process.env.BUS_ADMIN_CONNECTION);
+  await admin.createQueue("js-deleted");
+  const receiver = client.createReceiver("js-deleted");
+  const first = new Promise((resolve) => receiver.subscribe({ processMessage: async () => {}, processError: async ({ error }) => resolve(error) }));
+  const sender = client.createSender("js-deleted");
+  await sender.sendMessages({ body: "the receiver is attached when it is gone" });
+  while ((await admin.getQueueRuntimeProperties("js-deleted")).totalMessageCount) await new Promise((r) => setTimeout(r, 20));
+  await admin.deleteQueue("js-deleted");
+  const error = await first;
+  assert.deepEqual([error.code, error.retryable], ["MessagingEntityNotFound", false]);
+  await assert.rejects(sender.sendMessages({ body: "too late" }), { code: "MessagingEntityNotFound" });
+  await Promise.all([receiver.close(), sender.close()]);
+});
+
 test("administration", async () => {
   const admin = new ServiceBusAdministrationClient(process.env.BUS_ADMIN_CONNECTION);
   const made = await admin.createQueue("js-made", { maxDeliveryCount: 4, userMetadata: "x" });

@@ -325,6 +325,8 @@ class Engine:
         self.store.delete_messages(one.seq for one in episode.messages)
         if reply.custom_status is not None:
             instance = replace(instance, custom_status=reply.custom_status)
+        if (reason := _reason_of_control(episode.messages)) is not None:
+            instance = replace(instance, output=reason)
         news = list(episode.history[episode.new_from :])
         news.extend(history_event(one, at) for one in outcome.decisions)
         status, output, error = _verdict(instance, reply, outcome)
@@ -389,4 +391,13 @@ def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status
         return Status.FAILED, json.dumps(orchestrator_reason(instance.name, error)), error
     if outcome.finished and reply.done:
         return Status.COMPLETED, reply.output, None
-    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None, None
+    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), instance.output, None
+
+
+def _reason_of_control(messages: Sequence[Message]) -> str | None:
+    """The reason of the last suspension or resumption, as JSON: the output of an instance that goes on.
+
+    UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
+    """
+    controls = [one for one in messages if one.kind in (Kind.EXECUTION_SUSPENDED, Kind.EXECUTION_RESUMED)]
+    return json.dumps(controls[-1].data.get("Input")) if controls else None

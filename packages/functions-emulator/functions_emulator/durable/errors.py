@@ -26,7 +26,8 @@ class InstanceExistsError(DurableError):
 
     def __init__(self, instance_id: str, status: str) -> None:
         self.instance_id = instance_id
-        super().__init__(f"An Orchestration instance with the id {instance_id!r} and status {status} already exists.")
+        # CreateTaskOrchestrationAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage
+        super().__init__(f"An Orchestration instance with the status {status} already exists.")
 
 
 class InstanceNotFoundError(DurableError):

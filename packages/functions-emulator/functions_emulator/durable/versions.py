@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 STRATEGIES = ("None", "Strict", "CurrentOrOlder")
+
+#: System.Version of .NET: two to four numbers
+_SYSTEM_VERSION = re.compile(r"\d+(\.\d+){1,3}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Versions:
             return True
         if self.strategy == "Strict":
             return (version or "") == (self.current or "")
-        return _parts(version) <= _parts(self.current)
+        return _is_older_or_same((version or "").strip(), (self.current or "").strip())
 
     def refusal(self, version: str | None) -> str:
         """The message for an instance that this worker does not run."""
@@ -32,8 +36,13 @@ class Versions:
         )
 
 
-def _parts(version: str | None) -> list[tuple[int, str]]:
-    """The sort key of a version: `1.10.0` is newer than `1.9`, no version is the oldest, words compare as text."""
-    if not version:
-        return []
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in version.split(".")]
+def _is_older_or_same(version: str, current: str) -> bool:
+    """By CompareVersions in TaskOrchestrationVersioningUtils.cs of DurableTask.Core.
+
+    No version is the oldest. Two texts that System.Version reads are compared by their numbers, other texts as texts.
+    """
+    if not version or not current:
+        return not version
+    if _SYSTEM_VERSION.fullmatch(version) and _SYSTEM_VERSION.fullmatch(current):
+        return [int(part) for part in version.split(".")] <= [int(part) for part in current.split(".")]
+    return version.upper() <= current.upper()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from functions_emulator.durable.versions import STRATEGIES, Versions
@@ -15,6 +16,21 @@ DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
 
 _VISIBILITY_TIMEOUT = "EMULATOR_VISIBILITY_TIMEOUT"
 _SHORTEST = timedelta(milliseconds=100)
+_HUB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,49}")
+
+
+def hub_name(host_json: HostJson, settings: Settings) -> str:
+    """The task hub. Raises `HostError` for a name that is not valid, as `%NAME%` is without its setting.
+
+    ValidateHubName in AzureStorageOptions.cs of the durable extension, whose text says 45 and whose bound is 50.
+    """
+    name = settings.whole(host_json.text("extensions.durableTask.hubName", "TestHubName"))
+    if not _HUB_NAME.fullmatch(name):
+        raise HostError(
+            f"host.json: Task hub name '{name}' should contain only alphanumeric characters, start with a letter, "
+            f"and have length between 3 and 45."
+        )
+    return name
 
 
 def versions(host_json: HostJson) -> Versions:

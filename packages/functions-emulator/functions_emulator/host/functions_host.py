@@ -23,6 +23,7 @@ from functions_emulator.host.cors import load_cors
 from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions, use_fast_timestamps
 from functions_emulator.host.durable_options import (
     DEFAULT_VERSION,
+    hub_name,
     poll_interval,
     replaces_running,
     versions,
@@ -149,6 +150,7 @@ class FunctionsHost:
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
         directory = str(self._app_dir)
         durable = DurableFunctions(app.functions, self._worker, directory)
+        hub = hub_name(host_json, settings)
         engine = Engine(
             self._store,
             self._clock,
@@ -185,7 +187,6 @@ class FunctionsHost:
         url = await http_server.listen(self._host, self._port)
         _log_functions(app, routes, url)
         self._http_server = http_server
-        hub = settings.whole(host_json.text("extensions.durableTask.hubName", "TestHubName"))
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers, writers = make_bindings(app, settings, host_json)
         readers["durableClient"] = DurableClientReader(links, hub, http_server.rpc_url(url))

@@ -21,16 +21,18 @@ async def function_request(request: web.BaseRequest, path: str, route_params: Ma
     """The function's request.
 
     Only a body with a `Content-Length` arrives: a chunked one is empty (azure-functions-host issue 7930). Repeated
-    headers and parameters are joined by commas; a parameter without a value is left out, since the Python worker does
-    not ask for `UseNullableValueDictionaryForHttp`.
+    headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last spelling:
+    QueryFeature.cs of dotnet/aspnetcore sets the joined value under it, without regard to case. A parameter without a
+    value is left out, since the Python worker does not ask for `UseNullableValueDictionaryForHttp`.
     """
     query = _joined(request.query.items())
+    spellings = {name.lower(): name for name in request.query}
     raw_query = request.rel_url.raw_query_string
     return HttpRequest(
         method=request.method,
         url=f"{request.scheme}://{request.host}{uri_path(path)}" + (f"?{raw_query}" if raw_query else ""),
         headers=_joined(request.headers.items()),
-        params={name: value for name, value in query.items() if value},
+        params={spellings[name.lower()]: value for name, value in query.items() if value},
         route_params=route_params,
         body_type="bytes",
         body=await request.read() if request.content_length else b"",

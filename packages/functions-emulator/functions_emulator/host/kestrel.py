@@ -24,6 +24,9 @@ _MAX_HEADER_COUNT = 100
 #: The largest request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).
 MAX_BODY = 100 * 1024 * 1024
 
+#: other than those of Python (src/Http/WebUtilities/src/ReasonPhrases.cs of dotnet/aspnetcore)
+_REASONS = {414: "URI Too Long"}
+
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _METHOD = re.compile(rb"[\r\n]*(?:get|head|post|put|patch|delete|options|trace)(?= [/*h])", re.IGNORECASE)
@@ -78,12 +81,14 @@ class _Connection(web.RequestHandler):
             return super().handle_error(request, status, exc, message)
         if isinstance(exc, LineTooLong):
             status = 414 if exc.args[1] == _MAX_REQUEST_LINE else 431
+        # aiohttp gives a request that it could not parse the version 1.0; Kestrel answers with 1.1
+        request._version = HttpVersion11
         return refused(status)
 
 
 def refused(status: int) -> web.Response:
     """A response without a body, after which the connection is closed."""
-    response = web.Response(status=status)
+    response = web.Response(status=status, reason=_REASONS.get(status))
     response.force_close()
     return response
 

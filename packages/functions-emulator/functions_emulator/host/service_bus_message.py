@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,12 @@ from azure.functions.servicebus import ServiceBusMessage
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
+from functions_emulator.host import json_net
 from functions_emulator.host.functions import Binding
+
+
+class UnreadableBatchError(Exception):
+    """a batch whose function cannot run, since one body does not become what the host asks for"""
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:
@@ -34,8 +40,52 @@ def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusM
     (Microsoft.Azure.WebJobs.Extensions.ServiceBus).
     """
     body = body_of(message)
-    if (trigger.text("dataType") or "").lower() != "binary":
+    if _data_type(trigger) != "binary":
         body = body.decode("utf-8", errors="replace").encode()
+    return _with_metadata(message, body)
+
+
+def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Binding) -> list[ServiceBusMessage]:
+    """The messages of a trigger with cardinality many. Raises `UnreadableBatchError`: the function does not run.
+
+    Without `dataType` the host asks for `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
+    azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and
+    dates are written anew (azure-functions-python-worker issue 1401). With `string` an empty body is left out
+    (ToRpcStringArray in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's
+    `_extract_messages` does not survive.
+    """
+    data_type = _data_type(trigger)
+    converted = []
+    for message in messages:
+        body = body_of(message)
+        if data_type != "binary":
+            text = body.decode("utf-8", errors="replace")
+            if data_type == "string" and not text:
+                raise UnreadableBatchError("the batch has a message without a body: data_type STRING leaves it out")
+            body = text.encode() if data_type == "string" else _through_json_net(text, message)
+        converted.append(_with_metadata(message, body))
+    return converted
+
+
+def _data_type(trigger: Binding) -> str | None:
+    """`binary`, `string`, or `None` for a trigger that declares none."""
+    found = (trigger.text("dataType") or "").lower()
+    return found if found in ("binary", "string") else None
+
+
+def _through_json_net(text: str, message: ServiceBusReceivedMessage) -> bytes:
+    """What `json.dumps` of the SDK (`_marshall_message_bodies`) writes of the host's JSON."""
+    try:
+        return json.dumps(json_net.read(text)).encode()
+    except ValueError as error:
+        raise UnreadableBatchError(
+            "Binding parameters to complex objects (such as 'Object') uses Json.NET serialization: "
+            f"message {message.message_id} is not JSON ({error}); a trigger with cardinality many and without "
+            "data_type fails for the whole batch"
+        ) from None
+
+
+def _with_metadata(message: ServiceBusReceivedMessage, body: bytes) -> ServiceBusMessage:
     properties = _decoded(message.application_properties or {})
     fields: dict[str, Any] = {
         "content_type": message.content_type,

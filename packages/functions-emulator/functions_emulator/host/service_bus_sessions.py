@@ -13,8 +13,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import OperationTimeoutError
 
 from functions_emulator.host.functions import Function
-from functions_emulator.host.service_bus_message import convert
-from functions_emulator.host.service_bus_trigger import Limits, open_receiver, settle, source_of
+from functions_emulator.host.service_bus_trigger import Limits, call, open_receiver, settle, source_of
 
 _LOG = logging.getLogger("functions_emulator.host")
 
@@ -103,9 +102,7 @@ class SessionTrigger:
                 await self._renew(receiver)
                 continue
             idle = 0.0
-            converted = [convert(message, self._function.trigger) for message in messages]
-            value = converted if self._many else converted[0]
-            running = asyncio.ensure_future(self._invoke(self._function, value))
+            running = asyncio.ensure_future(call(self._function, messages, self._many, self._invoke))
             while not running.done():
                 await asyncio.wait([running], timeout=_RECEIVE_WAIT_S)
                 await self._renew(receiver)

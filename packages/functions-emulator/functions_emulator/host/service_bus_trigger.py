@@ -12,7 +12,7 @@ import logging
 import math
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 from functions_emulator.host.functions import Function
-from functions_emulator.host.service_bus_message import convert
+from functions_emulator.host.service_bus_message import UnreadableBatchError, convert, convert_batch
 
 _LOG = logging.getLogger("functions_emulator.host")
 
@@ -188,8 +188,7 @@ class ServiceBusTrigger:
     async def _call(self, one: _InFlight) -> None:
         succeeded = False
         try:
-            converted = [convert(message, self._function.trigger) for message in one.messages]
-            succeeded = await self._invoke(self._function, converted if self._many else converted[0])
+            succeeded = await call(self._function, one.messages, self._many, self._invoke)
         finally:
             self._in_flight.discard(one)
             self._finished.append((one, succeeded))
@@ -252,6 +251,21 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
     not listen while we receive.
     """
     receiver._handler._keep_alive_interval = every_s
+
+
+async def call(
+    function: Function,
+    messages: Sequence[ServiceBusReceivedMessage],
+    many: bool,
+    invoke: Callable[[Function, Any], Awaitable[bool]],
+) -> bool:
+    """Runs the function with the message, or with the list if `many`; returns whether it succeeded."""
+    try:
+        value = convert_batch(messages, function.trigger) if many else convert(messages[0], function.trigger)
+    except UnreadableBatchError as error:
+        _LOG.error("%s failed before it ran, with %d messages: %s", function.name, len(messages), error)
+        return False
+    return await invoke(function, value)
 
 
 async def settle(

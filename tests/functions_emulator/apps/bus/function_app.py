@@ -65,6 +65,18 @@ async def in_batches(messages: typing.List[func.ServiceBusMessage]) -> None:  # 
 
 
 @app.service_bus_queue_trigger(
+    arg_name="messages",
+    queue_name="exact",
+    connection="BUS_CONNECTION",
+    cardinality=func.Cardinality.MANY,
+    data_type=func.DataType.BINARY,
+)
+async def in_exact_batches(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006
+    for message in messages:
+        note("in_exact_batches", message)
+
+
+@app.service_bus_queue_trigger(
     arg_name="message", queue_name="ordered", connection="BUS_CONNECTION", is_sessions_enabled=True
 )
 async def in_order(message: func.ServiceBusMessage) -> None:
