@@ -7,7 +7,9 @@ import { tenantsType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { thresholdsType } from 'modules/alerts.bicep'
-import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
+import { appConfigurationDataOwner, appConfigurationDataReader, keyVaultSecretsUser } from 'modules/roles.bicep'
+import { durableTaskDataContributor, monitoringMetricsPublisher } from 'modules/roles.bicep'
+import { serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
@@ -108,15 +110,15 @@ param publicUrl string = ''
 @secure()
 param callbackKeys string = ''
 
-@description('Optional. Whether there are callbacks, and with them a key vault. Default: where there are keys. True in a pipeline: a secret that is missing then stops the deployment, which would take the vault away otherwise.')
-param callbacks bool = !empty(callbackKeys)
+@description('Optional. Switches callbacks on, and with them a key vault; `callbackKeys` does so, too. Set it to true in a pipeline: a missing secret then stops the deployment, which would otherwise remove the vault.')
+param enableCallbacks bool = false
 
 @description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones.')
 @secure()
 param webhookKeys string = ''
 
-@description('Optional. Whether there are webhooks, and with them a key vault, as with callbacks.')
-param webhooks bool = !empty(webhookKeys)
+@description('Optional. Switches webhooks on, and with them a key vault; `webhookKeys` does so, too.')
+param enableWebhooks bool = false
 
 // ---------------------------------------------------------------- whose tokens are taken
 
@@ -293,18 +295,21 @@ var topology = loadJsonContent('topology.json')
 var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
   name: service.name
 })
+// not the defaults of the parameters: the linter takes a parameter whose default reads a secret for a secret
+var callbacks = enableCallbacks || !empty(callbackKeys)
+var webhooks = enableWebhooks || !empty(webhookKeys)
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 // What does not go together is refused before anything is made: every resource has these tags.
 var refusal = callbacks && empty(callbackKeys)
-  ? 'callbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
+  ? 'enableCallbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
   : webhooks && empty(webhookKeys)
-  ? 'webhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/deploy.md, Webhooks)'
-  : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
-      ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or no callbacks and webhooks'
-      : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
-          ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
-          : ''
+      ? 'enableWebhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/deploy.md, Webhooks)'
+      : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
+          ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
+          : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
+              ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
+              : ''
 var allTags = !empty(refusal)
   ? fail(refusal)
   : union(tags, {

@@ -128,7 +128,7 @@ def test_the_app_is_down_before_the_sweeper_is_silent() -> None:
 def test_nineteen_failures_of_nineteen_wake_somebody() -> None:
     """Few jobs are counted by how many failed, never by how many ended; the parameter takes the number's place."""
     query = (BICEP / "queries" / "failure-rate.kql").read_text()
-    replaced = re.search(r"failure-rate\.kql'\), '([^']+)', '([^']+)'", MODULE.read_text())
+    replaced = re.search(r"failure-rate\.kql'\),\s+'([^']+)',\s+'([^']+)'", MODULE.read_text())
     assert replaced is not None
     assert (query.count(replaced[1]), replaced[2]) == (1, "Failed >= ${thresholds.?failedJobs ?? 2}")
     after = query.partition("summarize")[2]

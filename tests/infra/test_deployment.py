@@ -57,7 +57,7 @@ def test_the_template_sets_the_bounds_that_it_knows() -> None:
     assert text(properties(always)["LUCIUS_WORKSPACE_DAYS"]) == "string(workspaceRetentionDays)"
     hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
     assert hosts is not None
-    assert "map(concat(inputContainers, [resultsContainer]), " in text(hosts)
+    assert text(hosts).startswith("map(\n  concat(inputContainers, [resultsContainer]),")
 
 
 def test_the_hosts_own_admin_routes_are_closed() -> None:
@@ -112,9 +112,9 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
     expected = {
         "authTenants": "LUCIUS_AUTH_TENANTS",
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
-        "callbacks": "LUCIUS_CALLBACKS",
+        "enableCallbacks": "LUCIUS_CALLBACKS",
         "webhookKeys": "LUCIUS_WEBHOOK_KEYS",
-        "webhooks": "LUCIUS_WEBHOOKS",
+        "enableWebhooks": "LUCIUS_WEBHOOKS",
         "alertEmails": "LUCIUS_ALERT_EMAILS",
         "monthlyBudget": "LUCIUS_MONTHLY_BUDGET",
         "monthlyBudgetStart": "LUCIUS_MONTHLY_BUDGET_START",

@@ -136,7 +136,10 @@ var alwaysReady = filter(
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
       { name: 'function:tell', instanceCount: events ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
       { name: 'function:prune', instanceCount: events ? leastReady : 0 }
-      { name: 'function:deliver', instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
+      {
+        name: 'function:deliver'
+        instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0
+      }
     ],
     moreSweepers,
     replyFunctions
@@ -184,6 +187,8 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
     virtualNetworkSubnetId: empty(appSubnetResourceId) ? null : appSubnetResourceId
     outboundVnetRouting: empty(appSubnetResourceId) || isFlex ? null : { allTraffic: true }
+    // the type does not know siteUpdateStrategy yet, and the compiler reports it here, at the condition
+    #disable-next-line BCP037
     functionAppConfig: isFlex
       ? {
           deployment: {
@@ -200,7 +205,7 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             name: 'python'
             version: '3.12'
           }
-          // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates; the type does not know it yet
+          // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates
           #disable-next-line BCP037
           siteUpdateStrategy: {
             type: scale.?updateStrategy ?? 'Recreate'

@@ -299,4 +299,7 @@ output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
 
 @description('What jobs may refer to: `host/container`.')
-output referenceHosts string[] = map(concat(inputContainers, [resultsContainer]), container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')
+output referenceHosts string[] = map(
+  concat(inputContainers, [resultsContainer]),
+  container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}'
+)
