@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import runpy
 import socket
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
 
 from infra.checks.template import literal, nested, parse, properties, text
+from lucius_client.cli.documents import Documents
+from shared.access.references import ReferencePolicy
 from shared.build import COMMIT_FILE
+from shared.core.plan import Workspace
+from shared.core.routing import normalise
 from tests.jobs import ROOT
 from triggers.http.bodies import MAX_BODY_BYTES
 
@@ -41,7 +47,7 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
 
 
 def test_the_template_sets_the_bounds_that_it_knows() -> None:
-    """Jobs refer to the documents' account, not to workspaces; the host takes little more than the app does."""
+    """Jobs refer to folders of their tenant, not to workspaces; the host takes little more than the app does."""
     settings = parse(ROOT / "infra/bicep/modules/app-settings.bicep").of_kind("variable")
 
     def literal_of(variable: str, name: str) -> str | None:
@@ -58,6 +64,23 @@ def test_the_template_sets_the_bounds_that_it_knows() -> None:
     hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
     assert hosts is not None
     assert text(hosts).startswith("map(\n  concat(inputContainers, [resultsContainer]),")
+    assert "/${container}/{tenant}'" in text(hosts)
+
+
+@pytest.mark.parametrize("tenant", ["smoke", "tenant_a", "Größe & Maß", "a/b", "=platform", "x@y.example", "two words"])
+def test_callers_name_the_folder_that_stands_for_the_tenant(tenant: str) -> None:
+    """The smoke test and `lucius submit` put documents where `{tenant}` of an allowed reference leads."""
+    smoke = runpy.run_path(str(ROOT / "scripts" / "smoke.py"))["tenant_folder"](tenant)
+    policy = ReferencePolicy(
+        frozenset({"http"}),
+        frozenset({"127.0.0.1:10000/devstoreaccount1/results/{tenant}"}),
+        Workspace("http://127.0.0.1:10000/devstoreaccount1/workspace", normalise(tenant)),
+    )
+    documents = Documents("UseDevelopmentStorage=true", tenant=tenant)
+    assert smoke == Workspace("", normalise(tenant)).folder
+    assert documents.results_uri.endswith(f"/{quote(smoke)}")
+    assert policy.violation(f"{documents.results_uri}/answers.json") is None
+    assert policy.violation(f"{documents.results_uri}x/answers.json") is not None
 
 
 def test_the_hosts_own_admin_routes_are_closed() -> None:
