@@ -206,7 +206,6 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             version: '3.12'
           }
           // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates
-          #disable-next-line BCP037
           siteUpdateStrategy: {
             type: scale.?updateStrategy ?? 'Recreate'
           }
@@ -223,13 +222,11 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
         }
       : null
     // Flex Consumption refuses what is only Premium's, as null too (error 51021); its FTP is closed by the policy below
-    siteConfig: union(
-      {
-        http20Enabled: true
-        minTlsVersion: '1.2'
-        scmMinTlsVersion: '1.2'
-      },
-      isFlex
+    siteConfig: {
+      http20Enabled: true
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+      ...(isFlex
         ? {}
         : {
             ftpsState: 'Disabled'
@@ -237,8 +234,8 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1
             functionsRuntimeScaleMonitoringEnabled: !empty(appSubnetResourceId)
             healthCheckPath: '/v1/health/live'
-          }
-    )
+          })
+    }
   }
 
   resource ftpPolicy 'basicPublishingCredentialsPolicies' = {
