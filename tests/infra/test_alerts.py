@@ -213,4 +213,4 @@ def test_existing_action_groups_get_alerts() -> None:
     for kind, path in ((alerts.METRIC, "actions"), (alerts.LOG, "actions")):
         assert all(each["properties"][path] for each in deployed("dev", kind))
     assert "    actionGroupIds: empty(emails) ? actionGroupIds : concat(actionGroupIds, [actionGroup.id])\n" in TEXT
-    assert "    actionGroupIds: actionGroupIds\n" in (BICEP / "main.bicep").read_text()
+    assert "    actionGroupIds: actionGroupIds\n" in (BICEP / "observability.bicep").read_text()

@@ -65,8 +65,8 @@ def test_no_instance_is_kept_for_a_function_that_is_not_there() -> None:
     modules = (BICEP / "modules" / "function-app.bicep").read_text()
     conditions = dict(re.findall(r"name: 'function:(tell|prune|deliver)',?\s+instanceCount: (.+?) \?", modules))
     assert conditions == {"tell": "events", "prune": "events", "deliver": "events && webhooks"}
-    main = (BICEP / "main.bicep").read_text()
-    [app] = re.findall(r"^module functionApp .*?^}$", main, re.MULTILINE | re.DOTALL)
+    compute = (BICEP / "compute.bicep").read_text()
+    [app] = re.findall(r"^module functionApp .*?^}$", compute, re.MULTILINE | re.DOTALL)
     assert "    events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'\n    webhooks: webhooks\n" in app
 
 
