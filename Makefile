@@ -41,8 +41,9 @@ test: setup-dev ## run every test that this machine can run, on every core; TEST
 test-long: setup-dev ## the tests of sizes and times that are too long for `make test`; TESTS as there
 	@$(PY) -m pytest -q -m long --timeout 3600 --durations 10 $(TESTS)
 
-generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/scale
+generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/scale; with `bicep` the snapshots of the templates
 	@$(PY) -m scripts.generate
+	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
 
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index

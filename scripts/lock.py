@@ -17,8 +17,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from infra.checks import environment, wheels  # noqa: E402  # not an installed package
 from infra.checks.finding import CheckFailed  # noqa: E402
+from infra.package import environment, wheels  # noqa: E402  # not an installed package
 
 #: where `python -m infra.checks --all` starts the package, besides Linux on x86-64
 _CHECKED = (wheels.linux("aarch64"), ("macosx_14_0_arm64",))

@@ -19,10 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from infra.checks import wheels  # noqa: E402  # not an installed package
-from infra.checks.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
 from infra.checks.finding import CheckFailed  # noqa: E402
-from infra.checks.package_files import LOCK, packaged  # noqa: E402
+from infra.package import wheels  # noqa: E402  # not an installed package
+from infra.package.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
+from infra.package.files import LOCK, packaged  # noqa: E402
 
 #: as in shared/build.py, which needs packages that a plain Python does not have
 COMMIT_FILE = "BUILD_COMMIT"

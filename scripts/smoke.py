@@ -21,6 +21,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.identity import DefaultAzureCredential
@@ -85,8 +86,18 @@ class Api:
             raise Away(f"{self._url}: {type(error).__name__}: {error}") from None
 
 
-def upload(blobs: str, connection: str, container: str, document: Path) -> tuple[str, str]:
-    """Uploads the document into the container under a new name. Returns its URI and the URI for results."""
+def tenant_folder(tenant: str) -> str:
+    """Returns the name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
+    name = tenant.strip().lower()
+    return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)
+
+
+def upload(blobs: str, connection: str, container: str, document: Path, tenant: str) -> tuple[str, str]:
+    """Uploads the document into the tenant's folder of the container, under a new name.
+
+    Returns its URI and the URI of the tenant's folder of results: a deployment allows no other folders.
+    """
+    folder = tenant_folder(tenant)
     try:
         if blobs.startswith("https://"):
             client = BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
@@ -95,12 +106,11 @@ def upload(blobs: str, connection: str, container: str, document: Path) -> tuple
             # in Azure the template makes it
             with suppress(ResourceExistsError):
                 client.create_container(container)
-        blob = client.get_blob_client(container, f"{uuid.uuid4().hex}{document.suffix}")
+        blob = client.get_blob_client(container, f"{folder}/{uuid.uuid4().hex}{document.suffix}")
         blob.upload_blob(document.read_bytes())
     except AzureError as error:
         raise Away(f"the blob store: {type(error).__name__}: {str(error).splitlines()[0]}") from None
-    # a folder of its own, which a rule of the account may clear
-    return str(blob.url), f"{client.url.rstrip('/')}/results/smoke"
+    return str(blob.url), f"{client.url.rstrip('/')}/results/{quote(folder)}"
 
 
 def wait_ready(api: Api, deadline: float) -> None:
@@ -119,7 +129,7 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
     """Submits the document. Returns the job once it has SUCCEEDED."""
     deadline = time.monotonic() + args.timeout
     wait_ready(api, deadline)
-    input_uri, results_uri = upload(args.blobs, args.connection, args.container, args.document)
+    input_uri, results_uri = upload(args.blobs, args.connection, args.container, args.document, args.tenant)
     created = api.call(
         "POST",
         "/v1/orchestrate",

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import environment
+from infra.checks import compiler
+from infra.package import environment
 
 _ON_MAC = sys.platform == "darwin"
 _BROWSERS = (
@@ -64,6 +65,7 @@ PROGRAMS = {
         _which(*_BROWSERS),
         "brew install --cask chromium" if _ON_MAC else "apt-get install chromium",
     ),
+    "bicep": Program("the Bicep compiler", compiler.find, compiler.INSTALL),
     "curl": Program("curl", _which("curl"), "brew install curl" if _ON_MAC else "apt-get install curl"),
     "proton": Program(
         "Qpid Proton",

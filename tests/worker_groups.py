@@ -31,6 +31,8 @@ GROUPS = {
     "scripted": ("tests/stack/scripted/",),
     "api": ("tests/api/",),
     "security": ("tests/security/",),
+    # one process of the compiler
+    "bicep": ("tests/infra/test_planted_mistakes.py", "tests/infra/test_templates.py"),
     # both walk through every state of the same jobs
     "model": ("tests/model/test_reachable.py", "tests/mutation/"),
 }

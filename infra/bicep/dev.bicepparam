@@ -8,9 +8,9 @@ param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
-param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', ''))
+param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true'
 param webhookKeys = readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')
-param webhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', ''))
+param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')

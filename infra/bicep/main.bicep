@@ -3,11 +3,11 @@ metadata description = 'A complete LUCIUS in a resource group of its own: privat
 
 targetScope = 'subscription'
 
+import { platformServiceType } from 'compute.bicep'
+import { thresholdsType } from 'modules/alerts.bicep'
+import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { tenantsType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
-import { tenantModeType } from 'modules/app-configuration-keys.bicep'
-import { thresholdsType } from 'modules/alerts.bicep'
-import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
@@ -108,15 +108,15 @@ param publicUrl string = ''
 @secure()
 param callbackKeys string = ''
 
-@description('Optional. Whether there are callbacks, and with them a key vault. Default: where there are keys. True in a pipeline: a secret that is missing then stops the deployment, which would take the vault away otherwise.')
-param callbacks bool = !empty(callbackKeys)
+@description('Optional. Switches callbacks on, and with them a key vault; `callbackKeys` does so, too. Set it to true in a pipeline: a missing secret then stops the deployment, which would otherwise remove the vault.')
+param enableCallbacks bool = false
 
 @description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones.')
 @secure()
 param webhookKeys string = ''
 
-@description('Optional. Whether there are webhooks, and with them a key vault, as with callbacks.')
-param webhooks bool = !empty(webhookKeys)
+@description('Optional. Switches webhooks on, and with them a key vault; `webhookKeys` does so, too.')
+param enableWebhooks bool = false
 
 // ---------------------------------------------------------------- whose tokens are taken
 
@@ -278,33 +278,26 @@ param monthlyBudget int = 0
 @description('Optional. First day of the month in which the budget is made, for example 2026-11-01. It stays: Azure refuses to change it.')
 param monthlyBudgetStart string = ''
 
-@description('A platform service that gets rights.')
-@sealed()
-type platformServiceType = {
-  @description('Required. Its name in topology.json.')
-  name: string
-
-  @description('Optional. Object id of an identity that it has already, for example in another subscription. Absent: one is made.')
-  principalId: string?
-}
-
 var topology = loadJsonContent('topology.json')
 // not the default of the parameter: that may name other parameters only
 var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
   name: service.name
 })
+// not the defaults of the parameters: the linter takes a parameter whose default reads a secret for a secret
+var callbacks = enableCallbacks || !empty(callbackKeys)
+var webhooks = enableWebhooks || !empty(webhookKeys)
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 // What does not go together is refused before anything is made: every resource has these tags.
 var refusal = callbacks && empty(callbackKeys)
-  ? 'callbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
+  ? 'enableCallbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
   : webhooks && empty(webhookKeys)
-  ? 'webhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/deploy.md, Webhooks)'
-  : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
-      ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or no callbacks and webhooks'
-      : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
-          ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
-          : ''
+      ? 'enableWebhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/deploy.md, Webhooks)'
+      : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
+          ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
+          : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
+              ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
+              : ''
 var allTags = !empty(refusal)
   ? fail(refusal)
   : union(tags, {
@@ -312,9 +305,6 @@ var allTags = !empty(refusal)
       application: 'lucius'
       environment: environmentName
     })
-var useScheduler = durableBackend == 'DurableTaskScheduler'
-var busSku = networkIsolation ? 'Premium' : serviceBusSku
-var storeSku = networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
 var operator = {
   principalId: empty(operatorPrincipalId) ? deployer().objectId : operatorPrincipalId
   principalType: operatorPrincipalType
@@ -340,305 +330,125 @@ resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   tags: allTags
 }
 
-module identity 'modules/identity.bicep' = {
+module platform 'platform.bicep' = {
   scope: group
-  name: 'identity'
+  name: 'platform'
   params: {
-    name: 'id-${suffix}'
-    location: location
-    tags: allTags
-  }
-}
-
-module monitoring 'modules/monitoring.bicep' = {
-  scope: group
-  name: 'monitoring'
-  params: {
-    workspaceName: 'log-${suffix}'
-    componentName: 'appi-${suffix}'
-    location: location
-    tags: allTags
-    retentionDays: logRetentionDays
-    dailyQuotaGb: logDailyQuotaGb
-    isolated: networkIsolation
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: monitoringMetricsPublisher
-      }
-    ]
-  }
-}
-
-module network 'modules/network.bicep' = if (networkIsolation) {
-  scope: group
-  name: 'network'
-  params: {
-    name: 'vnet-${suffix}'
-    location: location
-    tags: allTags
-    addressPrefix: addressPrefix
-    appSubnetDelegation: hosting == 'FlexConsumption' ? 'Microsoft.App/environments' : 'Microsoft.Web/serverFarms'
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-  }
-}
-
-module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (networkIsolation) {
-  scope: group
-  name: 'monitoring-private-link'
-  params: {
-    name: 'ampls-${suffix}'
-    location: location
-    tags: allTags
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    componentResourceId: monitoring.outputs.componentResourceId
-    subnetResourceId: network!.outputs.privateAccess.subnetResourceId
-    zoneResourceIds: network!.outputs.monitorZoneResourceIds
-  }
-}
-
-// The three accounts, and who may do what in each.
-module storage 'modules/storage.bicep' = {
-  scope: group
-  name: 'storage'
-  params: {
+    suffix: suffix
     token: token
     location: location
     tags: allTags
-    skuName: storageSku
-    softDeleteDays: softDeleteDays
-    workspaceRetentionDays: workspaceRetentionDays
-    appPrincipalId: identity.outputs.principalId
-    tester: tester
-    testerUploads: operatorRunsServices
-    queues: !useScheduler
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    requestLogs: storageRequestLogs
-  }
-}
-
-module serviceBus 'modules/service-bus.bicep' = {
-  scope: group
-  name: 'service-bus'
-  params: {
-    name: 'sbns-${suffix}'
-    location: location
-    tags: allTags
-    skuName: busSku
-    capacity: serviceBusCapacity
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    roleAssignments: targetBasedScaling
-      ? [
-          {
-            principalId: identity.outputs.principalId
-            role: serviceBusDataOwner
-          }
-        ]
-      : [
-          {
-            principalId: identity.outputs.principalId
-            role: serviceBusDataReceiver
-          }
-          {
-            principalId: identity.outputs.principalId
-            role: serviceBusDataSender
-          }
-        ]
-  }
-}
-
-module durableTask 'modules/durable-task.bicep' = if (useScheduler) {
-  scope: group
-  name: 'durable-task'
-  params: {
-    name: 'dts-${suffix}'
-    location: location
-    tags: allTags
-    skuName: schedulerSku
-    capacity: schedulerCapacity
-    privateAccess: network.?outputs.privateAccess
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: durableTaskDataContributor
-      }
-    ]
-  }
-}
-
-module configurationStore 'modules/app-configuration.bicep' = if (appConfiguration) {
-  scope: group
-  name: 'app-configuration'
-  params: {
-    name: 'appcs-${suffix}'
-    location: location
-    tags: allTags
-    skuName: storeSku
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: appConfigurationDataReader
-      }
-      {
-        principalId: operator.principalId
-        principalType: operator.principalType
-        role: appConfigurationDataOwner
-      }
-    ]
-  }
-}
-
-module vault 'modules/key-vault.bicep' = if (callbacks || webhooks) {
-  scope: group
-  name: 'key-vault'
-  params: {
-    name: 'kv-lucius-${token}'
-    location: location
-    tags: allTags
+    hosting: hosting
+    networkIsolation: networkIsolation
+    addressPrefix: addressPrefix
+    logRetentionDays: logRetentionDays
+    logDailyQuotaGb: logDailyQuotaGb
+    withVault: callbacks || webhooks
     callbackKeys: callbackKeys
     webhookKeys: webhookKeys
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: keyVaultSecretsUser
-      }
-    ]
   }
 }
 
-module functionApp 'modules/function-app.bicep' = {
+module messaging 'messaging.bicep' = {
   scope: group
-  name: 'function-app'
+  name: 'messaging'
   params: {
-    name: 'func-${suffix}'
-    planName: 'asp-${suffix}'
+    suffix: suffix
+    location: location
+    tags: allTags
+    serviceBusSku: networkIsolation ? 'Premium' : serviceBusSku
+    serviceBusCapacity: serviceBusCapacity
+    targetBasedScaling: targetBasedScaling
+    appPrincipalId: platform.outputs.appPrincipalId
+    privateAccess: platform.outputs.?privateAccess
+    workspaceResourceId: platform.outputs.workspaceResourceId
+  }
+}
+
+module data 'data.bicep' = {
+  scope: group
+  name: 'data'
+  params: {
+    suffix: suffix
+    token: token
+    location: location
+    tags: allTags
+    storageSku: storageSku
+    softDeleteDays: softDeleteDays
+    workspaceRetentionDays: workspaceRetentionDays
+    storageRequestLogs: storageRequestLogs
+    queues: durableBackend == 'AzureStorage'
+    appConfiguration: appConfiguration
+    appConfigurationSku: networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
+    appPrincipalId: platform.outputs.appPrincipalId
+    operator: operator
+    tester: tester
+    testerUploads: operatorRunsServices
+    privateAccess: platform.outputs.?privateAccess
+    workspaceResourceId: platform.outputs.workspaceResourceId
+  }
+}
+
+module compute 'compute.bicep' = {
+  scope: group
+  name: 'compute'
+  params: {
+    environmentName: environmentName
+    suffix: suffix
     location: location
     tags: allTags
     hosting: hosting
     scale: scale
-    sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
-    events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'
-    webhooks: webhooks
-    identity: {
-      resourceId: identity.outputs.resourceId
-      clientId: identity.outputs.clientId
-    }
-    packageUri: storage.outputs.packageUri
-    publicUrl: publicUrl
-    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-  }
-}
-
-module appSettings 'modules/app-settings.bicep' = {
-  scope: group
-  name: 'app-settings'
-  params: {
-    appName: functionApp.outputs.name
-    hosting: hosting
-    identity: {
-      resourceId: identity.outputs.resourceId
-      clientId: identity.outputs.clientId
-    }
-    packageUri: storage.outputs.packageUri
-    runtimeStorage: storage.outputs.runtime
-    ledger: storage.outputs.ledger
-    workspaceUri: storage.outputs.workspaceUri
-    workspaceRetentionDays: workspaceRetentionDays
-    referenceHosts: storage.outputs.referenceHosts
-    serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
-    eventsNamespace: eventsNamespace
-    durable: {
-      backend: durableBackend
-      taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'
-      endpoint: durableTask.?outputs.endpoint
-    }
-    appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
-    callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
-    webhookKeysUri: vault.?outputs.webhookKeysUri ?? ''
-    publicUrl: functionApp.outputs.url
-    environmentName: environmentName
-    auth: auth
+    durableBackend: durableBackend
+    schedulerSku: schedulerSku
+    schedulerCapacity: schedulerCapacity
     tuning: tuning
-    applicationInsightsConnectionString: monitoring.outputs.connectionString
+    publicUrl: publicUrl
+    webhooks: webhooks
+    auth: auth
+    identity: platform.outputs.identity
+    appPrincipalId: platform.outputs.appPrincipalId
+    packageUri: data.outputs.packageUri
+    runtimeStorage: data.outputs.runtime
+    ledger: data.outputs.ledger
+    workspaceUri: data.outputs.workspaceUri
+    workspaceRetentionDays: workspaceRetentionDays
+    referenceHosts: data.outputs.referenceHosts
+    serviceBusName: messaging.outputs.name
+    serviceBusNamespace: messaging.outputs.fullyQualifiedNamespace
+    eventsNamespace: eventsNamespace
+    appConfigurationEndpoint: data.outputs.storeEndpoint
+    callbackKeysUri: platform.outputs.callbackKeysUri
+    webhookKeysUri: platform.outputs.webhookKeysUri
+    applicationInsightsConnectionString: platform.outputs.applicationInsightsConnectionString
+    appSubnetResourceId: platform.outputs.appSubnetResourceId
+    privateAccess: platform.outputs.?privateAccess
+    workspaceResourceId: platform.outputs.workspaceResourceId
+    documents: data.outputs.documents
+    platformServices: allPlatformServices
+    tester: tester
+    testerRunsServices: operatorRunsServices
   }
 }
 
-module services 'modules/platform-service.bicep' = [
-  for service in allPlatformServices: {
-    scope: group
-    name: 'platform-service-${service.name}'
-    params: {
-      serviceNames: [
-        service.name
-      ]
-      identityName: 'id-${service.name}-${suffix}'
-      location: location
-      tags: allTags
-      principalId: service.?principalId ?? ''
-      serviceBusName: serviceBus.outputs.name
-      documents: storage.outputs.documents
-    }
-  }
-]
-
-module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServices) {
+module observability 'observability.bicep' = {
   scope: group
-  name: 'platform-services-of-the-operator'
+  name: 'observability'
   params: {
-    serviceNames: map(topology.services, service => service.name)
-    identityName: 'none'
-    location: location
-    principalId: tester.principalId
-    principalType: tester.principalType
-    serviceBusName: serviceBus.outputs.name
-    documents: storage.outputs.documents
-  }
-}
-
-module alertRules 'modules/alerts.bicep' = if (alerts) {
-  scope: group
-  name: 'alerts'
-  params: {
-    namePrefix: 'lucius-${environmentName}'
-    actionGroupName: 'ag-${suffix}'
+    environmentName: environmentName
+    suffix: suffix
     location: location
     tags: allTags
-    emails: alertEmails
+    alerts: alerts
+    alertThresholds: alertThresholds
+    alertEmails: alertEmails
     actionGroupIds: actionGroupIds
-    thresholds: alertThresholds
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    serviceBusResourceId: serviceBus.outputs.resourceId
-    ledgerResourceId: storage.outputs.ledgerResourceId
-  }
-}
-
-module insights 'modules/insights.bicep' = {
-  scope: group
-  name: 'insights'
-  params: {
-    workspaceName: monitoring.outputs.workspaceName
-    location: location
-    tags: allTags
-    displayName: 'LUCIUS ${environmentName}'
-  }
-}
-
-module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
-  scope: group
-  name: 'budget'
-  params: {
-    name: 'lucius-${environmentName}'
-    amount: max(monthlyBudget, 1)
-    emails: alertEmails
-    startDate: monthlyBudgetStart
+    monthlyBudget: monthlyBudget
+    monthlyBudgetStart: monthlyBudgetStart
+    workspaceName: platform.outputs.workspaceName
+    workspaceResourceId: platform.outputs.workspaceResourceId
+    serviceBusResourceId: messaging.outputs.resourceId
+    ledgerResourceId: data.outputs.ledgerResourceId
   }
 }
 
@@ -647,15 +457,13 @@ module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration &
   scope: group
   name: 'protocols'
   params: {
-    storeName: configurationStore!.outputs.name
+    storeName: data.outputs.storeName
     defaultMode: defaultMode
     tenantModes: tenantModes
   }
   dependsOn: [
-    alertRules
-    appSettings
-    insights
-    services
+    compute
+    observability
   ]
 }
 
@@ -663,25 +471,25 @@ module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration &
 output AZURE_RESOURCE_GROUP string = group.name
 
 @description('Name of the function app.')
-output LUCIUS_FUNCTION_APP string = functionApp.outputs.name
+output LUCIUS_FUNCTION_APP string = compute.outputs.appName
 
 @description('Address of the API.')
-output LUCIUS_API_URL string = functionApp.outputs.url
+output LUCIUS_API_URL string = compute.outputs.url
 
 @description('Audience that callers ask tokens for.')
 output LUCIUS_AUTH_AUDIENCE string = authAudience
 
 @description('Host name of the bus.')
-output LUCIUS_SERVICEBUS_NAMESPACE string = serviceBus.outputs.fullyQualifiedNamespace
+output LUCIUS_SERVICEBUS_NAMESPACE string = messaging.outputs.fullyQualifiedNamespace
 
 @description('Blob endpoint of documents, workspaces and results.')
-output LUCIUS_DOCUMENTS_ENDPOINT string = storage.outputs.documentsEndpoint
+output LUCIUS_DOCUMENTS_ENDPOINT string = data.outputs.documentsEndpoint
 
 @description('Name of the App Configuration store; empty: none.')
-output LUCIUS_APPCONFIG_NAME string = configurationStore.?outputs.name ?? ''
+output LUCIUS_APPCONFIG_NAME string = data.outputs.storeName
 
 @description('Resource id of the subnet for self-hosted runners and platform services; empty: no isolation.')
-output LUCIUS_SERVICE_SUBNET string = network.?outputs.serviceSubnetResourceId ?? ''
+output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
 @description('Client ids of the identities that were made for platform services.')
 output LUCIUS_SERVICE_CLIENT_IDS {
@@ -690,9 +498,4 @@ output LUCIUS_SERVICE_CLIENT_IDS {
 
   @description('Client id of its identity: its AZURE_CLIENT_ID. Empty: it has one of its own.')
   clientId: string
-}[] = [
-  for (service, index) in allPlatformServices: {
-    service: service.name
-    clientId: services[index].outputs.identityClientId
-  }
-]
+}[] = compute.outputs.serviceClientIds

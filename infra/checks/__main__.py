@@ -1,4 +1,4 @@
-"""`python -m infra.checks [--all]`: checks the templates and the package without Azure."""
+"""`python -m infra.checks [--write] [--all]`: checks the templates and the package without Azure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,38 @@ import sys
 import tempfile
 from pathlib import Path
 
-from infra.checks import every, package
-from infra.checks.finding import CheckFailed
+from infra.checks import committed, every
+from infra.checks.compiler import INSTALL, Compiler, find
+from infra.checks.finding import CheckFailed, Finding
+from infra.package import built as package
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def check(root: Path, *, write: bool = False) -> list[Finding]:
+    """Returns all findings, and writes the snapshots if asked to. Raises CheckFailed."""
+    found = every.check_files(root)
+    with Compiler() as compiler:
+        wrong = every.compiled(compiler, root)
+        if any(each.rule != "format" for each in wrong):
+            return sorted([*found, *wrong])
+        taken = every.evaluated(compiler, root)
+    if write:
+        committed.write(root, taken)
+    found += [each for snapshot in taken for each in every.check_snapshot(root, snapshot)]
+    return sorted([*found, *wrong, *committed.check(root, taken)])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.checks", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="also write the snapshots; without bicep only say so")
     parser.add_argument("--all", action="store_true", help="also the package, started on Python 3.12")
     arguments = parser.parse_args()
     try:
-        found = every.check(ROOT)
+        if arguments.write and find() is None:
+            print(f"{committed.FOLDER}: not written: there is no bicep: {INSTALL}", file=sys.stderr)
+            return 0
+        found = check(ROOT, write=arguments.write)
         if arguments.all:
             with tempfile.TemporaryDirectory() as folder:
                 built = package.build(ROOT, Path(folder))

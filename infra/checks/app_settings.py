@@ -2,65 +2,83 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
-from infra.checks import host_json
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Template, key_name, text, walk
+from infra.checks.snapshots import Snapshot, settings
+from infra.package import host_json
+from shared.settings import SETTINGS
 
-#: names that only app settings have
-_SETTING = re.compile(
-    r"LUCIUS_|AzureWebJobs|AzureFunctionsJobHost__|APPLICATIONINSIGHTS_|FUNCTIONS_|WEBSITE_|DURABLE_TASK_|"
-    r"PYTHON_|SCM_|ENABLE_ORYX|OTEL_|AZURE_CLIENT_ID$|TASKHUB_NAME$"
+#: settings for laptops and tests: a template must not set one
+_LAPTOP = frozenset(
+    {
+        *("LUCIUS_SERVICEBUS_CONNECTION", "LUCIUS_TABLE_CONNECTION", "LUCIUS_BLOB_CONNECTION"),
+        *("LUCIUS_APPCONFIG_CONNECTION", "LUCIUS_PROTOCOLS_PATH", "LUCIUS_TOPOLOGY_PATH"),
+    }
+)
+#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
+_NEEDED = frozenset(
+    {
+        "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
+        *("LUCIUS_SERVICEBUS_CONNECTION__credential", "LUCIUS_SERVICEBUS_CONNECTION__clientId"),
+        *("LUCIUS_TABLE_ENDPOINT", "LUCIUS_BLOB_ENDPOINT", "LUCIUS_ALLOWED_REF_HOSTS", "LUCIUS_PUBLIC_URL"),
+        *("LUCIUS_AUTH_MODE", "LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"),
+        *("LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION", "AZURE_CLIENT_ID", "TASKHUB_NAME"),
+        *("AzureWebJobsStorage__credential", "AzureWebJobsStorage__clientId"),
+        *("APPLICATIONINSIGHTS_CONNECTION_STRING", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING"),
+        "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
+    }
+)
+#: by the type of a resource that a deployment may have: needed with it, and useless without
+_NEEDED_WITH = {
+    "Microsoft.AppConfiguration/configurationStores": "LUCIUS_APPCONFIG_ENDPOINT",
+    "Microsoft.DurableTask/schedulers": "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
+}
+_PLATFORM = frozenset(
+    {
+        *("AzureWebJobsStorage__accountName", "AzureWebJobsStorage__blobServiceUri"),
+        *("AzureWebJobsStorage__queueServiceUri", "AzureWebJobsStorage__tableServiceUri"),
+        *("PYTHON_THREADPOOL_THREAD_COUNT", "PYTHON_ENABLE_INIT_INDEXING"),
+        *("PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY", "OTEL_SERVICE_NAME"),
+    }
 )
 _HOST_JSON = "AzureFunctionsJobHost__"
 #: the scale controller reads these in the packaged host.json only: what a setting says, it does not know
 _DURABLE = "AzureFunctionsJobHost__extensions__durableTask__"
-#: Flex Consumption has functionAppConfig for these and refuses them: they belong into the variable of Premium settings
-_PREMIUM_ONLY = frozenset({"FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION", "WEBSITE_RUN_FROM_PACKAGE"})
-_PREMIUM = "premiumSettings"
+#: Flex Consumption has functionAppConfig for these and refuses them
+_PREMIUM_ONLY = frozenset(
+    {
+        *("FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION"),
+        *("WEBSITE_RUN_FROM_PACKAGE", "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID"),
+    }
+)
 
 
-def check(templates: Iterable[Template], *, known: frozenset[str], needed: frozenset[str]) -> list[Finding]:
-    """Settings that nobody reads (not in `known`), that are missing (`needed`) or that the plan refuses.
+def known() -> frozenset[str]:
+    """The settings that a template may set: those that the app reads in Azure, and those of the platform."""
+    read = frozenset(setting.name for setting in SETTINGS) - _LAPTOP
+    return read | _NEEDED | frozenset(_NEEDED_WITH.values()) | _PLATFORM | _PREMIUM_ONLY
+
+
+def check(snapshot: Snapshot) -> list[Finding]:
+    """Settings that are not read, that are missing, or that the plan refuses.
 
     Each part of a connection by identity is a name of its own (`NAME__fullyQualifiedNamespace`).
     """
-    where = {name: place for template in templates for name, place in _set(template)}
+    needed = _NEEDED | {name for kind, name in _NEEDED_WITH.items() if snapshot.of(kind)}
     found = []
-    for name, (template, line, group) in where.items():
-        if name in _PREMIUM_ONLY and group != _PREMIUM:
-            found.append(Finding(template.path, line, "app-setting", f"{name} is refused on Flex Consumption"))
-        elif name.lower().startswith(_DURABLE.lower()):
-            text = f"{name}: the scale controller reads durableTask in host.json only"
-            found.append(Finding(template.path, line, "app-setting", text))
-        elif name.startswith(_HOST_JSON):
-            if not host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__"))):
-                found.append(
-                    Finding(template.path, line, "app-setting", f"{name} names no documented key of host.json")
-                )
-        elif name not in known:
-            found.append(Finding(template.path, line, "app-setting", f"{name} is not read by the app or the platform"))
-    first = next(iter(templates), None)
-    missing = sorted(needed - set(where))
-    if first is not None:
-        found += [Finding(first.path, 0, "app-setting", f"{name} is needed and not set") for name in missing]
+    for config in snapshot.of("Microsoft.Web/sites/config"):
+        names = settings(config.get("properties")).keys()
+        reasons = [reason for name in names if (reason := _wrong(name, on_flex=snapshot.on_flex)) is not None]
+        reasons += [f"{name} is needed and not set" for name in sorted(needed - names)]
+        found += [snapshot.finding("app-setting", config, reason) for reason in reasons]
     return found
 
 
-def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int, str | None]]]:
-    """Names with their place and the declaration around them; a type that lists settings does not set them."""
-    for node in walk(template.root):
-        if node.type == "object_property" and node.named_children:
-            key = node.named_children[0]
-            name = key_name(key) or ""
-            if _SETTING.match(name) and (group := _declaration(node)) is not None:
-                yield name, (template, key.start_point.row + 1, group)
-
-
-def _declaration(node: Node) -> str | None:
-    """The name of the variable, resource or module around a property; None in a type."""
-    while node.parent is not None and node.parent.type != "infrastructure":
-        node = node.parent
-    return None if node.type == "type_declaration" else text(node.named_children[0])
+def _wrong(name: str, *, on_flex: bool) -> str | None:
+    if name in _PREMIUM_ONLY and on_flex:
+        return f"{name} is refused on Flex Consumption"
+    if name.lower().startswith(_DURABLE.lower()):
+        return f"{name}: the scale controller reads durableTask in host.json only"
+    if name.startswith(_HOST_JSON):
+        documented = host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__")))
+        return None if documented else f"{name} names no documented key of host.json"
+    return None if name in known() else f"{name} is not read by the app or the platform"

@@ -1,155 +1,67 @@
-"""All checks that need neither an environment of their own nor a network."""
+"""All checks that need no network: what the compiler says, the rules on what is deployed, and the files around it."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 from infra.checks import (
     alerts,
     app_settings,
-    durable_backend,
     hardening,
-    host_json,
-    modules,
     package_files,
     private_links,
     refusals,
     roles,
     seeds,
-    symbols,
+    snapshots,
     topics,
-    values,
 )
+from infra.checks.compiler import Compiler
 from infra.checks.finding import Finding
-from infra.checks.template import Template, parse
-from shared.settings import SETTINGS
-
-#: settings for laptops and tests: a template must not set one
-_LAPTOP = frozenset(
-    {
-        "LUCIUS_SERVICEBUS_CONNECTION",
-        "LUCIUS_TABLE_CONNECTION",
-        "LUCIUS_BLOB_CONNECTION",
-        "LUCIUS_APPCONFIG_CONNECTION",
-        "LUCIUS_PROTOCOLS_PATH",
-        "LUCIUS_TOPOLOGY_PATH",
-    }
-)
-#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
-_NEEDED = frozenset(
-    {
-        "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
-        "LUCIUS_SERVICEBUS_CONNECTION__credential",
-        "LUCIUS_SERVICEBUS_CONNECTION__clientId",
-        "LUCIUS_TABLE_ENDPOINT",
-        "LUCIUS_BLOB_ENDPOINT",
-        "LUCIUS_APPCONFIG_ENDPOINT",
-        "LUCIUS_ALLOWED_REF_HOSTS",
-        "LUCIUS_PUBLIC_URL",
-        "LUCIUS_AUTH_MODE",
-        "LUCIUS_AUTH_ISSUER",
-        "LUCIUS_AUTH_AUDIENCE",
-        "LUCIUS_AUTH_JWKS_URL",
-        "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
-        "AzureWebJobsStorage__credential",
-        "AzureWebJobsStorage__clientId",
-        "APPLICATIONINSIGHTS_CONNECTION_STRING",
-        "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
-        "AZURE_CLIENT_ID",
-        "TASKHUB_NAME",
-        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
-        "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
-    }
-)
-_PLATFORM = frozenset(
-    {
-        "AzureWebJobsStorage__accountName",
-        "AzureWebJobsStorage__blobServiceUri",
-        "AzureWebJobsStorage__queueServiceUri",
-        "AzureWebJobsStorage__tableServiceUri",
-        "FUNCTIONS_EXTENSION_VERSION",
-        "WEBSITE_RUN_FROM_PACKAGE",
-        "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID",
-        "FUNCTIONS_WORKER_RUNTIME",
-        "PYTHON_THREADPOOL_THREAD_COUNT",
-        "PYTHON_ENABLE_INIT_INDEXING",
-        "PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY",
-        "OTEL_SERVICE_NAME",
-    }
-)
-_LINE = re.compile(r"(?P<path>[^(]+)\((?P<line>\d+),\d+\) : (?P<level>Error|Warning) (?P<text>.*)")
+from infra.checks.snapshots import Snapshot
+from infra.package import durable_backend, host_json
 
 
-def check(root: Path) -> list[Finding]:
-    """Findings in the templates, host.json and `.funcignore`; also those of the compiler, where `bicep` is on PATH."""
+def templates(root: Path) -> list[Path]:
+    """The templates and parameter files; main.bicep first, since the compiler then knows its modules."""
     folder = root / "infra" / "bicep"
-    templates = {path.resolve(): parse(path) for path in sorted(folder.rglob("*.bicep"))}
-    found = [each for template in templates.values() for each in check_template(template, templates)]
-    for path in sorted(folder.rglob("*.bicepparam")):
-        found += check_parameters(parse(path), templates)
-    return sorted([*found, *check_project(root, templates), *compiled(folder)])
+    main = folder / "main.bicep"
+    return [main, *sorted(set(folder.rglob("*.bicep")) - {main}), *sorted(folder.glob("*.bicepparam"))]
 
 
-def check_template(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
-    """What is found in one template; `templates` by resolved path."""
+def compiled(compiler: Compiler, root: Path) -> list[Finding]:
+    """What the compiler, its linter and its formatter find."""
+    paths = templates(root)
+    found = {each for path in paths for each in compiler.check(path)}
+    return sorted(found) or [each for path in paths for each in compiler.format(path)]
+
+
+def evaluated(compiler: Compiler, root: Path) -> list[Snapshot]:
+    """What each parameter file deploys; the templates have no errors."""
+    return [snapshots.take(compiler, path) for path in templates(root) if path.suffix == ".bicepparam"]
+
+
+def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
+    """What our rules find in the resources that a parameter file deploys."""
     return [
-        *_syntax(template),
-        *symbols.check(template),
-        *modules.check(template, templates),
-        *roles.check_ids(template),
-        *symbols.check_declarations(template, templates),
-        *values.check(template, templates),
-        *refusals.check(template),
-        *symbols.check_resource_ids(template),
-        *hardening.check(template, templates),
-        *private_links.check(template),
-        *alerts.check(template),
+        *hardening.check(snapshot),
+        *private_links.check(snapshot),
+        *refusals.check(snapshot),
+        *roles.check(root, snapshot),
+        *topics.check(root, snapshot),
+        *app_settings.check(snapshot),
+        *alerts.check(snapshot),
+        *seeds.check_snapshot(root, snapshot),
     ]
 
 
-def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list[Finding]:
-    """What is found in one parameter file."""
-    found = [*_syntax(file), *modules.check_parameters(file, templates)]
-    if (target := modules.used(file, templates)) is not None:
-        found += values.check_parameters(file, target, templates)
-    return found
-
-
-def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Finding]:
-    """What is found in the templates as a whole, and in the files around them."""
+def check_files(root: Path) -> list[Finding]:
+    """What is found in the files around the templates, which no compiler reads."""
     return [
-        *app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED),
-        *roles.check(templates),
-        *topics.check(root, templates.values()),
+        *topics.check_topology(root),
         *host_json.check_backends(root),
         *durable_backend.check(root),
         *package_files.check(root),
         *seeds.check(root),
         *package_files.check_named(root),
     ]
-
-
-def known_settings() -> frozenset[str]:
-    """The settings that a template may set: those that the app reads in Azure, and those of the platform."""
-    return frozenset({setting.name for setting in SETTINGS} - _LAPTOP) | _NEEDED | _PLATFORM
-
-
-def compiled(folder: Path) -> list[Finding]:
-    """Errors and warnings of Microsoft's compiler; none where `bicep` is not on PATH."""
-    bicep = shutil.which("bicep")
-    if bicep is None:
-        return []
-    found = []
-    for path in sorted(folder.glob("*.bicep")):
-        done = subprocess.run([bicep, "build", "--stdout", str(path)], capture_output=True, text=True, check=False)
-        matches = filter(None, map(_LINE.match, done.stderr.splitlines()))
-        found += [Finding(Path(each["path"]), int(each["line"]), "bicep", each["text"]) for each in matches]
-    return found
-
-
-def _syntax(template: Template) -> list[Finding]:
-    return [Finding(template.path, line, "syntax", "is not Bicep") for line in template.broken]

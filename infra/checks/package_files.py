@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infra.checks.finding import Finding
+from infra.package.files import packaged
 
 #: folders and files of the app, all of which must be in the package
 APP = (
@@ -20,8 +21,6 @@ APP = (
     "shared",
     "protocols",
 )
-#: what the package has as its requirements.txt: each package that is deployed, by version and hash
-LOCK = "requirements.lock"
 #: folders that must not be in it
 NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
 #: what azd deploys to Azure Functions, and builds as Python (its schema of azure.yaml)
@@ -29,18 +28,6 @@ _SERVICE = {"host": ("function",), "language": ("py", "python")}
 #: a path from the root, as a command or an expression names it
 _PATH = re.compile(r"(?<![\w./{}-])(?:infra|scripts|protocols|tests|docs)/[\w./-]*\w(?![\w*{$/-])")
 _SCRIPTS = ("infra/hooks", "infra/pipelines")
-
-
-def ignored(root: Path) -> list[str]:
-    """The lines of `.funcignore`: names of files and whole folders."""
-    lines = (root / ".funcignore").read_text().splitlines()
-    return [line.strip().rstrip("/") for line in lines if line.strip() and not line.startswith("#")]
-
-
-def packaged(root: Path) -> list[Path]:
-    """Relative paths of the files that are deployed."""
-    names = ignored(root)
-    return sorted(path.relative_to(root) for path in _files(root, root, names))
 
 
 def check(root: Path) -> list[Finding]:
@@ -57,16 +44,6 @@ def check(root: Path) -> list[Finding]:
     tops = {path.parts[0] for path in files}
     found += [Finding(file, 0, "funcignore", f"{name} would be deployed") for name in NOT_APP if name in tops]
     return found + [Finding(file, 0, "funcignore", f"{name} would not be deployed") for name in APP if name not in tops]
-
-
-def _files(root: Path, folder: Path, names: list[str]) -> list[Path]:
-    found = []
-    for path in folder.iterdir():
-        relative = path.relative_to(root).as_posix()
-        if any(relative == name or path.name == name for name in names):
-            continue
-        found += _files(root, path, names) if path.is_dir() and not path.is_symlink() else [path]
-    return found
 
 
 def check_named(root: Path) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Endpoints: a private one's group and zone by what it leads to, the app's subnet by its plan, blob, queue or table.
+"""Endpoints: a private one's group and zones by what it leads to, the app's subnet by its plan, blob, queue or table.
 
 Groups and zones: https://learn.microsoft.com/azure/private-link/private-endpoint-dns. Delegations:
 https://learn.microsoft.com/azure/azure-functions/functions-networking-options#subnets
@@ -7,104 +7,78 @@ https://learn.microsoft.com/azure/azure-functions/functions-networking-options#s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from infra.checks.finding import Finding
-from infra.checks.template import Module, Node, Template, literal, properties, text, walk
+from infra.checks.snapshots import Resource, Snapshot, settings
 
-_ENDPOINT = "private-endpoint.bicep"
-#: by type: its groups, each with the zone of `privateAccess` that gets its records; None: the zones come by parameter
-_GROUPS: dict[str, dict[str, str | None]] = {
-    "Microsoft.AppConfiguration/configurationStores": {"configurationStores": "appConfiguration"},
-    "Microsoft.DurableTask/schedulers": {"scheduler": "durableTask"},
-    "Microsoft.Insights/privateLinkScopes": {"azuremonitor": None},
-    "Microsoft.KeyVault/vaults": {"vault": "keyVault"},
-    "Microsoft.ServiceBus/namespaces": {"namespace": "serviceBus"},
-    "Microsoft.Web/sites": {"sites": "sites"},
-}
-#: its groups are a parameter, and its zones are named as they are
-_STORAGE = "Microsoft.Storage/storageAccounts"
+_STORAGE = "core.windows.net"
+#: by type and group of the target: the private DNS zones that get its records
 _ZONES = {
-    "blob": "privatelink.blob.${environment().suffixes.storage}",
-    "queue": "privatelink.queue.${environment().suffixes.storage}",
-    "table": "privatelink.table.${environment().suffixes.storage}",
-    "serviceBus": "privatelink.servicebus.windows.net",
-    "appConfiguration": "privatelink.azconfig.io",
-    "keyVault": "privatelink.vaultcore.azure.net",
-    "sites": "privatelink.azurewebsites.net",
-    "durableTask": "privatelink.durabletask.io",
-    "monitor": "privatelink.monitor.azure.com",
-    "oms": "privatelink.oms.opinsights.azure.com",
-    "ods": "privatelink.ods.opinsights.azure.com",
-    "agents": "privatelink.agentsvc.azure-automation.net",
+    ("Microsoft.AppConfiguration/configurationStores", "configurationStores"): {"privatelink.azconfig.io"},
+    ("Microsoft.DurableTask/schedulers", "scheduler"): {"privatelink.durabletask.io"},
+    ("Microsoft.Insights/privateLinkScopes", "azuremonitor"): {
+        "privatelink.monitor.azure.com",
+        "privatelink.oms.opinsights.azure.com",
+        "privatelink.ods.opinsights.azure.com",
+        "privatelink.agentsvc.azure-automation.net",
+        f"privatelink.blob.{_STORAGE}",
+    },
+    ("Microsoft.KeyVault/vaults", "vault"): {"privatelink.vaultcore.azure.net"},
+    ("Microsoft.ServiceBus/namespaces", "namespace"): {"privatelink.servicebus.windows.net"},
+    ("Microsoft.Web/sites", "sites"): {"privatelink.azurewebsites.net"},
+    **{
+        ("Microsoft.Storage/storageAccounts", group): {f"privatelink.{group}.{_STORAGE}"}
+        for group in ("blob", "queue", "table")
+    },
 }
-_DELEGATION = "hosting == 'FlexConsumption' ? 'Microsoft.App/environments' : 'Microsoft.Web/serverFarms'"
-#: of what a name is that an endpoint is given to, and what is read for it
-_SERVICE = re.compile(r"(blob|queue|table)(?:service)?_?(?:endpoint|uri)", re.IGNORECASE)
-_READ = re.compile(r"(?:primaryEndpoints\.)?(blob|queue|table)(?:Endpoint)?$")
+#: a setting that is given an endpoint, and the endpoint that is read for it
+_SERVICE = re.compile(r"(blob|queue|table)(?:service)?_?(?:endpoint|uri)$", re.IGNORECASE)
+_READ = re.compile(r"\.primaryEndpoints\.(\w+)$")
 
 
-def check(template: Template) -> list[Finding]:
-    found = [each for module in template.modules for each in _module(template, module)]
-    return [*found, *_zones(template), *_services(template)]
+def check(snapshot: Snapshot) -> list[Finding]:
+    zones = {each.name.partition("/")[0]: each for each in snapshot.of(f"{_ENDPOINT}/privateDnsZoneGroups")}
+    found = [each for endpoint in snapshot.of(_ENDPOINT) for each in _endpoint(snapshot, endpoint, zones)]
+    for site in snapshot.of("Microsoft.Web/sites"):
+        found += _delegation(snapshot, site)
+    for config in snapshot.of("Microsoft.Web/sites/config"):
+        for name, value in settings(config.get("properties")).items():
+            service, read = _SERVICE.search(name), _READ.search(value)
+            if service and read and service[1].lower() != read[1]:
+                found.append(snapshot.finding("endpoint", config, f"{name} is given the endpoint of {read[1]}"))
+    return found
 
 
-def _module(template: Template, module: Module) -> Iterator[Finding]:
-    delegation = module.parameters.get("appSubnetDelegation")
-    if delegation is not None and " ".join(text(delegation).split()) != _DELEGATION:
-        reason = f"appSubnetDelegation must be {_DELEGATION}"
-        yield Finding(template.path, delegation.start_point.row + 1, "delegation", reason)
-    if not module.path.endswith(_ENDPOINT):
-        return
-    given = {name: text(node) for name, node in module.parameters.items()}
-    target = given.get("targetResourceId", "").removesuffix(".id")
-    kind = next((each.type for each in template.resources if each.name == target), None)
-    group = literal(module.parameters.get("groupId"))
-    zones = re.findall(r"privateAccess!\.zones(?:\.(\w+)|\[(\w+)\])", given.get("zoneResourceIds", ""))
-    if kind == _STORAGE:
-        right = zones == [("", given.get("groupId"))]
-    else:
-        groups = _GROUPS.get(kind or "", {})
-        zone = groups.get(group or "")
-        right = group in groups and zones == ([] if zone is None else [(zone, "")])
-    if not right:
-        reason = f"group {given.get('groupId')} and its zone do not fit {kind or 'what it leads to'}"
-        yield Finding(template.path, module.line, "private-link", reason)
+_ENDPOINT = "Microsoft.Network/privateEndpoints"
 
 
-def _zones(template: Template) -> Iterator[Finding]:
-    """Names of zones, and that each is put out under its own name."""
-    names = template.of_kind("variable").get("zoneNames")
-    if names is None or names.value is None:
-        return
-    given = {name: text(node).strip("'") for name, node in properties(names.value).items()}
-    for name in sorted(given.keys() | _ZONES.keys()):
-        if given.get(name) != _ZONES.get(name):
-            reason = f"the zone {name} must be {_ZONES.get(name, 'in the list')}"
-            yield Finding(template.path, names.line, "private-link", reason)
-    outputs = [each.value for each in template.of_kind("output").values() if each.value is not None]
-    shown = [properties(each).get("zones") for each in outputs if each.type == "object"]
-    for zone, node in ((zone, node) for each in shown if each is not None for zone, node in properties(each).items()):
-        if text(node) != f"zones[indexOf(zoneKeys, '{zone}')].id":
-            reason = f"the zone {zone} must be that of the same name"
-            yield Finding(template.path, node.start_point.row + 1, "private-link", reason)
+def _endpoint(snapshot: Snapshot, endpoint: Resource, groups: dict[str, Resource]) -> list[Finding]:
+    """The zones of the target's group have the records of the endpoint, and no others."""
+    (connection,) = endpoint.get("properties.privateLinkServiceConnections")
+    target, (group,) = connection["properties"]["privateLinkServiceId"], connection["properties"]["groupIds"]
+    kind = "/".join(target.rpartition("/providers/")[2].split("/")[:2])
+    given = groups.get(endpoint.name)
+    configured = given.get("properties.privateDnsZoneConfigs") if given is not None else []
+    zones = {_zone(each["properties"]["privateDnsZoneId"]) for each in configured}
+    if zones == _ZONES.get((kind, group)):
+        return []
+    shown = ", ".join(sorted(zones)) or "no zone"
+    return [snapshot.finding("private-link", endpoint, f"group {group} and {shown} do not fit {kind}")]
 
 
-def _services(template: Template) -> Iterator[Finding]:
-    """A blob endpoint is no table endpoint."""
-    for name, node in _named(template):
-        expected = _SERVICE.search(name)
-        read = _READ.search(text(node)) if node.type == "member_expression" else None
-        if expected is not None and read is not None and read[1] != expected[1].lower():
-            reason = f"{name} is given {text(node)}"
-            yield Finding(template.path, node.start_point.row + 1, "endpoint", reason)
+def _zone(identifier: str) -> str:
+    """The name of a zone by its id, which is an expression if the cloud decides on the suffix of storage."""
+    by_cloud = re.search(r"format\('([\w.]+)\{0\}', environment\(\)\.suffixes\.storage\)", identifier)
+    return f"{by_cloud[1]}{_STORAGE}" if by_cloud else identifier.rpartition("/")[2]
 
 
-def _named(template: Template) -> Iterator[tuple[str, Node]]:
-    """Properties and outputs with their values."""
-    for output in template.of_kind("output").values():
-        if output.value is not None:
-            yield output.name, output.value
-    for node in walk(template.root):
-        if node.type == "object":
-            yield from properties(node).items()
+def _delegation(snapshot: Snapshot, site: Resource) -> list[Finding]:
+    subnet = next(
+        (each for each in snapshot.resources if each.content["id"] == site.get("properties.virtualNetworkSubnetId")),
+        None,
+    )
+    if subnet is None:
+        return []
+    expected = "Microsoft.App/environments" if snapshot.on_flex else "Microsoft.Web/serverFarms"
+    given = [each["properties"]["serviceName"] for each in subnet.get("properties.delegations") or []]
+    return [] if given == [expected] else [snapshot.finding("delegation", subnet, f"must be delegated to {expected}")]

@@ -2,102 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 
 from infra.checks.finding import Finding
-from infra.checks.symbols import references
-from infra.checks.template import Node, Resource, Template, key_name, literal, nested, text, walk
+from infra.checks.snapshots import Resource, Snapshot
 
-_SITE = "Microsoft.Web/sites"
 #: what error 51021 was seen to name, and what only Elastic Premium has; a null counts as sent. Microsoft's list:
 #: https://learn.microsoft.com/azure/azure-functions/functions-app-settings#flex-consumption-plan-deprecations
 REFUSED = frozenset(
     {
-        "alwaysOn",
-        "containerSize",
-        "ftpsState",
-        "functionAppScaleLimit",
-        "functionsRuntimeScaleMonitoringEnabled",
-        "javaContainer",
-        "javaContainerVersion",
-        "javaVersion",
-        "linuxFxVersion",
-        "minimumElasticInstanceCount",
-        "netFrameworkVersion",
-        "nodeVersion",
-        "phpVersion",
-        "powerShellVersion",
-        "preWarmedInstanceCount",
-        "pythonVersion",
-        "use32BitWorkerProcess",
-        "windowsFxVersion",
+        *("alwaysOn", "containerSize", "ftpsState", "functionAppScaleLimit", "functionsRuntimeScaleMonitoringEnabled"),
+        *("javaContainer", "javaContainerVersion", "javaVersion", "linuxFxVersion", "minimumElasticInstanceCount"),
+        *("netFrameworkVersion", "nodeVersion", "phpVersion", "powerShellVersion", "preWarmedInstanceCount"),
+        *("pythonVersion", "use32BitWorkerProcess", "windowsFxVersion"),
     }
 )
-#: the condition of the template: its other branch is Elastic Premium's
-_IS_FLEX = "isFlex"
-
-_SEARCH = "Microsoft.OperationalInsights/workspaces/savedSearches"
-_ROLE = "Microsoft.Authorization/roleAssignments"
-_NETWORK = "Microsoft.Network/virtualNetworks"
 #: another value each time: a name or a date that Azure does not let change
-_CHANGING = frozenset({"utcNow", "newGuid"})
+_CHANGING = ("utcNow(", "newGuid(")
 
 
-def check(template: Template) -> list[Finding]:
-    return [*_on_flex(template), *_again(template)]
-
-
-def _on_flex(template: Template) -> list[Finding]:
-    """Refused properties of `siteConfig` outside the branch of Elastic Premium."""
+def check(snapshot: Snapshot) -> list[Finding]:
     found = []
-    for resource in template.resources:
-        if resource.type != _SITE or resource.existing:
-            continue
-        for node, name in _keys(nested(resource.node, "properties").get("siteConfig")):
-            if name in REFUSED and not _premium(node):
-                line = node.start_point.row + 1
-                found.append(Finding(template.path, line, "flex", f"siteConfig.{name} is refused on Flex Consumption"))
+    for each in snapshot.resources:
+        if each.type == "Microsoft.Web/sites" and snapshot.on_flex:
+            refused = sorted(REFUSED & set(each.get("properties.siteConfig") or {}))
+            found += [
+                snapshot.finding("flex", each, f"siteConfig.{name} is refused on Flex Consumption") for name in refused
+            ]
+        if (reason := _again(each)) is not None:
+            found.append(snapshot.finding("again", each, reason))
     return found
 
 
-def _keys(config: Node | None) -> Iterator[tuple[Node, str]]:
-    for node in walk(config) if config is not None else ():
-        if node.type == "object_property" and node.named_children:
-            yield node, key_name(node.named_children[0]) or ""
-
-
-def _premium(node: Node) -> bool:
-    """Whether it stands in the false branch of `isFlex ? ... : ...`."""
-    while node.parent is not None:
-        around = node.parent
-        if around.type == "ternary_expression" and text(around.named_children[0]).strip() == _IS_FLEX:
-            return around.named_children[-1] == node
-        node = around
-    return False
-
-
-def _again(template: Template) -> list[Finding]:
+def _again(resource: Resource) -> str | None:
     """What a first deployment takes and a later one refuses, or takes away."""
-    found = [
-        Finding(template.path, node.start_point.row + 1, "again", f"{text(node)} has another value at each deployment")
-        for node in references(template.root)
-        if text(node) in _CHANGING
-    ]
-    for resource in template.resources:
-        reason = None if resource.existing else _refused(resource)
-        if reason is not None:
-            found.append(Finding(template.path, resource.line, "again", f"{resource.name}: {reason}"))
-    return found
-
-
-def _refused(resource: Resource) -> str | None:
-    given, values = nested(resource.node), nested(resource.node, "properties")
-    if resource.type == _SEARCH and literal(values.get("etag")) != "*":
+    if any(name in json.dumps(resource.content) for name in _CHANGING):
+        return "has another value at each deployment: utcNow or newGuid"
+    if (
+        resource.type == "Microsoft.OperationalInsights/workspaces/savedSearches"
+        and resource.get("properties.etag") != "*"
+    ):
         return "without the property etag: '*', a second deployment is a 409"
-    if resource.type == _NETWORK and "subnets" in values:
+    if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
         return "a list of subnets deletes those that others made; make each a resource"
-    if resource.type == _ROLE and "principalId" in values and "name" in given:
-        named = {text(each) for each in walk(given["name"])}
-        if text(values["principalId"]) not in named:
+    if resource.type == "Microsoft.Authorization/roleAssignments":
+        # of a principal that the deployment makes, the id is an expression
+        principal = str(resource.get("properties.principalId")).strip("[]")
+        if "(" in principal and principal not in resource.name:
             return "its name must hold its principalId: an identity that was made anew keeps no old assignment"
     return None

@@ -6,22 +6,28 @@ import json
 from pathlib import Path
 
 from infra.checks.finding import Finding
+from infra.checks.snapshots import Snapshot
+
+_KEYS = "Microsoft.AppConfiguration/configurationStores/keyValues"
 
 
 def check(root: Path) -> list[Finding]:
-    """Each protocol and schema of the folder is a key of `protocols.json` with that text; the template writes them."""
+    """Each protocol and schema of the folder is a key of `protocols.json` with that text."""
     path = root / "infra" / "bicep" / "protocols.json"
-    keys = root / "infra" / "bicep" / "modules" / "app-configuration-keys.bicep"
     seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
     folder = {key: path.read_text(encoding="utf-8") for key, path in seeds(root / "protocols").items()}
-    found = [
+    return [
         Finding(path, 0, "seeds", f"{key} is not as in protocols/: make generate")
         for key in sorted(folder.keys() | seeded.keys())
         if folder.get(key) != seeded.get(key)
     ]
-    if "loadJsonContent('../protocols.json')" not in keys.read_text(encoding="utf-8"):
-        found.append(Finding(keys, 0, "seeds", "does not write protocols.json"))
-    return found
+
+
+def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
+    """A deployment that writes keys writes each of `protocols.json`."""
+    written = {each.name.partition("/")[2].replace("~3A", ":").replace("~2F", "/") for each in snapshot.of(_KEYS)}
+    missing = sorted(seeds(root / "protocols").keys() - written) if written else []
+    return [snapshot.finding("seeds", None, f"{key} is not written into the store") for key in missing]
 
 
 def seeds(folder: Path) -> dict[str, Path]:

@@ -3,64 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Resource, Template, ancestors, literal, nested, text
+from infra.checks.snapshots import Snapshot
 
-_RULES = "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules"
+_TOPICS = "Microsoft.ServiceBus/namespaces/topics"
+_RULES = f"{_TOPICS}/subscriptions/rules"
 LANES = 16
-#: declarations of each type: one for directives and one for replies; and the one topic of public events
-_BUS = {
-    "Microsoft.ServiceBus/namespaces/topics": 3,
-    "Microsoft.ServiceBus/namespaces/topics/subscriptions": 2,
-    _RULES: 1,
-}
 
 
-def check(root: Path, templates: Iterable[Template]) -> list[Finding]:
-    """`topology.json` has sixteen lanes each way, and topics, subscriptions and rules are loops over its content, but
-    for the one topic of public events.
-    """
+def check_topology(root: Path) -> list[Finding]:
+    """`topology.json` has sixteen lanes each way."""
     path = root / "infra" / "bicep" / "topology.json"
-    topology = json.loads(path.read_text())
-    found = []
-    if topology["lanes"] != LANES:
-        found.append(Finding(path, 0, "topics", f"{topology['lanes']} lanes, not {LANES} each way"))
-    declared = dict.fromkeys(_BUS, 0)
-    for template in templates:
-        reads = "topology.json" in text(template.root)
-        for resource in template.resources:
-            if resource.type not in declared or resource.existing:
-                continue
-            declared[resource.type] += 1
-            if resource.type == _RULES:
-                found += _rule(template, resource)
-            is_one = text(nested(resource.node)["name"]) == "topology.events.topic"
-            if not reads or not (is_one or _loops(resource.node)):
-                found.append(
-                    Finding(template.path, resource.line, "topics", f"{resource.name} is not a loop over topology.json")
-                )
-    return found + [
-        Finding(root / "infra" / "bicep", 0, "topics", f"{count} declarations of {kind}, not {_BUS[kind]}")
-        for kind, count in declared.items()
-        if count != _BUS[kind]
+    lanes = json.loads(path.read_text(encoding="utf-8"))["lanes"]
+    return [] if lanes == LANES else [Finding(path, 0, "topics", f"{lanes} lanes, not {LANES} each way")]
+
+
+def check(root: Path, snapshot: Snapshot) -> list[Finding]:
+    """Topics, subscriptions and queues are those of Config.json; a rule passes directives of the service's step type.
+
+    Named `$Default` it replaces the rule of a new subscription that passes everything.
+    """
+    config = json.loads((root / "infra" / "bus" / "Config.json").read_text(encoding="utf-8"))
+    (namespace,) = config["UserConfig"]["Namespaces"]
+    expected: dict[str, object] = {each["Name"]: None for each in [*namespace["Queues"], *namespace["Topics"]]}
+    for topic in namespace["Topics"]:
+        for subscription in topic["Subscriptions"]:
+            path = f"{topic['Name']}/{subscription['Name']}"
+            expected[path] = None
+            for rule in subscription["Rules"]:
+                step_type = rule["Properties"]["CorrelationFilter"]["Properties"]["step_type"]
+                expected[f"{path}/{rule['Name']}"] = ("CorrelationFilter", {"step_type": step_type})
+    given: dict[str, object] = {}
+    for each in snapshot.of("Microsoft.ServiceBus/namespaces/queues", _TOPICS, f"{_TOPICS}/subscriptions", _RULES):
+        filtered = (each.get("properties.filterType"), each.get("properties.correlationFilter.properties"))
+        given[each.name.partition("/")[2]] = filtered if each.type == _RULES else None
+    wrong = {
+        name
+        for name in expected.keys() | given.keys()
+        if (name in expected, expected.get(name)) != (name in given, given.get(name))
+    }
+    return [
+        snapshot.finding(
+            "topics", None, f"{name}: {'other' if name in expected and name in given else 'not'} as in Config.json"
+        )
+        for name in sorted(wrong)
     ]
-
-
-def _rule(template: Template, resource: Resource) -> list[Finding]:
-    """Named `$Default` it replaces the true rule of a new subscription; beside that one, a service gets all steps."""
-    wrong = []
-    if literal(nested(resource.node).get("name")) != "$Default":
-        wrong.append("must be named $Default: beside the rule of that name, it lets everything through")
-    kind = literal(nested(resource.node, "properties").get("filterType"))
-    names = nested(resource.node, "properties", "correlationFilter", "properties").keys()
-    if kind != "CorrelationFilter" or names != {"step_type"}:
-        wrong.append("must be a correlation filter on step_type, which directives carry")
-    return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in wrong]
-
-
-def _loops(node: Node) -> bool:
-    """The declaration, or one around it, is a `for`."""
-    return any(child.type == "for_statement" for each in (node, *ancestors(node)) for child in each.named_children)

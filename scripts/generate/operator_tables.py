@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from infra.checks import kql
-from infra.checks.alerts import Rule, rules
-from infra.checks.template import parse
 from scripts.generate.tables import markdown_table
 from shared.core.reasons import Reason
 from shared.older_settings import NOT_READ
@@ -36,22 +35,34 @@ def reasons() -> str:
 def alerts() -> str:
     """Every alert rule of the template, with its section of the runbook and the line to begin with."""
     rows = (
-        (f"`{rule.word('name')}`", rule.word("means"), _watched(rule), f"{_section(rule)}, `{rule.word('command')}`")
-        for rule in rules(parse(_ALERTS))
+        (f"`{rule['name']}`", rule["means"], _watched(rule), f"{_section(rule['section'])}, `{rule['command']}`")
+        for rule in alert_rules()
     )
     return markdown_table(("alert", "it means", "it watches", "do"), rows)
 
 
-def _watched(rule: Rule) -> str:
-    metric = rule.word("metric")
-    if metric is not None:
-        return f"`{metric}`"
-    query = kql.read(rule.query(_ALERTS.parent))
+def alert_rules() -> list[dict[str, str]]:
+    """The rules of alerts.bicep, as `bicep format` writes them: values by name, texts without their quotes."""
+    arrays = re.findall(r"^var (?:metric|log)Alerts = \[\n(.*?)^\]", _ALERTS.read_text(encoding="utf-8"), re.M | re.S)
+    return [
+        {
+            name: value.strip("'")
+            for name, value in re.findall(r"^    (\w+): (.*(?:\n     .*|\n    \).*)*)$", rule, re.M)
+        }
+        for array in arrays
+        for rule in re.findall(r"^  \{\n(.*?)^  \}", array, re.M | re.S)
+    ]
+
+
+def _watched(rule: dict[str, str]) -> str:
+    if "metric" in rule:
+        return f"`{rule['metric']}`"
+    (path,) = re.findall(r"loadTextContent\('(.*?)'\)", rule["query"])
+    query = kql.read((_ALERTS.parent / path).read_text(encoding="utf-8"))
     return ", ".join(f"`{name}`" for name in sorted(query.names or {query.table}))
 
 
-def _section(rule: Rule) -> str:
-    slug = str(rule.word("section"))
+def _section(slug: str) -> str:
     return f"[{slug.replace('-', ' ').capitalize()}](#{slug})"
 
 

@@ -34,11 +34,12 @@ def _rule_table() -> str:
 
 
 def _mistake_table() -> str:
+    finders = {"compiler": "compiler", "snapshot": "rule on what is deployed", "files": "rule on files"}
     rows = [
-        (each["what"], f"`{each['rule']}`", each.get("code", ""))
+        (each["what"], finders[each["by"]], f"`{each['code' if each['by'] == 'compiler' else 'rule']}`")
         for each in _read("tests/infra/planted_mistakes.json")["mistakes"]
     ]
-    return markdown_table(("mistake", "found by the check", "the compiler's code"), rows)
+    return markdown_table(("mistake", "found by", "code or rule"), rows)
 
 
 def _read(path: str) -> Any:

@@ -5,24 +5,27 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import typer
 
 from infra.checks import alerts
-from infra.checks.alerts import Rule
-from infra.checks.template import parse, properties, text, walk
+from infra.checks.finding import Finding
+from infra.checks.snapshots import Resource, Snapshot
 from lucius_client.cli.main import app as lucius
+from scripts.generate.operator_tables import alert_rules
 from shared.settings import load
+from tests.infra.deployed import deployed
 from tests.jobs import ROOT, registry
 
 BICEP = ROOT / "infra" / "bicep"
 MODULE = BICEP / "modules" / "alerts.bicep"
-TEMPLATE = parse(MODULE)
-RULES = {str(rule.word("name")): rule for rule in alerts.rules(TEMPLATE)}
+TEXT = MODULE.read_text(encoding="utf-8")
+Rule = dict[str, str]
+RULES = {rule["name"]: rule for rule in alert_rules()}
 RUNBOOK = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 SETTINGS = load(
     {
@@ -50,7 +53,12 @@ def _queued_s() -> float:
 
 
 def _minutes(rule: Rule) -> int:
-    return int(re.fullmatch(r"PT(\d+)M", str(rule.word("window")))[1])  # type: ignore[index]
+    return int(re.fullmatch(r"PT(\d+)M", rule["window"])[1])  # type: ignore[index]
+
+
+def _threshold(rule: Rule) -> int:
+    """The number that is in effect if no parameter gives another."""
+    return int(rule["threshold"].rpartition("?? ")[2])
 
 
 def _passes(rule: Rule) -> float:
@@ -88,10 +96,10 @@ FLOORS = {
 
 def limits(rule: Rule) -> dict[str, int]:
     """What the parameter of its threshold allows, and its default; of a fixed threshold that alone."""
-    found = {"default": rule.threshold}
-    named = re.match(r"thresholds\.\?(\w+) \?\?", text(rule.properties["threshold"]))
+    found = {"default": _threshold(rule)}
+    named = re.match(r"thresholds\.\?(\w+) \?\?", rule["threshold"])
     if named:
-        declared = re.search(rf"((?:  @\w+\(.*\)\n)+)  {named[1]}: int\?", MODULE.read_text())
+        declared = re.search(rf"((?:  @\w+\(.*\)\n)+)  {named[1]}: int\?", TEXT)
         assert declared is not None, named[1]
         found |= {kind: int(number) for kind, number in re.findall(r"@(m\w+Value)\((\d+)\)", declared[1])}
     return found
@@ -102,11 +110,11 @@ def test_every_rule_can_fire() -> None:
     assert set(CEILINGS) | set(FLOORS) == set(RULES)
     for name, ceiling in CEILINGS.items():
         allowed = limits(RULES[name])
-        assert RULES[name].word("operator") is None, name
+        assert RULES[name].get("operator") is None, name
         assert max(allowed.values()) < ceiling, name
     for name, floor in FLOORS.items():
-        assert RULES[name].word("operator") == "LessThan"
-        assert 0 < RULES[name].threshold < floor / 2, name
+        assert RULES[name]["operator"] == "LessThan"
+        assert 0 < _threshold(RULES[name]) < floor / 2, name
 
 
 def test_a_threshold_that_is_rarely_reached_is_found() -> None:
@@ -128,12 +136,12 @@ def test_the_app_is_down_before_the_sweeper_is_silent() -> None:
 def test_nineteen_failures_of_nineteen_wake_somebody() -> None:
     """Few jobs are counted by how many failed, never by how many ended; the parameter takes the number's place."""
     query = (BICEP / "queries" / "failure-rate.kql").read_text()
-    replaced = re.search(r"failure-rate\.kql'\), '([^']+)', '([^']+)'", MODULE.read_text())
+    replaced = re.search(r"failure-rate\.kql'\),\s+'([^']+)',\s+'([^']+)'", TEXT)
     assert replaced is not None
     assert (query.count(replaced[1]), replaced[2]) == (1, "Failed >= ${thresholds.?failedJobs ?? 2}")
     after = query.partition("summarize")[2]
     assert [line for line in after.splitlines() if line.startswith("| where")] == ["| where Failed >= 2"]
-    assert RULES["failure-rate"].threshold < 100 * 19 / 19
+    assert _threshold(RULES["failure-rate"]) < 100 * 19 / 19
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -141,8 +149,8 @@ def test_a_rule_names_what_to_do(name: str) -> None:
     """Its section of the runbook is there, and its line is one that `lucius` takes."""
     rule = RULES[name]
     sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)}
-    assert rule.word("section") in sections
-    program, *line = shlex.split(str(rule.word("command")))
+    assert rule["section"] in sections
+    program, *line = shlex.split(rule["command"])
     assert program == "lucius"
     command: click.Command = typer.main.get_command(lucius)
     while isinstance(command, click.Group):
@@ -152,46 +160,49 @@ def test_a_rule_names_what_to_do(name: str) -> None:
 
 def test_the_description_has_all_of_it() -> None:
     """What it means, the section and the line, of metric and log rules alike."""
-    module = parse(BICEP / "modules" / "alert-rules.bicep")
-    for resource in module.resources:
-        [description] = [
-            text(value)
-            for node in walk(resource.node)
-            if node.type == "object" and (value := properties(node).get("description")) is not None
-        ]
-        for part in ("${alert.means}", "docs/operations.md#${alert.section}.", "${alert.command}"):
-            assert part in description
+    given = {
+        each["name"].removeprefix("lucius-prod-"): each["properties"]["description"]
+        for kind in (alerts.METRIC, alerts.LOG)
+        for each in deployed("prod", kind)
+    }
+    assert given == {
+        name: f"{rule['means']} Runbook: docs/operations.md#{rule['section']}. Begin with: {rule['command']}"
+        for name, rule in RULES.items()
+    }
 
 
 @pytest.mark.parametrize(
-    ("was", "becomes", "reason"),
+    ("kind", "criterion", "reason"),
     [
-        ("'DeadletteredMessages'", "'DeadLetterMessages'", "has no metric DeadLetterMessages"),
-        ("'Microsoft.ServiceBus/namespaces'", "'Microsoft.ServiceBus/namespace'", "has no metric"),
-        ("dimension: 'EntityName'", "dimension: 'Entity'", "has no dimension Entity"),
-        (
-            "metric: 'Transactions'\n    aggregation: 'Total'",
-            "metric: 'Transactions'\n    aggregation: 'Maximum'",
-            "Max",
-        ),
-        ("measure: 'Oldest'", "measure: 'Age'", "puts out no Age"),
-        ("dimension: 'Dependency'", "dimension: 'Dependencies'", "puts out no Dependencies"),
-        ("queries/not-ready.kql", "queries/ready.kql", "query is not there"),
-        ("    measure: 'Faults'\n", "", "has no measure"),
-        ("var logAlerts", "var logRules", "no rule was read in logAlerts"),
+        (alerts.METRIC, {"metricName": "DeadLetterMessages"}, "has no metric DeadLetterMessages"),
+        (alerts.METRIC, {"metricNamespace": "Microsoft.ServiceBus/namespace"}, "has no metric"),
+        (alerts.METRIC, {"dimensions": [{"name": "Entity"}]}, "has no dimension Entity"),
+        (alerts.METRIC, {"timeAggregation": "Total"}, "has no aggregation Total"),
+        (alerts.LOG, {"metricMeasureColumn": "Age"}, "puts out no Age"),
+        (alerts.LOG, {"dimensions": [{"name": "Dependencies"}]}, "puts out no Dependencies"),
+        (alerts.LOG, {"query": "AppMetrics\n| summarize Age = max(Max) by Lane"}, "puts out no Oldest"),
+        (alerts.LOG, {"query": "AppTraces\n| evaluate bag_unpack(Properties)"}, "is no operator"),
     ],
 )
-def test_a_rule_over_what_is_not_there_is_found(tmp_path: Path, was: str, becomes: str, reason: str) -> None:
-    """A metric, a dimension, an aggregation, a column and a query, each misspelt once."""
-    shutil.copytree(BICEP / "queries", tmp_path / "queries")
-    (tmp_path / "modules").mkdir()
-    copy = tmp_path / "modules" / MODULE.name
-    shutil.copy(MODULE, copy)
-    assert alerts.check(parse(copy)) == []
-    assert was in MODULE.read_text()
-    copy.write_text(MODULE.read_text().replace(was, becomes, 1))
-    [found] = alerts.check(parse(copy))
-    assert reason in found.text
+def test_a_rule_over_what_is_not_there_is_found(kind: str, criterion: dict[str, Any], reason: str) -> None:
+    """A metric, a dimension, an aggregation, a column and a query, each wrong once."""
+    good = {
+        "metricNamespace": "Microsoft.ServiceBus/namespaces",
+        "metricName": "DeadletteredMessages",
+        "timeAggregation": "Maximum",
+        "dimensions": [{"name": "EntityName"}],
+    }
+    if kind == alerts.LOG:
+        query = "AppMetrics\n| summarize Oldest = max(Max) by Lane"
+        good = {"query": query, "metricMeasureColumn": "Oldest", "dimensions": [{"name": "Lane"}]}
+
+    def found(given: dict[str, Any]) -> list[Finding]:
+        rule = Resource(kind, "rule", {"properties": {"criteria": {"allOf": [given]}}})
+        return alerts.check(Snapshot(Path("dev.bicepparam"), (rule,)))
+
+    assert found(good) == []
+    [wrong] = found(good | criterion)
+    assert reason in wrong.text
 
 
 def test_existing_action_groups_get_alerts() -> None:
@@ -199,10 +210,7 @@ def test_existing_action_groups_get_alerts() -> None:
     given = "filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))"
     for name in ("dev", "prod"):
         assert f"param actionGroupIds = {given}\n" in (BICEP / f"{name}.bicepparam").read_text()
-    [module] = [each for each in parse(BICEP / "main.bicep").modules if each.path == "modules/alerts.bicep"]
-    assert text(module.parameters["actionGroupIds"]) == "actionGroupIds"
-    [group] = TEMPLATE.resources
-    assert "if (!empty(emails))" in text(group.node)
-    [rules] = TEMPLATE.modules
-    notified = text(rules.parameters["actionGroupIds"])
-    assert notified == "empty(emails) ? actionGroupIds : concat(actionGroupIds, [actionGroup.id])"
+    for kind, path in ((alerts.METRIC, "actions"), (alerts.LOG, "actions")):
+        assert all(each["properties"][path] for each in deployed("dev", kind))
+    assert "    actionGroupIds: empty(emails) ? actionGroupIds : concat(actionGroupIds, [actionGroup.id])\n" in TEXT
+    assert "    actionGroupIds: actionGroupIds\n" in (BICEP / "observability.bicep").read_text()

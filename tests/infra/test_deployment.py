@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import runpy
 import socket
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
 
-from infra.checks.template import literal, nested, parse, properties, text
+from lucius_client.cli.documents import Documents
+from shared.access.references import ReferencePolicy
 from shared.build import COMMIT_FILE
+from shared.core.plan import Workspace
+from shared.core.routing import normalise
+from tests.infra.deployed import deployed
 from tests.jobs import ROOT
 from triggers.http.bodies import MAX_BODY_BYTES
 
@@ -40,30 +46,50 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/", "infra/pipelines/"))]
 
 
-def test_the_template_sets_the_bounds_that_it_knows() -> None:
-    """Jobs refer to the documents' account, not to workspaces; the host takes little more than the app does."""
-    settings = parse(ROOT / "infra/bicep/modules/app-settings.bicep").of_kind("variable")
-
-    def literal_of(variable: str, name: str) -> str | None:
-        value = settings[variable].value
-        assert value is not None
-        return literal(properties(value)[name])
-
-    most = int(literal_of("hostSettings", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or 0)
-    assert MAX_BODY_BYTES < most <= 4 * MAX_BODY_BYTES
-    always = settings["appSettings"].value
-    assert always is not None
-    assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= properties(always).keys()
-    assert text(properties(always)["LUCIUS_WORKSPACE_DAYS"]) == "string(workspaceRetentionDays)"
-    hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
-    assert hosts is not None
-    assert "map(concat(inputContainers, [resultsContainer]), " in text(hosts)
+@pytest.mark.parametrize("parameters", ["dev", "prod", "minimal"])
+def test_the_template_sets_the_bounds_that_it_knows(parameters: str) -> None:
+    """Jobs refer to folders of their tenant, not to workspaces; the host takes little more than the app does."""
+    (config,) = deployed(parameters, "Microsoft.Web/sites/config")
+    settings = {name: value.strip("'") for name, value in config["properties"].items()}
+    assert MAX_BODY_BYTES < int(settings["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"]) <= 4 * MAX_BODY_BYTES
+    assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= settings.keys()
+    assert settings["LUCIUS_WORKSPACE_DAYS"] == "30"
+    # `{{` is a brace in a text of format()
+    place = r"format\('\{0\}/\{1\}/\{\{tenant\}\}', split\(stdoc\w+\.primaryEndpoints\.blob, '/'\)\[2\], '(\w+)'\)"
+    hosts = settings["LUCIUS_ALLOWED_REF_HOSTS"]
+    assert re.findall(place, hosts) == ["documents", "smoke", "results"]
+    assert hosts.count("format(") == 3
 
 
-def test_the_hosts_own_admin_routes_are_closed() -> None:
-    """Whatever the plan: the master key opens nothing from outside."""
-    (app,) = [each for each in parse(ROOT / "infra/bicep/modules/function-app.bicep").resources if each.name == "app"]
-    assert text(nested(app.node, "properties")["functionsRuntimeAdminIsolationEnabled"]) == "true"
+@pytest.mark.parametrize("tenant", ["smoke", "tenant_a", "Größe & Maß", "a/b", "=platform", "x@y.example", "two words"])
+def test_callers_name_the_folder_that_stands_for_the_tenant(tenant: str) -> None:
+    """The smoke test and `lucius submit` put documents where `{tenant}` of an allowed reference leads."""
+    smoke = runpy.run_path(str(ROOT / "scripts" / "smoke.py"))["tenant_folder"](tenant)
+    policy = ReferencePolicy(
+        frozenset({"http"}),
+        frozenset({"127.0.0.1:10000/devstoreaccount1/results/{tenant}"}),
+        Workspace("http://127.0.0.1:10000/devstoreaccount1/workspace", normalise(tenant)),
+    )
+    documents = Documents("UseDevelopmentStorage=true", tenant=tenant)
+    assert smoke == Workspace("", normalise(tenant)).folder
+    assert documents.results_uri.endswith(f"/{quote(smoke)}")
+    assert policy.violation(f"{documents.results_uri}/answers.json") is None
+    assert policy.violation(f"{documents.results_uri}x/answers.json") is not None
+
+
+@pytest.mark.parametrize("parameters", ["dev", "prod", "minimal"])
+def test_the_hosts_own_admin_routes_are_closed(parameters: str) -> None:
+    """Whatever the size: the master key opens nothing from outside."""
+    (app,) = deployed(parameters, "Microsoft.Web/sites")
+    assert app["properties"]["functionsRuntimeAdminIsolationEnabled"] is True
+
+
+@pytest.mark.parametrize("parameters", ["dev", "prod", "minimal"])
+def test_nobody_owns_the_bus_unasked(parameters: str) -> None:
+    """No parameter file gives the app Azure Service Bus Data Owner."""
+    roles = {each["role"] for each in deployed(parameters, "Microsoft.Authorization/roleAssignments")}
+    assert "Azure Service Bus Data Sender" in roles
+    assert "Azure Service Bus Data Owner" not in roles
 
 
 def test_no_package_without_a_commit(tmp_path: Path) -> None:
@@ -112,9 +138,9 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
     expected = {
         "authTenants": "LUCIUS_AUTH_TENANTS",
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
-        "callbacks": "LUCIUS_CALLBACKS",
+        "enableCallbacks": "LUCIUS_CALLBACKS",
         "webhookKeys": "LUCIUS_WEBHOOK_KEYS",
-        "webhooks": "LUCIUS_WEBHOOKS",
+        "enableWebhooks": "LUCIUS_WEBHOOKS",
         "alertEmails": "LUCIUS_ALERT_EMAILS",
         "monthlyBudget": "LUCIUS_MONTHLY_BUDGET",
         "monthlyBudgetStart": "LUCIUS_MONTHLY_BUDGET_START",

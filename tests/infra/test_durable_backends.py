@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from infra.checks import durable_backend, host_json
 from infra.checks.finding import CheckFailed
+from infra.package import durable_backend, host_json
 from tests.jobs import ROOT
 
 PARAMETERS = ROOT / "infra" / "bicep"

@@ -10,8 +10,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra.checks import environment, package
 from infra.checks.finding import CheckFailed
+from infra.package import built as package
+from infra.package import environment
 from scripts import lock as locks
 from scripts import package as deployed
 from tests.jobs import ROOT

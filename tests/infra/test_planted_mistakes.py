@@ -1,22 +1,30 @@
-"""Mistakes planted in the templates and what stands around them, one at a time: each has a check that finds it."""
+"""Mistakes planted in the templates and the files around them: the compiler or one of our rules finds each."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from infra.checks import every, package_files
+from infra.checks import every, package_files, snapshots
+from infra.checks.compiler import Compiler
 from infra.checks.finding import Finding
-from infra.checks.template import Template, parse
 from tests.jobs import ROOT
 
-_TABLE = json.loads((ROOT / "tests" / "infra" / "planted_mistakes.json").read_text(encoding="utf-8"))
+Row = dict[str, Any]
+_ROWS: list[Row] = json.loads((ROOT / "tests/infra/planted_mistakes.json").read_text(encoding="utf-8"))["mistakes"]
 #: what the checks read
 _READ = (".funcignore", ".github", "azure.yaml", "docs", "host.json", "host.AzureStorage.json", "infra", "protocols")
-Row = dict[str, str]
+
+
+def by(finder: str) -> pytest.MarkDecorator:
+    """Parametrizes a test with the rows of one finder: `compiler`, `snapshot` (our rules on it) or `files`."""
+    return pytest.mark.parametrize("row", [row for row in _ROWS if row["by"] == finder], ids=lambda row: row["what"])
 
 
 @pytest.fixture(scope="module")
@@ -31,48 +39,97 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in package_files.APP:
         if not (root / name).exists():
             (root / name).touch() if "." in name else shutil.copytree(ROOT / "infra" / "hooks", root / name)
-    assert every.check(root) == []
+    assert every.check_files(root) == []
     return root
 
 
-@pytest.fixture(scope="module")
-def templates(sound: Path) -> dict[Path, Template]:
-    return {path.resolve(): parse(path) for path in sorted((sound / "infra" / "bicep").rglob("*.bicep"))}
-
-
-def planted(root: Path, row: Row) -> Path:
-    """The file that holds the old text, with the new one."""
-    files = [path for path in root.glob(row["file"]) if row["old"] in path.read_text(encoding="utf-8")]
-    assert len(files) == 1, f"{row['file']}: {row['old']!r} stands in {len(files)} files"
-    text = files[0].read_text(encoding="utf-8")
-    assert text.count(row["old"]) == 1
-    files[0].write_text(text.replace(row["old"], row["new"]), encoding="utf-8")
-    return files[0]
-
-
-def checked(root: Path, file: Path, templates: dict[Path, Template]) -> list[Finding]:
-    """What is found in a file, in the templates that take it as a module, and in the whole of them."""
-    if file.suffix == ".bicepparam":
-        return every.check_parameters(parse(file), templates)
-    found, changed = list[Finding](), dict(templates)
-    if file.suffix == ".bicep":
-        changed[file.resolve()] = parse(file)
-        users = [each for each in changed.values() if any(Path(one.path).name == file.name for one in each.modules)]
-        for each in {template.path: template for template in (changed[file.resolve()], *users)}.values():
-            found += every.check_template(each, changed)
-    return found or every.check_project(root, changed)
-
-
-@pytest.mark.parametrize("row", _TABLE["mistakes"], ids=lambda row: row["what"])
-def test_a_planted_mistake_is_found(row: Row, sound: Path, templates: dict[Path, Template]) -> None:
-    """By the check, in the file and under the code that the table names."""
-    before: dict[Path, str] = {path: path.read_text(encoding="utf-8") for path in sound.glob(row["file"])}
+@contextmanager
+def planted(root: Path, *rows: Row) -> Iterator[None]:
+    """The root with the new text of each row in the place of its old text, which stands there once."""
+    before: dict[Path, str] = {}
     try:
-        file = planted(sound, row)
-        found = checked(sound, file, templates)
+        for row in rows:
+            path = root / row["file"]
+            text = path.read_text(encoding="utf-8")
+            before.setdefault(path, text)
+            assert text.count(row["old"]) == 1, f"{row['file']}: {row['old']!r}"
+            path.write_text(text.replace(row["old"], row["new"]), encoding="utf-8")
+        yield
     finally:
         for path, text in before.items():
             path.write_text(text, encoding="utf-8")
-    place = sound / row["seen_in"] if "seen_in" in row else file
-    texts = [each.text for each in found if (each.path, each.rule) == (place, row["rule"])]
-    assert any(row.get("code", "") in text for text in texts), found
+
+
+def test_each_row_names_what_finds_it() -> None:
+    """A code of the compiler, a rule on files, or a rule with the text of its finding in one deployment."""
+    fields = {"compiler": {"code"}, "files": {"rule"}, "snapshot": {"rule", "deployment", "text"}}
+    for row in _ROWS:
+        assert row.keys() - {"batch", "seen_in"} == {"what", "file", "old", "new", "by"} | fields[row["by"]], row[
+            "what"
+        ]
+
+
+@by("files")
+def test_a_rule_on_files_finds_it(row: Row, sound: Path) -> None:
+    """In the file that it was planted in."""
+    with planted(sound, row):
+        found = every.check_files(sound)
+    assert (sound / row["file"], row["rule"]) in {(each.path, each.rule) for each in found}
+
+
+@pytest.mark.needs("bicep")
+@by("compiler")
+def test_the_compiler_finds_it(row: Row, sound: Path, compiler: Compiler) -> None:
+    """In the file that it was planted in, or in the one that uses it, under the code of the table."""
+    place = sound / row.get("seen_in", row["file"])
+    with planted(sound, row):
+        found = compiler.check(place) or compiler.format(place)
+    assert (place, row["code"]) in {(each.path, each.rule) for each in found}
+    assert all(each.line > 0 and each.text for each in found)
+
+
+@pytest.fixture(scope="module")
+def found_together(sound: Path, compiler: Compiler) -> Callable[[Row], list[Finding]]:
+    """What the rules find in the deployment of a row, with all rows planted that do not hide each other.
+
+    An evaluation takes 1 s of CPU: rows of one `batch` share it.
+    """
+    done: dict[tuple[str, int], list[Finding]] = {}
+
+    def find(row: Row) -> list[Finding]:
+        group = _group(row)
+        if group not in done:
+            rows = [each for each in _ROWS if each["by"] == "snapshot" and _group(each) == group]
+            done[group] = _find(sound, compiler, rows)
+        return done[group]
+
+    return find
+
+
+def _group(row: Row) -> tuple[str, int]:
+    return row["deployment"], row.get("batch", 1)
+
+
+def _find(root: Path, compiler: Compiler, rows: list[Row]) -> list[Finding]:
+    with planted(root, *rows):
+        snapshot = snapshots.take(compiler, root / "infra" / "bicep" / f"{rows[0]['deployment']}.bicepparam")
+        return every.check_snapshot(root, snapshot)
+
+
+def _has(found: list[Finding], row: Row) -> bool:
+    return any(each.rule == row["rule"] and row["text"] in each.text for each in found)
+
+
+@pytest.mark.needs("bicep")
+@by("snapshot")
+def test_a_rule_on_what_is_deployed_finds_it(row: Row, found_together: Callable[[Row], list[Finding]]) -> None:
+    """In the resources of the deployment that the row names."""
+    assert _has(found_together(row), row), found_together(row)
+
+
+@pytest.mark.long
+@pytest.mark.needs("bicep")
+@by("snapshot")
+def test_a_rule_finds_it_alone(row: Row, sound: Path, compiler: Compiler) -> None:
+    """No row owes its finding to another one; 30 s of CPU for all."""
+    assert _has(_find(sound, compiler, [row]), row)

@@ -293,7 +293,11 @@ var logAlerts = [
     section: 'jobs-fail'
     command: 'lucius deadletters'
     severity: 2
-    query: replace(loadTextContent('../queries/failure-rate.kql'), 'Failed >= 2', 'Failed >= ${thresholds.?failedJobs ?? 2}')
+    query: replace(
+      loadTextContent('../queries/failure-rate.kql'),
+      'Failed >= 2',
+      'Failed >= ${thresholds.?failedJobs ?? 2}'
+    )
     measure: 'FailedPercent'
     aggregation: 'Maximum'
     threshold: thresholds.?failurePercent ?? 10

@@ -253,18 +253,6 @@ var appSettings = {
   LUCIUS_AUTH_TENANT_CLAIM: auth.tenantClaim
   LUCIUS_AUTH_TENANTS: string(auth.tenants)
 }
-var configurationSettings = {
-  LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint
-}
-var eventsSettings = {
-  LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace
-}
-var callbackSettings = {
-  LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})'
-}
-var webhookSettings = {
-  LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})'
-}
 
 // Flex Consumption knows these by functionAppConfig and refuses them as settings.
 var premiumSettings = {
@@ -285,10 +273,10 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     hostSettings,
     durable.backend == 'DurableTaskScheduler' ? schedulerSettings : {},
     appSettings,
-    empty(appConfigurationEndpoint) ? {} : configurationSettings,
-    empty(eventsNamespace) ? {} : eventsSettings,
-    empty(callbackKeysUri) ? {} : callbackSettings,
-    empty(webhookKeysUri) ? {} : webhookSettings,
+    empty(appConfigurationEndpoint) ? {} : { LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint },
+    empty(eventsNamespace) ? {} : { LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace },
+    empty(callbackKeysUri) ? {} : { LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})' },
+    empty(webhookKeysUri) ? {} : { LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})' },
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
   )

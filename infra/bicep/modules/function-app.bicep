@@ -136,7 +136,10 @@ var alwaysReady = filter(
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
       { name: 'function:tell', instanceCount: events ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
       { name: 'function:prune', instanceCount: events ? leastReady : 0 }
-      { name: 'function:deliver', instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0 }
+      {
+        name: 'function:deliver'
+        instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0
+      }
     ],
     moreSweepers,
     replyFunctions
@@ -184,6 +187,8 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
     virtualNetworkSubnetId: empty(appSubnetResourceId) ? null : appSubnetResourceId
     outboundVnetRouting: empty(appSubnetResourceId) || isFlex ? null : { allTraffic: true }
+    // the type does not know siteUpdateStrategy yet, and the compiler reports it here, at the condition
+    #disable-next-line BCP037
     functionAppConfig: isFlex
       ? {
           deployment: {
@@ -200,8 +205,7 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             name: 'python'
             version: '3.12'
           }
-          // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates; the type does not know it yet
-          #disable-next-line BCP037
+          // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates
           siteUpdateStrategy: {
             type: scale.?updateStrategy ?? 'Recreate'
           }
@@ -218,13 +222,11 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
         }
       : null
     // Flex Consumption refuses what is only Premium's, as null too (error 51021); its FTP is closed by the policy below
-    siteConfig: union(
-      {
-        http20Enabled: true
-        minTlsVersion: '1.2'
-        scmMinTlsVersion: '1.2'
-      },
-      isFlex
+    siteConfig: {
+      http20Enabled: true
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+      ...(isFlex
         ? {}
         : {
             ftpsState: 'Disabled'
@@ -232,8 +234,8 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1
             functionsRuntimeScaleMonitoringEnabled: !empty(appSubnetResourceId)
             healthCheckPath: '/v1/health/live'
-          }
-    )
+          })
+    }
   }
 
   resource ftpPolicy 'basicPublishingCredentialsPolicies' = {

@@ -20,13 +20,29 @@ var queries = [
   { id: 'jobs', title: 'Jobs created and ended', text: loadTextContent('../queries/jobs.kql') }
   { id: 'job-timeline', title: 'Timeline of one job', text: loadTextContent('../queries/job-timeline.kql') }
   { id: 'slowest-jobs', title: 'Slowest jobs of a day', text: loadTextContent('../queries/slowest-jobs.kql') }
-  { id: 'failures-by-reason', title: 'Failed jobs by reason', text: loadTextContent('../queries/failures-by-reason.kql') }
-  { id: 'retries-by-cause', title: 'Retried attempts by cause', text: loadTextContent('../queries/retries-by-cause.kql') }
+  {
+    id: 'failures-by-reason'
+    title: 'Failed jobs by reason'
+    text: loadTextContent('../queries/failures-by-reason.kql')
+  }
+  {
+    id: 'retries-by-cause'
+    title: 'Retried attempts by cause'
+    text: loadTextContent('../queries/retries-by-cause.kql')
+  }
   { id: 'step-latency', title: 'Latency of steps', text: loadTextContent('../queries/step-latency.kql') }
   { id: 'queued-jobs', title: 'Oldest job without a service', text: loadTextContent('../queries/queued-jobs.kql') }
-  { id: 'stuck-dispatch', title: 'Oldest directive without an ACK', text: loadTextContent('../queries/stuck-dispatch.kql') }
+  {
+    id: 'stuck-dispatch'
+    title: 'Oldest directive without an ACK'
+    text: loadTextContent('../queries/stuck-dispatch.kql')
+  }
   { id: 'refused-requests', title: 'Requests over a limit', text: loadTextContent('../queries/refused-requests.kql') }
-  { id: 'dependency-faults', title: 'Dependencies that did not answer', text: loadTextContent('../queries/dependency-faults.kql') }
+  {
+    id: 'dependency-faults'
+    title: 'Dependencies that did not answer'
+    text: loadTextContent('../queries/dependency-faults.kql')
+  }
   { id: 'warnings', title: 'Warnings of the app', text: loadTextContent('../queries/warnings.kql') }
 ]
 // Charts and tables of the workbook, by the query that they show.

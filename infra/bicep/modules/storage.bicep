@@ -298,5 +298,8 @@ output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 @description('Where attempts get their folders: a container\'s address.')
 output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
 
-@description('What jobs may refer to: `host/container`.')
-output referenceHosts string[] = map(concat(inputContainers, [resultsContainer]), container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')
+@description('Allowed references of jobs: `host/container/{tenant}`. The app replaces `{tenant}` by the job\'s tenant.')
+output referenceHosts string[] = map(
+  concat(inputContainers, [resultsContainer]),
+  container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}/{tenant}'
+)

@@ -168,7 +168,7 @@ def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path)
     assert run_on(stack, "job", "result", job_id).stdout == both.stdout
     found = json.loads(run_on(stack, "job", "result", job_id, "--json").stdout)
     # where the caller asked, which no workspace's end takes away
-    assert found["uri"].startswith(f"{stack.blob}/results/{job_id}/")
+    assert found["uri"].startswith(f"{stack.blob}/results/demo/{job_id}/")
     assert found["final_output_expires_at"] is None
 
 

@@ -6,13 +6,14 @@ import hashlib
 import json
 import mimetypes
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from azure.core.exceptions import AzureError, ResourceExistsError
-from azure.storage.blob import BlobServiceClient, ContentSettings
+from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings
 
 from lucius_client.cli.exits import DependencyUnreachable, UsageError
 from lucius_client.results import DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, RETRY
@@ -28,10 +29,11 @@ _RESULTS = "results"
 
 
 class Documents:
-    """One blob account. Methods raise `DependencyUnreachable` where it does not respond."""
+    """A tenant's folders of one blob account. Methods raise `DependencyUnreachable` if the account does not respond."""
 
-    def __init__(self, connection: str | None = None) -> None:
+    def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
         """`connection` is a connection string; None: `LUCIUS_BLOB_CONNECTION`, or else Azurite on this machine."""
+        self._folder = _folder(tenant)
         connection = connection or configured() or _DEVELOPMENT
         try:
             self._client = BlobServiceClient.from_connection_string(connection, **RETRY)
@@ -46,12 +48,12 @@ class Documents:
 
     @property
     def results_uri(self) -> str:
-        """The URI under which a job should write its output."""
-        return f"{self.endpoint}/{_RESULTS}"
+        """The URI of the tenant's results: a job writes its output below it."""
+        return f"{self.endpoint}/{_RESULTS}/{quote(self._folder)}"
 
     def uri_of(self, path: Path) -> str:
         """The URI that the file will have when it is uploaded."""
-        return str(self._client.get_blob_client(_UPLOADS, _name(path, _content(path))).url)
+        return str(self._blob(path, _content(path)).url)
 
     def upload(self, path: Path) -> str:
         """Uploads a file and returns its URI. The name has the hash of the content: a file is stored once."""
@@ -61,7 +63,7 @@ class Documents:
             for container in (_UPLOADS, _RESULTS):
                 with suppress(ResourceExistsError):
                     self._client.create_container(container)
-            blob = self._client.get_blob_client(_UPLOADS, _name(path, content))
+            blob = self._blob(path, content)
             blob.upload_blob(content, overwrite=True, content_settings=kind)
         except AzureError as error:
             raise self._unreachable(error) from error
@@ -77,6 +79,10 @@ class Documents:
             return json.loads(self._client.get_blob_client(container, name).download_blob().readall())
         except (AzureError, ValueError):
             return None
+
+    def _blob(self, path: Path, content: bytes) -> BlobClient:
+        name = f"{self._folder}/{hashlib.sha256(content).hexdigest()[:16]}/{path.name}"
+        return self._client.get_blob_client(_UPLOADS, name)
 
     def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
@@ -96,5 +102,7 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _name(path: Path, content: bytes) -> str:
-    return f"{hashlib.sha256(content).hexdigest()[:16]}/{path.name}"
+def _folder(tenant: str) -> str:
+    """The name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
+    name = tenant.strip().lower()
+    return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)

@@ -90,8 +90,9 @@ def submit(
 ) -> None:
     """Upload documents and submit a job for each.
 
-    Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine. The same request is one job,
-    however often it is submitted; --again creates another.
+    Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine, into the tenant's
+    folder of the container documents. The same request is one job, however often it is submitted; --again creates
+    another.
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
@@ -111,7 +112,7 @@ def submit(
     if protocol is None:
         raise UsageError("--protocol must name a protocol; see `lucius protocols`")
     names = sources.documents(documents or [])
-    store = _store()
+    store = _store(owner)
     definition = session.client.protocol(protocol).plain()
     parameters = payload_for(definition, payload, ask or [])
 
@@ -134,10 +135,10 @@ def submit(
         raise typer.Exit(Exit.REFUSED)
 
 
-def _store() -> Documents:
+def _store(tenant: str) -> Documents:
     from lucius_client.cli.documents import Documents
 
-    return Documents()
+    return Documents(tenant=tenant)
 
 
 def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
@@ -207,7 +208,7 @@ def _submit_lines(
         session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""), results)
     elif watch or wait:
         lines = [{**result, "document": f"line {result['line']}"} for result in accepted]
-        _finish(session, lines, _store(), watch=watch, wait=wait)
+        _finish(session, lines, _store(tenant), watch=watch, wait=wait)
     else:
         rows = [
             {**result, "document": f"line {result['line']}", "status": "known" if result["replayed"] else "new"}

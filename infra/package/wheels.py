@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.checks.environment import DEPLOYED
+from infra.package.environment import DEPLOYED
 
 #: tags of https://peps.python.org/pep-0600/ that the hosts of each platform take; pip wants each by name
 _LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")

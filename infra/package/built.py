@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.checks import environment
 from infra.checks.finding import CheckFailed
-from infra.checks.package_files import LOCK, packaged
+from infra.package import environment
+from infra.package.files import LOCK, packaged
 
 #: Flex Consumption takes packages up to 1 GB; far below that, a cold start gets slow
 MOST_BYTES = 300 * 1024 * 1024

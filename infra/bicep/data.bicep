@@ -1,0 +1,153 @@
+metadata name = 'Data'
+metadata description = 'The storage accounts of runtime, ledger and documents, and the App Configuration store.'
+
+import { appConfigurationDataOwner, appConfigurationDataReader } from 'modules/roles.bicep'
+import { holderType, privateAccessType, tagsType } from 'modules/shapes.bicep'
+import { documentsType, ledgerType, runtimeType } from 'modules/storage.bicep'
+
+@description('Required. End of the names of the resources.')
+@minLength(22)
+@maxLength(41)
+param suffix string
+
+@description('Required. What makes the names of the accounts unique in Azure.')
+@minLength(13)
+@maxLength(13)
+param token string
+
+@description('Required. Region.')
+param location string
+
+@description('Required. Tags of the resources.')
+param tags tagsType
+
+@description('Required. Redundancy of the ledger and the documents.')
+@allowed([
+  'Standard_LRS'
+  'Standard_ZRS'
+  'Standard_GRS'
+  'Standard_GZRS'
+])
+param storageSku string
+
+@description('Required. Days that deleted blobs can be brought back.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int
+
+@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@minValue(0)
+@maxValue(36500)
+param workspaceRetentionDays int
+
+@description('Required. Storage logs of single requests. `All` writes a line for each read and write, which costs more than the requests do.')
+@allowed([
+  'Deletes'
+  'All'
+])
+param storageRequestLogs string
+
+@description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
+param queues bool
+
+@description('Required. Whether there is an App Configuration store.')
+param appConfiguration bool
+
+@description('Required. Tier of App Configuration.')
+@allowed([
+  'developer'
+  'standard'
+  'premium'
+])
+param appConfigurationSku string
+
+@description('Required. Object id of the app\'s identity.')
+param appPrincipalId string
+
+@description('Required. Who may write protocols.')
+param operator holderType
+
+@description('Required. Who runs the smoke test, and may write into its container.')
+param tester holderType
+
+@description('Required. Whether that one may upload documents, too.')
+param testerUploads bool
+
+@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+// The three accounts, and who may do what in each.
+module storage 'modules/storage.bicep' = {
+  name: 'storage'
+  params: {
+    token: token
+    location: location
+    tags: tags
+    skuName: storageSku
+    softDeleteDays: softDeleteDays
+    workspaceRetentionDays: workspaceRetentionDays
+    appPrincipalId: appPrincipalId
+    tester: tester
+    testerUploads: testerUploads
+    queues: queues
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: storageRequestLogs
+  }
+}
+
+module configurationStore 'modules/app-configuration.bicep' = if (appConfiguration) {
+  name: 'app-configuration'
+  params: {
+    name: 'appcs-${suffix}'
+    location: location
+    tags: tags
+    skuName: appConfigurationSku
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    roleAssignments: [
+      {
+        principalId: appPrincipalId
+        role: appConfigurationDataReader
+      }
+      {
+        principalId: operator.principalId
+        principalType: operator.principalType
+        role: appConfigurationDataOwner
+      }
+    ]
+  }
+}
+
+@description('Address of the container that deployed packages stand in.')
+output packageUri string = storage.outputs.packageUri
+
+@description('Storage of the Functions runtime.')
+output runtime runtimeType = storage.outputs.runtime
+
+@description('Where the ledger stands.')
+output ledger ledgerType = storage.outputs.ledger
+
+@description('Resource id of the ledger\'s account.')
+output ledgerResourceId string = storage.outputs.ledgerResourceId
+
+@description('What platform services have a right to.')
+output documents documentsType = storage.outputs.documents
+
+@description('Blob endpoint of the documents\' account.')
+output documentsEndpoint string = storage.outputs.documentsEndpoint
+
+@description('Where attempts get their folders: a container\'s address.')
+output workspaceUri string = storage.outputs.workspaceUri
+
+@description('Allowed references of jobs.')
+output referenceHosts string[] = storage.outputs.referenceHosts
+
+@description('Name of the App Configuration store; empty: none.')
+output storeName string = configurationStore.?outputs.name ?? ''
+
+@description('Address of the App Configuration store; empty: none.')
+output storeEndpoint string = configurationStore.?outputs.endpoint ?? ''

@@ -1,0 +1,84 @@
+metadata name = 'Messaging'
+metadata description = 'The Service Bus namespace, and what the app may do there.'
+
+import { serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
+import { privateAccessType, tagsType } from 'modules/shapes.bicep'
+
+@description('Required. End of the names of the resources.')
+@minLength(22)
+@maxLength(41)
+param suffix string
+
+@description('Required. Region.')
+param location string
+
+@description('Required. Tags of the resources.')
+param tags tagsType
+
+@description('Required. Tier of Service Bus.')
+@allowed([
+  'Standard'
+  'Premium'
+])
+param serviceBusSku string
+
+@description('Required. Messaging units of the Premium tier.')
+@allowed([
+  1
+  2
+  4
+  8
+  16
+])
+param serviceBusCapacity int
+
+@description('Required. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
+param targetBasedScaling bool
+
+@description('Required. Object id of the app\'s identity.')
+param appPrincipalId string
+
+@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+module serviceBus 'modules/service-bus.bicep' = {
+  name: 'service-bus'
+  params: {
+    name: 'sbns-${suffix}'
+    location: location
+    tags: tags
+    skuName: serviceBusSku
+    capacity: serviceBusCapacity
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    roleAssignments: targetBasedScaling
+      ? [
+          {
+            principalId: appPrincipalId
+            role: serviceBusDataOwner
+          }
+        ]
+      : [
+          {
+            principalId: appPrincipalId
+            role: serviceBusDataReceiver
+          }
+          {
+            principalId: appPrincipalId
+            role: serviceBusDataSender
+          }
+        ]
+  }
+}
+
+@description('Resource id of the namespace.')
+output resourceId string = serviceBus.outputs.resourceId
+
+@description('Name of the namespace.')
+output name string = serviceBus.outputs.name
+
+@description('Host name of the namespace.')
+output fullyQualifiedNamespace string = serviceBus.outputs.fullyQualifiedNamespace

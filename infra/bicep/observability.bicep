@@ -1,0 +1,86 @@
+metadata name = 'Observability'
+metadata description = 'What is watched: alert rules, saved queries with their workbook, and the budget.'
+
+import { thresholdsType } from 'modules/alerts.bicep'
+import { tagsType } from 'modules/shapes.bicep'
+
+@description('Required. Name of the environment, in the names of rules.')
+param environmentName string
+
+@description('Required. End of the names of the resources.')
+@minLength(22)
+@maxLength(41)
+param suffix string
+
+@description('Required. Region.')
+param location string
+
+@description('Required. Tags of the resources.')
+param tags tagsType
+
+@description('Required. Whether alert rules are made.')
+param alerts bool
+
+@description('Required. When the alert rules fire.')
+param alertThresholds thresholdsType
+
+@description('Required. Who is told of alerts and of the budget.')
+param alertEmails string[]
+
+@description('Required. Resource ids of existing action groups that are told of alerts, too.')
+param actionGroupIds string[]
+
+@description('Required. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
+@minValue(0)
+param monthlyBudget int
+
+@description('Required. First day of the month in which the budget is made, for example 2026-11-01. It stays: Azure refuses to change it.')
+param monthlyBudgetStart string
+
+@description('Required. Name of the Log Analytics workspace.')
+param workspaceName string
+
+@description('Required. Resource id of the Log Analytics workspace.')
+param workspaceResourceId string
+
+@description('Required. Resource id of the Service Bus namespace.')
+param serviceBusResourceId string
+
+@description('Required. Resource id of the ledger\'s account.')
+param ledgerResourceId string
+
+module alertRules 'modules/alerts.bicep' = if (alerts) {
+  name: 'alerts'
+  params: {
+    namePrefix: 'lucius-${environmentName}'
+    actionGroupName: 'ag-${suffix}'
+    location: location
+    tags: tags
+    emails: alertEmails
+    actionGroupIds: actionGroupIds
+    thresholds: alertThresholds
+    workspaceResourceId: workspaceResourceId
+    serviceBusResourceId: serviceBusResourceId
+    ledgerResourceId: ledgerResourceId
+  }
+}
+
+module insights 'modules/insights.bicep' = {
+  name: 'insights'
+  params: {
+    workspaceName: workspaceName
+    location: location
+    tags: tags
+    displayName: 'LUCIUS ${environmentName}'
+  }
+}
+
+module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
+  name: 'budget'
+  params: {
+    name: 'lucius-${environmentName}'
+    amount: max(monthlyBudget, 1)
+    emails: alertEmails
+    startDate: monthlyBudgetStart
+  }
+}

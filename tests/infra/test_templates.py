@@ -1,0 +1,243 @@
+"""The templates as Microsoft's compiler evaluates them: nothing is found, and each rule notices what it is about."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.topology import config
+from infra.checks import committed, every, private_links, refusals, roles, snapshots
+from infra.checks.__main__ import check
+from infra.checks.compiler import VERSION, Compiler, find
+from infra.checks.finding import CheckFailed
+from infra.checks.snapshots import Resource, Snapshot
+from tests.jobs import ROOT
+
+SITE, CONFIG = "Microsoft.Web/sites", "Microsoft.Web/sites/config"
+ROLE = "Microsoft.Authorization/roleAssignments"
+#: answers `bicep/version`, and ends at the next request
+_STUB = """#!{python} -S
+import json, sys
+sys.stdin.buffer.readline(), sys.stdin.buffer.readline()
+answer = json.dumps({{"jsonrpc": "2.0", "id": 1, "result": {{"version": "{version}"}}}})
+sys.stdout.write(f"Content-Length: {{len(answer)}}\\r\\n\\r\\n{{answer}}")
+"""
+
+
+def changed(snapshot: Snapshot, kind: str, change: Callable[[dict[str, Any]], None], among: str = "") -> Snapshot:
+    """The snapshot with another first resource of the type, of those whose content has the text `among`."""
+    resources = list(snapshot.resources)
+    [index, *_] = [n for n, each in enumerate(resources) if each.type == kind and among in json.dumps(each.content)]
+    content = json.loads(json.dumps(resources[index].content))
+    change(content)
+    resources[index] = Resource(kind, content["name"], content)
+    return replace(snapshot, resources=tuple(resources))
+
+
+@pytest.mark.needs("bicep")
+def test_the_repository_passes(compiler: Compiler, evaluated: dict[str, Snapshot]) -> None:
+    """Neither the compiler nor a rule finds anything, and the committed snapshots are what is deployed.
+
+    Over 5 s: the compiler reads every template and evaluates the three parameter files.
+    """
+    assert [str(each) for each in every.compiled(compiler, ROOT)] == []
+    assert {str(each) for one in evaluated.values() for each in every.check_snapshot(ROOT, one)} == set()
+    assert committed.check(ROOT, list(evaluated.values())) == []
+
+
+def test_the_snapshots_can_be_reviewed() -> None:
+    """No more than 200 kB, a JSON document each."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / committed.FOLDER).iterdir()]
+    assert sum(map(len, texts)) < 200_000
+    assert all(json.loads(text) for text in texts)
+
+
+@pytest.mark.needs("bicep")
+def test_a_changed_template_shows_in_its_snapshot(evaluated: dict[str, Snapshot], tmp_path: Path) -> None:
+    """One that is out of date, missing, or of no parameter file; `--write` cures each."""
+    (tmp_path / "infra" / "bicep").mkdir(parents=True)
+    dev = evaluated["dev"]
+    committed.write(tmp_path, [dev])
+    assert committed.check(tmp_path, [dev]) == []
+    other = changed(dev, SITE, lambda content: content["properties"].update(httpsOnly=False))
+    assert [each.path.name for each in committed.check(tmp_path, [other])] == ["dev.json"]
+    assert {each.path.name for each in committed.check(tmp_path, [evaluated["prod"]])} == {"dev.json", "prod.json"}
+    committed.write(tmp_path, [evaluated["prod"]])
+    assert committed.check(tmp_path, [evaluated["prod"]]) == []
+
+
+@pytest.mark.needs("bicep")
+@pytest.mark.parametrize(
+    ("site", "sku", "found"),
+    [
+        ({}, "FC1", []),
+        ({"ftpsState": None}, "FC1", ["siteConfig.ftpsState is refused on Flex Consumption"]),
+        ({"ftpsState": "Disabled"}, "EP1", []),
+    ],
+)
+def test_what_flex_refuses_is_left_out(
+    evaluated: dict[str, Snapshot], site: dict[str, Any], sku: str, found: list[str]
+) -> None:
+    """Also null, which counts as sent; Elastic Premium takes it."""
+    dev = changed(evaluated["dev"], SITE, lambda content: content["properties"]["siteConfig"].update(site))
+    dev = changed(dev, "Microsoft.Web/serverfarms", lambda content: content["sku"].update(name=sku))
+    assert [each.text.partition(": ")[2] for each in refusals.check(dev)] == found
+
+
+@pytest.mark.needs("bicep")
+@pytest.mark.parametrize(
+    ("among", "member", "value", "text"),
+    [
+        (
+            "vaults/kv",
+            "roleDefinitionId",
+            roles.BUILT_IN["Storage Blob Data Owner"],
+            "app as Storage Blob Data Owner at kv",
+        ),
+        ("vaults/kv", "roleDefinitionId", "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "is no role"),
+        ("vaults/kv", "principalId", "smoke", "smoke as Key Vault Secrets User at kv: infra/checks"),
+        (
+            "p3/subscriptions/ocr",
+            "principalId",
+            "operator",
+            "ocr as Azure Service Bus Data Receiver at sbns/global-bus-p*/ocr: is given 15",
+        ),
+    ],
+)
+def test_every_right_is_in_the_table(
+    evaluated: dict[str, Snapshot], among: str, member: str, value: str, text: str
+) -> None:
+    """Another role, another principal, and one lane of sixteen that is left out."""
+    prod = changed(evaluated["prod"], ROLE, lambda content: content["properties"].update({member: value}), among)
+    assert any(text in each.text for each in roles.check(ROOT, prod)), roles.check(ROOT, prod)
+
+
+@pytest.mark.needs("bicep")
+def test_a_role_at_the_resource_group_is_found(evaluated: dict[str, Snapshot]) -> None:
+    """It would cover what is made later, too."""
+
+    def widen(content: dict[str, Any]) -> None:
+        content["id"] = re.sub(r"/providers/Microsoft.KeyVault/vaults/[\w-]+", "", content["id"])
+
+    prod = changed(evaluated["prod"], ROLE, widen, "vaults/kv")
+    assert any("app as Key Vault Secrets User at resource group" in each.text for each in roles.check(ROOT, prod))
+
+
+@pytest.mark.needs("bicep")
+def test_the_delegation_follows_the_plan(evaluated: dict[str, Snapshot]) -> None:
+    """Elastic Premium's subnet belongs to Microsoft.Web."""
+    prod = changed(evaluated["prod"], "Microsoft.Web/serverfarms", lambda content: content["sku"].update(name="EP1"))
+    assert ["Microsoft.Web/serverFarms" in each.text for each in private_links.check(prod)] == [True]
+
+
+@pytest.mark.needs("bicep")
+def test_one_more_step_type_passes(compiler: Compiler, tmp_path: Path) -> None:
+    """A service in topology.json is all that the templates need (CONTRIBUTING.md, Add a step type)."""
+    shutil.copytree(ROOT / "infra", tmp_path / "infra")
+    shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
+    file = tmp_path / "infra" / "bicep" / "topology.json"
+    topology = json.loads(file.read_text())
+    topology["services"].append({"name": "translation", "stepType": "TRANSLATION"})
+    file.write_text(json.dumps(topology))
+    (tmp_path / "infra" / "bus" / "Config.json").write_text(json.dumps(config(topology)))
+    dev = snapshots.take(compiler, tmp_path / "infra" / "bicep" / "dev.bicepparam")
+    assert any(each.name.endswith("/global-bus-p0/translation") for each in dev.resources)
+    assert every.check_snapshot(tmp_path, dev) == []
+
+
+def test_settings_are_read_of_the_expression() -> None:
+    """Those of a condition too, which only a deployment can decide; commas and brackets in texts part nothing."""
+    text = "[union(createObject('A', 'x, y', 'B', f(1, 2)), if(empty(z), createObject(), createObject('C', '(')))]"
+    assert snapshots.settings(text) == {"A": "'x, y'", "B": "f(1, 2)", "C": "'('"}
+    assert snapshots.settings({"A": "x"}) == {"A": "x"}
+
+
+def stub(folder: Path, version: str) -> Path:
+    """A program that says to be this version of the compiler."""
+    program = folder / "bicep"
+    program.write_text(_STUB.format(python=sys.executable, version=version))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+def test_the_compiler_is_that_of_bicep_or_path(tmp_path: Path) -> None:
+    """`$BICEP` first; None where neither leads to a program."""
+    ours = stub(tmp_path, VERSION)
+    assert find({"BICEP": str(ours), "PATH": ""}) == str(ours)
+    assert find({"PATH": str(tmp_path)}) == str(ours)
+    assert find({"BICEP": str(tmp_path / "none"), "PATH": str(tmp_path)}) is None
+    assert find({"PATH": "/nowhere"}) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "line"), [("0.46.1", f"version 0.46.1, not {VERSION}"), (None, "is not a program")]
+)
+def test_the_command_ends_with_one_line(tmp_path: Path, version: str | None, line: str) -> None:
+    """Another version, and a BICEP that leads nowhere: one line with the cure, exit code 1."""
+    program = stub(tmp_path, version) if version else tmp_path / "none"
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.checks"],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "BICEP": str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert line in done.stderr
+    assert "az bicep install" in done.stderr
+
+
+def test_a_compiler_that_ends_is_one_line(tmp_path: Path) -> None:
+    with (
+        Compiler(str(stub(tmp_path, VERSION))) as compiler,
+        pytest.raises(CheckFailed, match="ended while it did compile"),
+    ):
+        compiler.check(ROOT / "infra" / "bicep" / "main.bicep")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """A file stands in its place."""
+    (tmp_path / "infra" / "bicep").mkdir(parents=True)
+    (tmp_path / committed.FOLDER).touch()
+    with pytest.raises(CheckFailed, match="snapshots: cannot be written"):
+        committed.write(tmp_path, [])
+
+
+@pytest.mark.needs("bicep")
+def test_a_broken_template_has_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: Compiler) -> None:
+    """What the compiler finds is reported alone, with file, line and code, and nothing is written."""
+    shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
+    broken = tmp_path / "infra" / "bicep" / "modules" / "budget.bicep"
+    broken.write_text(broken.read_text().replace("amount: amount", "amount amount"))
+    monkeypatch.setattr("infra.checks.__main__.every.check_files", lambda root: [])
+    monkeypatch.setattr("infra.checks.__main__.every.templates", lambda root: [broken])
+    monkeypatch.setattr("infra.checks.__main__.Compiler", lambda: _Shared(compiler))
+    before = (tmp_path / committed.FOLDER / "dev.json").stat().st_mtime_ns
+    found = check(tmp_path, write=True)
+    assert "BCP018" in {each.rule for each in found}
+    assert {(each.path, each.line > 0) for each in found} == {(broken, True)}
+    assert (tmp_path / committed.FOLDER / "dev.json").stat().st_mtime_ns == before
+
+
+class _Shared:
+    """The process of the session in a `with` statement that does not end it."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+
+    def __enter__(self) -> Compiler:
+        return self._compiler
+
+    def __exit__(self, *error: object) -> None:
+        pass
