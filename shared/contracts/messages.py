@@ -32,7 +32,7 @@ _RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
 MAX_ARTIFACTS = 1000
 
 #: members of a directive that are left out where it has none
-ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "input_refs"})
+ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "first_job_id", "input_refs"})
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Edm.Int32, the column that it is compared with and kept in
@@ -80,6 +80,8 @@ class Directive(BaseModel):
     """Whether this step's result is the job's: of the last step, and of each step of a last group."""
     final_index: int | None = None
     """Only in a last group: the step's place in it, from 0. Where `output_ref` names a blob, the first writes it."""
+    first_job_id: str | None = None
+    """Only of a redrive: the first job of the chain of redrives, whose results this job may replace."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str
