@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from lucius_client.cli.main import app
 from lucius_service.contract import checks
-from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Options, Reply
+from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Options
 from lucius_service.contract.blobs import Blobs
+from lucius_service.contract.replies import Json, Replies, Reply
 from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
 from servicebus_emulator.durations import parse_duration
 from tests.lucius_service.blob_account import BlobAccount
@@ -120,7 +121,10 @@ async def test_a_wrong_service_on_the_kit_is_caught(
 async def test_a_wrong_service_is_caught_in_little_time(
     faults: list[str], options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, tmp_path: Path
 ) -> None:
-    """The same for some of them, without slow work and restarts. Heartbeats are listened for over seconds."""
+    """The same for some of them, without slow work and restarts.
+
+    It starts a service, and a wrong heartbeat comes a second after its RESULT.
+    """
     words = ("-m", "tests.lucius_service.wrong_service", *faults)
     service = launch(words, tmp_path / "wrong.log", settings(quiet_bus, account))
     # without slow work the interval between heartbeats is not measured: `cadence_s` bounds it
@@ -217,7 +221,7 @@ class Fixed(Bench):
         super().__init__(options)
         self.other, self.settled = other_lane, settled
         now = time.monotonic()
-        self.replies = [
+        self.replies += [
             Reply({"type": kind, "jobId": "j", "attempt_no": 1, "status": "SUCCEEDED"}, now - ago_s, lane)
             for kind, ago_s, lane in replies
         ]
@@ -261,6 +265,22 @@ async def test_replies_come_on_their_lane(bench: Fixed, outcome: type[Exception]
     """Or over HTTP. A service that does not receive on a second lane is not put to the test."""
     with pytest.raises(outcome, match=reason) if outcome else nullcontext():
         await checks.lanes(bench)
+
+
+def test_replies_have_the_order_of_the_bus() -> None:
+    """A message that the SDK gave back arrives after later ones, or twice. Replies over HTTP have no number."""
+    replies = Replies()
+    for kind, lane, number in (
+        *(("ACK", 0, 1), ("RESULT", 0, 4), ("ACK", 1, 2), ("HTTP", None, 0), ("HEARTBEAT", 0, 3), ("HEARTBEAT", 0, 2)),
+        *(("RESULT", 0, 4), ("HTTP", None, 0), ("HEARTBEAT", 0, 5)),
+    ):
+        replies.take(json.dumps({"type": kind, "jobId": "j"}).encode(), lane, number)
+    replies.take(b"[]", 0, 9)
+    replies.take(b"no JSON", 0, 9)
+    assert [each.number for each in replies if each.lane == 0] == [1, 2, 3, 4, 5]
+    assert [each.body["type"] for each in replies] == [
+        *("ACK", "HEARTBEAT", "HEARTBEAT", "RESULT", "ACK", "HTTP", "HTTP", "HEARTBEAT"),
+    ]
 
 
 BEATS = (("ACK", 60, 3), ("HEARTBEAT", 50, 3), ("HEARTBEAT", 45, 3))

@@ -272,7 +272,7 @@ def _replaceable(target: BlobClient, owner: Owner) -> str | None:
     except ResourceNotFoundError:
         return None
     if (found.metadata or {}).get(_JOB) != owner.metadata[_JOB]:
-        what = "there is a blob that this job did not write, and it is not replaced: name a folder, or another blob"
+        what = "there is a blob that this job did not write; name a folder, or a blob that does not exist"
         raise FailedFinal(OUTPUT_EXISTS, f"{what}: {target.url[:300]}")
     return str(found.etag)
 

@@ -27,12 +27,11 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from lucius_service.contract.blobs import Blobs
 from lucius_service.contract.lane import Lane
+from lucius_service.contract.replies import Json, Replies, Reply
 
 #: the longest lock of a message that Service Bus has: what a killed service held comes again when its lock ends
 LONGEST_LOCK_S = 300.0
 _POLL_S = 0.05
-
-Json = dict[str, Any]
 
 
 class NotRun(Exception):
@@ -72,17 +71,6 @@ class Options:
     stop_s: float = 60.0
 
 
-@dataclass(frozen=True)
-class Reply:
-    """A reply as it came."""
-
-    body: Json
-    #: by `time.monotonic`
-    at: float
-    #: the lane of the reply topic; None: it came over HTTP
-    lane: int | None = None
-
-
 class Bench:
     """One verification. Use it as an asynchronous context manager; entering raises NotRun."""
 
@@ -91,7 +79,7 @@ class Bench:
         #: of this verification: its jobs and the tenant have it in their names
         self.run_id = secrets.token_hex(4)
         self.tenant = f"verify-{self.run_id}"
-        self.replies: list[Reply] = []
+        self.replies = Replies()
         self._stack = AsyncExitStack()
         self._client: ServiceBusClient
         self._lanes: dict[int, Lane] = {}
@@ -155,7 +143,7 @@ class Bench:
             subscription=self.subscription,
             reply_topic=f"{self.options.reply_prefix}{number}",
             reply_subscription=self.options.reply_subscription,
-            take=self._take,
+            take=self.replies.take,
         )
 
     @property
@@ -165,17 +153,11 @@ class Bench:
 
     # Replies
 
-    def _take(self, body: bytes, lane: int | None = None) -> None:
-        with suppress(ValueError):
-            value = json.loads(body)
-            if isinstance(value, dict):
-                self.replies.append(Reply(value, time.monotonic(), lane))
-
     async def _serve_callbacks(self, url: str) -> None:
         """The callbacks of LUCIUS, on the host and port of `url`. Raises NotRun."""
 
         async def take(request: web.Request) -> web.Response:
-            self._take(await request.read())
+            self.replies.take(await request.read())
             return web.json_response(
                 {"outcome": "APPLIED", "why": None, "job_status": "IN_PROGRESS", "token": "verify"}
             )

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import pairwise
 from uuid import uuid4
 
-from lucius_service.contract.bench import Bench, Reply
+from lucius_service.contract.bench import Bench
 from lucius_service.contract.expectations import (
     Skipped,
     Wrong,
@@ -24,6 +24,7 @@ from lucius_service.contract.expectations import (
     trace_id,
     uri_of,
 )
+from lucius_service.contract.replies import Reply
 
 Check = Callable[[Bench], Awaitable[None]]
 

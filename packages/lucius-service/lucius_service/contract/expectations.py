@@ -6,7 +6,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Reply
+from lucius_service.contract.bench import LONGEST_LOCK_S, Bench
+from lucius_service.contract.replies import Json, Reply
 
 _STATUS = ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL")
 

@@ -34,9 +34,10 @@ class Lane:
         subscription: str,
         reply_topic: str,
         reply_subscription: str,
-        take: Callable[[bytes, int], None],
+        take: Callable[[bytes, int, int], None],
     ) -> Lane:
-        """Opens the links; `stack` closes them. `take` gets the body of each reply and the lane's number.
+        """Opens the links; `stack` closes them. `take` gets the body of each reply, the number of the lane and the
+        sequence number of the message.
 
         Raises ServiceBusError, ValueError, OSError, TimeoutError where the bus does not respond or has no such lane.
         """
@@ -79,10 +80,10 @@ class Lane:
             return found
 
 
-async def _listen(receiver: ServiceBusReceiver, number: int, take: Callable[[bytes, int], None]) -> None:
+async def _listen(receiver: ServiceBusReceiver, number: int, take: Callable[[bytes, int, int], None]) -> None:
     while True:
         for message in await receiver.receive_messages(max_message_count=50, max_wait_time=60):
-            take(b"".join(message.body), number)
+            take(b"".join(message.body), number, message.sequence_number or 0)
             await receiver.complete_message(message)
 
 
