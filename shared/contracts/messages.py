@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -30,9 +31,14 @@ ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 RESULT_CONTENT = ("output_ref", "artifacts", "input_digests", "digests", "metrics", "reason")
 _RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
 MAX_ARTIFACTS = 1000
+#: bytes of `progress` as JSON in UTF-8: a step may have 2,000 heartbeats, and readers of a history have all in memory
+MAX_PROGRESS_BYTES = 4096
+#: characters of `note` and of the names of a sender, for the same reason
+MAX_NOTE = 1000
+MAX_SENDER = 256
 
 #: members of a directive that are left out where it has none
-ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "input_refs"})
+ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "first_job_id", "input_refs"})
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Edm.Int32, the column that it is compared with and kept in
@@ -80,6 +86,8 @@ class Directive(BaseModel):
     """Whether this step's result is the job's: of the last step, and of each step of a last group."""
     final_index: int | None = None
     """Only in a last group: the step's place in it, from 0. Where `output_ref` names a blob, the first writes it."""
+    first_job_id: str | None = None
+    """Only of a redrive: the first job of the chain of redrives, whose results this job may replace."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str
@@ -127,7 +135,16 @@ class Artifact(BaseModel):
 
 
 def _or_none(value: Any) -> Any:
-    return value if isinstance(value, str) else None
+    return value[:MAX_SENDER] if isinstance(value, str) else None
+
+
+def _short_note(value: Any) -> Any:
+    return value[:MAX_NOTE] if isinstance(value, str) else value
+
+
+def _small_progress(value: Any) -> Any:
+    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+    return value if size <= MAX_PROGRESS_BYTES else None
 
 
 #: ISO 8601 with date and time; no number, and none of the many other forms that parsers take
@@ -149,7 +166,7 @@ _SentAt = Annotated[
     WrapValidator(_instant_or_none, json_schema_input_type=Any),
     Field(examples=["2026-01-27T10:02:00Z"]),
 ]
-#: about the sender only: what is no text is ignored
+#: about the sender only: what is no text is ignored, and a long text is cut
 _AboutSender = Annotated[str | None, BeforeValidator(_or_none, json_schema_input_type=Any)]
 
 
@@ -170,9 +187,9 @@ class Reply(BaseModel):
     traceparent: _AboutSender = None
     """W3C Trace Context of the span that sent it; what is none is ignored."""
     worker_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("worker_id", "workerId"))
-    """Which process of the service has the attempt."""
+    """Which process of the service has the attempt. The first 256 characters are kept."""
     task_runner_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("task_runner_id", "taskRunnerId"))
-    """Which runner has it, where the service hands work on."""
+    """Which runner has it, where the service hands work on. The first 256 characters are kept."""
 
     status: ResultStatus | None = None
     """RESULT only."""
@@ -194,10 +211,10 @@ class Reply(BaseModel):
     reason: str | None = None
     """RESULT only: why it failed, in words; the older form of `error.message`."""
 
-    progress: Any = None
-    """ACK and HEARTBEAT only."""
-    note: str | None = None
-    """ACK and HEARTBEAT only."""
+    progress: Annotated[Any, BeforeValidator(_small_progress)] = None
+    """ACK and HEARTBEAT only. At most 4,096 bytes of JSON; a larger one is ignored, and the reply counts without it."""
+    note: Annotated[str | None, BeforeValidator(_short_note)] = None
+    """ACK and HEARTBEAT only. The first 1,000 characters are kept."""
 
     @model_validator(mode="before")
     @classmethod

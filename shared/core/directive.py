@@ -33,6 +33,7 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
         output_ref=_reference(step.output_ref or job.output_ref),
         final=final,
         final_index=last.index(step) if final and len(last) > 1 else None,
+        first_job_id=job.first_job_id,
         payload=step.payload,
         mode=step.resolved_mode,
         lane=step.lane,

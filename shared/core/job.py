@@ -219,6 +219,8 @@ class Job:
 
     #: the job that this one took up again
     redrive_of: str | None = None
+    #: the first job of the chain of redrives; None: the job is not a redrive
+    first_job_id: str | None = None
     #: the job that took this one up again
     redriven_by: str | None = None
 

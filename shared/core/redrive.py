@@ -80,6 +80,7 @@ def plan_redrive(
         idempotency_hash=claim_of(old.job.job_id),
         requested_at=created_at,
         redrive_of=old.job.job_id,
+        first_job_id=old.job.first_job_id or old.job.job_id,
         dependencies=list(dependencies) or None,
         **total_time(initial_status, created_at, allowed),
         current_step_id=first.step_id,

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.as_of import columns
+from shared.contracts.messages import MAX_NOTE, MAX_PROGRESS_BYTES, MAX_SENDER
+from shared.core.as_of import columns, to_json
 from shared.core.job import Record
 from shared.core.occurrences import DeadlinePassed, ReplyArrived
 from shared.core.reasons import IgnoreReason
@@ -137,3 +138,34 @@ def test_a_history_of_a_release_that_drops_the_count_is_whole() -> None:
     story.record = dropped
     assert reports(story.after(30), 2)
     assert story.step().heartbeats == 1
+
+
+LARGEST = "\u00e9" * ((MAX_PROGRESS_BYTES - 2) // 2)
+
+
+@pytest.mark.parametrize("progress", [LARGEST + "x", {"pages": ["x" * 100] * 100}, [0] * 100_000])
+def test_a_large_progress_does_not_fill_the_history(progress: object) -> None:
+    """The heartbeat is written without it, and renews the lease; what was reported before stays."""
+    story = working()
+    assert reports(story.after(PROGRESS_S), LARGEST)
+    assert not reports(story.after(PROGRESS_S), progress)
+    before = story.step().lease_expires_at
+    long = dict.fromkeys(("note", "worker_id", "task_runner_id"), "n" * 250_000)
+    assert (
+        story.after(story.step().timings.running_lease_s / 2)
+        .replied("HEARTBEAT", progress=progress, **long)
+        .transitioned
+    )
+    assert story.step().lease_expires_at > before
+    assert story.step().progress == LARGEST
+    data = to_json(story.events[-1])["data"]
+    assert [len(data[name]) for name in long] == [MAX_NOTE, MAX_SENDER, MAX_SENDER]
+    assert len(str(data)) < MAX_PROGRESS_BYTES
+
+
+def test_an_ack_with_a_large_progress_counts() -> None:
+    """Its attempt is in service."""
+    story = Story(planned())
+    story.recorded()
+    assert story.replied("ACK", progress="x" * 250_000).transitioned
+    assert (story.step().status, story.step().progress) == (StepStatus.PROCESSING, None)

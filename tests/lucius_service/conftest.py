@@ -9,7 +9,7 @@ import pytest
 
 from emulator.up.ports import find_free
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.fixtures import account, bus, bus_config, environment, invoker, workspace
+from tests.lucius_service.fixtures import LANES, account, bus, bus_config, environment, invoker, workspace
 from tests.lucius_service.service_process import SharedProbe, running_probe
 from tests.servicebus_emulator.process import Bus, start_bus
 
@@ -54,7 +54,7 @@ def quiet_probe(quiet_bus: Bus, account: BlobAccount, tmp_path_factory: pytest.T
     settings = {
         "LUCIUS_SERVICEBUS_CONNECTION": quiet_bus.connection_string,
         "LUCIUS_BLOB_CONNECTION": account.connection,
-        "LUCIUS_SERVICEBUS_LANES": "1",
+        "LUCIUS_SERVICEBUS_LANES": str(LANES),
         "LUCIUS_SERVICE_WORKERS": "4",
     }
     with running_probe(tmp_path_factory.mktemp("quiet") / "probe.log", settings):

@@ -58,7 +58,8 @@ async function read(uri) {
 // Replies
 
 const client = new ServiceBusClient(process.env.LUCIUS_SERVICEBUS_CONNECTION);
-const sender = client.createSender("global-bus-replies-p0");
+const LANES = [0, 1];
+const senders = LANES.map((lane) => client.createSender(`global-bus-replies-p${lane}`));
 
 async function reply(directive, type, more = {}) {
   const body = { type, timestamp: new Date().toISOString(), ...more };
@@ -67,7 +68,7 @@ async function reply(directive, type, more = {}) {
   }
   if (FAULT === "identity") body.tenant_id = "another";
   if (FAULT === "trace") body.correlation_id = "another";
-  await sender.sendMessages({ body, contentType: "application/json" });
+  await senders[FAULT === "lanes" ? 0 : directive.lane].sendMessages({ body, contentType: "application/json" });
 }
 
 // Attempts
@@ -87,7 +88,7 @@ async function work(directive, state) {
   const folder = FAULT === "places" ? workspace.replace(/[^/]+\/$/, "elsewhere/") : workspace;
   const at = await write(`${folder}node/result.json`, result);
   const table = await write(`${workspace}node/table.csv`, "a,b", "text/csv");
-  if (FAULT === "stray_blobs") await write(at.replace(/\/workspace\/.*/, `/workspace/latest-${directive.jobId}`), result);
+  if (FAULT === "stray_blobs") await write(at.replace(/\/workspace\/.*/, `/documents/latest-${directive.jobId}`), result);
   const digest = FAULT === "artifacts" ? sha256("other") : sha256("a,b");
   const done = {
     status: "SUCCEEDED",
@@ -132,7 +133,10 @@ async function attempt(directive, state) {
   if (state.superseded) return;
   if (FAULT === "acknowledges") await reply(directive, "ACK");
   await reply(directive, "RESULT", stored.result);
-  if (FAULT === "one_result") await reply(directive, "HEARTBEAT", { progress: 1 });
+  if (FAULT === "one_result") await reply(directive, "RESULT", stored.result);
+  if (FAULT === "heartbeats_end") {
+    setInterval(() => reply(directive, "HEARTBEAT", { progress: 1 }).catch(() => {}), 1000).unref();
+  }
 }
 
 // One settlement after the other: rhea (3.0.5, lib/session.js, write_dispositions) sends two that follow one another in
@@ -143,7 +147,7 @@ function settle(settlement) {
   settling = done.catch(() => {});
   return done;
 }
-const complete = (message) => settle(() => receiver.completeMessage(message));
+const complete = (message, receiver) => settle(() => receiver.completeMessage(message));
 
 function refusal(body) {
   if (body === null || typeof body !== "object" || Array.isArray(body)) return ["DirectiveMalformed", "no JSON object"];
@@ -157,7 +161,7 @@ function refusal(body) {
   return null;
 }
 
-async function take(message) {
+async function take(message, receiver) {
   let body = message.body;
   try {
     if (Buffer.isBuffer(body)) body = JSON.parse(body.toString());
@@ -167,7 +171,7 @@ async function take(message) {
   const refused = refusal(body);
   if (refused) {
     const [reason, description] = refused;
-    if (FAULT === (reason === "DirectiveMisrouted" ? "misrouted" : "malformed")) return complete(message);
+    if (FAULT === (reason === "DirectiveMisrouted" ? "misrouted" : "malformed")) return complete(message, receiver);
     return settle(() =>
       receiver.deadLetterMessage(message, { deadLetterReason: reason, deadLetterErrorDescription: description }),
     );
@@ -175,12 +179,12 @@ async function take(message) {
   const step = `${body.jobId} ${body.stepId}`;
   const key = `${step} ${body.attempt_no} ${body.lease_id}`;
   if (FAULT === "newer_attempt" && [...inFlight.keys()].some((each) => each.startsWith(step) && each !== key)) {
-    return complete(message);
+    return complete(message, receiver);
   }
   if (body.attempt_no < (newest.get(step)?.attempt_no ?? 0) && FAULT !== "stale_attempt") {
-    return complete(message);
+    return complete(message, receiver);
   }
-  if (FAULT === "killed") await complete(message);
+  if (FAULT === "killed") await complete(message, receiver);
   if (FAULT !== "acknowledges") await reply(body, "ACK");
   let state = inFlight.get(key);
   if (!state || FAULT === "duplicate_at_once") {
@@ -192,28 +196,30 @@ async function take(message) {
     inFlight.set(key, state);
   }
   await state.end;
-  if (FAULT !== "killed") await complete(message);
+  if (FAULT !== "killed") await complete(message, receiver);
 }
 
-const receiver = client.createReceiver("global-bus-p0", "node", { skipParsingBodyAsJson: true });
+const receivers = LANES.map((lane) => client.createReceiver(`global-bus-p${lane}`, "node", { skipParsingBodyAsJson: true }));
 const taking = new Set();
-const subscription = receiver.subscribe(
-  {
-    processMessage: async (message) => {
-      // the SDK renews the lock until this returns
-      const end = take(message).catch((error) => console.error(error));
-      taking.add(end);
-      await end;
-      taking.delete(end);
+const subscriptions = receivers.map((receiver) =>
+  receiver.subscribe(
+    {
+      processMessage: async (message) => {
+        // the SDK renews the lock until this returns
+        const end = take(message, receiver).catch((error) => console.error(error));
+        taking.add(end);
+        await end;
+        taking.delete(end);
+      },
+      processError: async ({ error }) => console.error(error.message),
     },
-    processError: async ({ error }) => console.error(error.message),
-  },
-  { autoCompleteMessages: false, maxConcurrentCalls: 20 },
+    { autoCompleteMessages: false, maxConcurrentCalls: 20 },
+  ),
 );
 process.on("SIGTERM", async () => {
   if (FAULT === "drained") process.exit(143);
   await Promise.all([...taking]);
-  await subscription.close();
+  await Promise.all(subscriptions.map((subscription) => subscription.close()));
   await client.close();
   process.exit(0);
 });

@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from lucius_service.directive import Directive
+from lucius_service.replies import heartbeat
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.invoker import Invoker, new_directive
 from tests.lucius_service.service_process import SharedProbe
 
 
@@ -90,6 +91,12 @@ def test_heartbeats_are_sent_while_waiting_and_working(invoker: Invoker, tmp_pat
 
 def _notes(invoker: Invoker, directive: dict[str, Any]) -> list[str]:
     return [beat["note"] for beat in invoker.replies(directive["jobId"], "HEARTBEAT")]
+
+
+def test_a_long_note_is_cut(account: BlobAccount) -> None:
+    """A heartbeat that is too large for the bus would not renew the lease."""
+    directive = Directive.model_validate(new_directive(account, "PROBE"))
+    assert len(heartbeat(directive, 0.5, "n" * 300_000)["note"]) == 1000
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ import json
 import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,17 +18,20 @@ from typer.testing import CliRunner
 
 from lucius_client.cli.main import app
 from lucius_service.contract import checks
-from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Json, Options, Reply
+from lucius_service.contract.bench import LONGEST_LOCK_S, Bench, Options
+from lucius_service.contract.blobs import Blobs
+from lucius_service.contract.replies import Json, Replies, Reply
 from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
 from servicebus_emulator.durations import parse_duration
 from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.fixtures import LANES
 from tests.lucius_service.service_process import ROOT, launch
 from tests.servicebus_emulator.process import Bus
 
 MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
 NODE = Path(__file__).with_name("node_service.mjs")
 FAST = {each.__name__ for each in checks.FAST}
-ALL = [each.__name__ for each in (*checks.FAST, *checks.SLOW, *checks.STOPPED, *checks.LAST)]
+ALL = [each.__name__ for each in (*checks.FAST, *checks.SLOW, *checks.LISTENING, *checks.STOPPED, *checks.LAST)]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +59,7 @@ def settings(quiet_bus: Bus, account: BlobAccount, **more: str) -> dict[str, str
     return {
         "LUCIUS_SERVICEBUS_CONNECTION": quiet_bus.connection_string,
         "LUCIUS_BLOB_CONNECTION": account.connection,
-        "LUCIUS_SERVICEBUS_LANES": "1",
+        "LUCIUS_SERVICEBUS_LANES": str(LANES),
         "LUCIUS_SERVICE_HEARTBEAT_SECONDS": "0.3",
         "LUCIUS_SERVICE_WORKERS": "4",
         "NODE_SERVICE_MODULES": f"{MODULES}/",
@@ -77,7 +83,7 @@ def failed(report: Report) -> dict[str, str]:
 async def test_a_running_service_is_judged(options: dict[str, Any], quiet_probe: Bus) -> None:
     """Without slow samples and a command the other checks are made and passed; those are skipped, with the reason."""
     report = await verify(Options("PROBE", **options), "probe 1")
-    made = FAST | {each.__name__ for each in checks.LAST}
+    made = FAST | {each.__name__ for each in (*checks.LISTENING, *checks.LAST)}
     assert {each.check for each in report.checks if each.outcome == "passed"} == made, failed(report)
     reasons = {each.check: each.reason for each in report.checks if each.outcome == "skipped"}
     assert set(reasons) == set(ALL) - made
@@ -111,19 +117,24 @@ async def test_a_wrong_service_on_the_kit_is_caught(
     assert list(failed(report)) == [fault], failed(report)
 
 
-@pytest.mark.parametrize("fault", ["identity", "final_result"])
+@pytest.mark.parametrize("faults", [["identity", "final_result"], ["lanes", "heartbeats_end", "stray_blobs"]])
 async def test_a_wrong_service_is_caught_in_little_time(
-    fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, tmp_path: Path
+    faults: list[str], options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, tmp_path: Path
 ) -> None:
-    """The same for two of them, without slow work and restarts."""
-    words = ("-m", "tests.lucius_service.wrong_service", fault)
+    """The same for some of them, without slow work and restarts.
+
+    It starts a service, and a wrong heartbeat comes a second after its RESULT.
+    """
+    words = ("-m", "tests.lucius_service.wrong_service", *faults)
     service = launch(words, tmp_path / "wrong.log", settings(quiet_bus, account))
+    # without slow work the interval between heartbeats is not measured: `cadence_s` bounds it
+    options |= {"cadence_s": 8.0} if "heartbeats_end" in faults else {}
     try:
         service.wait_ready("wrong")
         report = await verify(Options("WRONG", **options), "wrong 1")
     finally:
         service.close()
-    assert list(failed(report)) == [fault], failed(report)
+    assert sorted(failed(report)) == sorted(faults), failed(report)
 
 
 @pytest.mark.long
@@ -198,6 +209,122 @@ async def test_a_message_comes_again_when_its_lock_ends() -> None:
     lock_ms = parse_duration(topology["directives"]["lockDuration"])
     assert lock_ms is not None
     assert lock_ms / 1000 <= LONGEST_LOCK_S < Options("X", "", "", {}).again_s
+
+
+class Fixed(Bench):
+    """LUCIUS, to a service whose replies are given, on lane 3 and a second one."""
+
+    def __init__(
+        self, *replies: tuple[str, float, int | None], other_lane: int | None = 4, settled: bool = False
+    ) -> None:
+        options = Options("PROBE", "bus", "blob", {}, lane=3, ack_s=0.1, result_s=0.1, cadence_s=30, settle_s=2)
+        super().__init__(options)
+        self.other, self.settled = other_lane, settled
+        now = time.monotonic()
+        self.replies += [
+            Reply({"type": kind, "jobId": "j", "attempt_no": 1, "status": "SUCCEEDED"}, now - ago_s, lane)
+            for kind, ago_s, lane in replies
+        ]
+        #: whether the condition held at once, of each wait
+        self.at_once: list[bool] = []
+
+    @property
+    def other_lane(self) -> int | None:
+        return self.other
+
+    def directive(self, *, slow: bool = False, **changes: Any) -> Json:
+        return {"jobId": "j", "attempt_no": 1, **changes}
+
+    async def send(
+        self, directive: Json | bytes, message_id: str = "", time_to_live_s: float | None = None
+    ) -> None: ...
+
+    async def is_settled(self, directive: Json, within_s: float) -> bool:
+        return self.settled
+
+    def of_attempts(self) -> list[list[Reply]]:
+        return [self.replies]
+
+    async def until(self, condition: Callable[[], bool], within_s: float) -> bool:
+        self.at_once.append(condition())
+        return self.at_once[-1]
+
+
+@pytest.mark.parametrize(
+    ("bench", "outcome", "reason"),
+    [
+        (Fixed(("ACK", 2, 4), ("RESULT", 1, 4)), None, ""),
+        (Fixed(("ACK", 2, None), ("RESULT", 1, None)), None, ""),
+        (Fixed(("ACK", 2, 4), ("RESULT", 1, 3)), checks.Wrong, "RESULT of a directive on lane 4 came on lane 3"),
+        (Fixed(settled=True), checks.Wrong, "no reply came on that lane or on 3"),
+        (Fixed(), checks.Skipped, "does not receive on lane 4"),
+        (Fixed(other_lane=None), checks.Skipped, "the bus has no lane next to 3"),
+    ],
+)
+async def test_replies_come_on_their_lane(bench: Fixed, outcome: type[Exception] | None, reason: str) -> None:
+    """Or over HTTP. A service that does not receive on a second lane is not put to the test."""
+    with pytest.raises(outcome, match=reason) if outcome else nullcontext():
+        await checks.lanes(bench)
+
+
+def test_replies_have_the_order_of_the_bus() -> None:
+    """A message that the SDK gave back arrives after later ones, or twice. Replies over HTTP have no number."""
+    replies = Replies()
+    for kind, lane, number in (
+        *(("ACK", 0, 1), ("RESULT", 0, 4), ("ACK", 1, 2), ("HTTP", None, 0), ("HEARTBEAT", 0, 3), ("HEARTBEAT", 0, 2)),
+        *(("RESULT", 0, 4), ("HTTP", None, 0), ("HEARTBEAT", 0, 5)),
+    ):
+        replies.take(json.dumps({"type": kind, "jobId": "j"}).encode(), lane, number)
+    replies.take(b"[]", 0, 9)
+    replies.take(b"no JSON", 0, 9)
+    assert [each.number for each in replies if each.lane == 0] == [1, 2, 3, 4, 5]
+    assert [each.body["type"] for each in replies] == [
+        *("ACK", "HEARTBEAT", "HEARTBEAT", "RESULT", "ACK", "HTTP", "HTTP", "HEARTBEAT"),
+    ]
+
+
+BEATS = (("ACK", 60, 3), ("HEARTBEAT", 50, 3), ("HEARTBEAT", 45, 3))
+
+
+@pytest.mark.parametrize(
+    ("replies", "outcome", "at_once"),
+    [
+        # every 5 s: 9.5 s of silence are enough
+        ((*BEATS, ("RESULT", 10, 3)), None, True),
+        ((*BEATS, ("RESULT", 3, 3)), None, False),
+        ((*BEATS, ("RESULT", 40, 3), ("HEARTBEAT", 35, 3)), checks.Wrong, True),
+        # its message was delivered again
+        ((*BEATS, ("RESULT", 40, 3), ("ACK", 36, 3), ("HEARTBEAT", 35, 3), ("RESULT", 34, 3)), None, True),
+        # no interval was measured: the cadence of 30 s bounds it
+        ((("ACK", 40, 3), ("RESULT", 20, 3)), None, False),
+        ((("ACK", 40, 3), ("RESULT", 33, 3)), None, True),
+        ((), checks.Skipped, None),
+    ],
+)
+async def test_heartbeats_end_with_the_result(
+    replies: tuple[tuple[str, float, int]], outcome: type[Exception] | None, at_once: bool | None
+) -> None:
+    """The wait is as long as the service's own interval asks for, and what has passed already counts."""
+    bench = Fixed(*replies)
+    with pytest.raises(outcome) if outcome else nullcontext():
+        await checks.heartbeats_end(bench)
+    assert bench.at_once == ([] if at_once is None else [at_once])
+
+
+async def test_stray_blobs_are_looked_for_everywhere(
+    options: dict[str, Any], quiet_bus: Bus, account: BlobAccount
+) -> None:
+    """In each container, also where a blob of the same second is older; without the right to list them it is said."""
+    async with Bench(Options("PROBE", **options)) as bench:
+        await bench.look_around()
+        await checks.stray_blobs(bench)
+        account.write(account.uri("stray", bench.run_id), b"x")
+        with pytest.raises(checks.Wrong, match=f"stray/{bench.run_id} was written"):
+            await checks.stray_blobs(bench)
+    limited = options | {"blob": account.limited("workspace", "rwlc")}
+    blobs = Blobs(limited["blob"])
+    assert not blobs.lists_containers
+    blobs.close()
 
 
 def run(*words: str) -> tuple[int, str, str]:

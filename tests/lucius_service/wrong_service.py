@@ -1,7 +1,8 @@
-"""A service on the kit that breaks the rule of one check of `lucius service verify`, which its argument names."""
+"""A service on the kit that breaks the rules of the checks of `lucius service verify` that its arguments name."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -23,6 +24,8 @@ from lucius_service.step import Outcome, Task
 from tests.lucius_service.probe_service import ProbeStep
 
 Reply = dict[str, Any]
+#: after a RESULT, the next heartbeat of a service whose heartbeats do not end: later than `settle_s` of the tests
+BEATS_LATER_S = 1.0
 
 
 class WrongStep(ProbeStep):
@@ -63,7 +66,30 @@ def one_result() -> None:
     async def send(real: Any, sender: BusReplySender, directive: Directive, reply: Reply) -> Sent:
         sent: Sent = await real(sender, directive, reply)
         if reply["type"] == "RESULT":
-            await real(sender, directive, replies.heartbeat(directive, 1, "done"))
+            await real(sender, directive, reply)
+        return sent
+
+
+def heartbeats_end() -> None:
+    beats = set()
+
+    @in_place_of(BusReplySender, "send")
+    async def send(real: Any, sender: BusReplySender, directive: Directive, reply: Reply) -> Sent:
+        async def go_on() -> None:
+            for _ in range(60):
+                await asyncio.sleep(BEATS_LATER_S)
+                await real(sender, directive, replies.heartbeat(directive, 1, "done"))
+
+        sent: Sent = await real(sender, directive, reply)
+        if reply["type"] == "RESULT":
+            beats.add(asyncio.create_task(go_on()))
+        return sent
+
+
+def lanes() -> None:
+    @in_place_of(BusReplySender, "send")
+    async def send(real: Any, sender: BusReplySender, directive: Directive, reply: Reply) -> Sent:
+        sent: Sent = await real(sender, directive.model_copy(update={"lane": 0}), reply)
         return sent
 
 
@@ -200,11 +226,12 @@ def stray_blobs() -> None:
     @in_place_of(WrongStep, "execute")
     def execute(real: Any, step: WrongStep, task: Task) -> Outcome:
         root = task.directive.workspace_ref.uri.partition("/workspace/")[0]
-        task.workspace.write(f"{root}/workspace", f"latest-{task.directive.jobId}", b"done", "text/plain")
+        task.workspace.write(f"{root}/latest", task.directive.jobId, b"done", "text/plain")
         done: Outcome = real(step, task)
         return done
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for fault in sys.argv[1:]:
+        globals()[fault]()
     sys.exit(run("wrong", lambda environ: WrongStep()))

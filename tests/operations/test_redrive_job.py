@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shared.core.as_of import allowed_time, creation_data
+from shared.core.directive import directive_of, encode_directive
 from shared.core.history import Provenance, append, verify
 from shared.core.job import Job, Step
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
@@ -189,12 +190,16 @@ async def test_a_job_cancelled_at_its_end_runs_its_last_step_again(world: World)
 
 
 async def test_a_redrive_of_a_redrive(world: World) -> None:
-    """The new job may fail and be taken up again, its carried steps carried on."""
+    """The new job may fail and be redriven, its carried steps carried on. Its directives name the first job."""
     first = await failed_at_embedding(world)
     second = (await redrive(world, first)).stored.record.job.job_id
     await cancelled(world, second)
     third = (await redrive(world, second)).stored.record
-    assert (third.job.redrive_of, third.steps[0].carried) == (second, True)
+    assert (third.job.redrive_of, third.job.first_job_id, third.steps[0].carried) == (second, first, True)
+    sent = directive_of(third, third.steps[1])
+    assert (sent.jobId, sent.first_job_id) == (third.job.job_id, first)
+    job = await world.job(first)
+    assert b"first_job_id" not in encode_directive(directive_of(job, job.steps[1]))
 
 
 async def test_a_redrive_counts_against_the_limit(world: World) -> None:
@@ -244,6 +249,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
     """A column that is added to JOB or STEP must be decided here too."""
     reset = {
         *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "redrive_of"),
+        "first_job_id",
         *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),

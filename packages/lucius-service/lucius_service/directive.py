@@ -62,6 +62,8 @@ class Directive(BaseModel):
     final: bool = False
     #: place of the step in its last parallel group, from 0; 0 where it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
+    #: the first job of the chain of redrives; None: the job is not a redrive
+    first_job_id: _Id | None = None
     callback_urls: Callbacks | None = None
     payload: Any = None
     lane: Annotated[int, Field(ge=0, strict=True)]

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import aiohttp
 
-from lucius_service.contract.bench import CONNECT_TIMEOUT_S, NotRun
+from lucius_service.contract.bench import NotRun
+from lucius_service.contract.lane import CONNECT_TIMEOUT_S
 from lucius_service.load import Kind, Measured, Plan, when_due
 
 JOBS = Kind("accepted", "job", "job")

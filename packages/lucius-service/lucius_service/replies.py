@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 PUBLISH_PAUSES_S = (0.5, 1, 2, 5, 10)
 #: Service Bus Standard carries 256 KB a message, and so much a callback; this leaves room for properties
 MAX_RESULT_BYTES = 192 * 1024
+#: characters of a heartbeat's note: LUCIUS keeps no more, and a larger message would not be sent
+MAX_NOTE = 1000
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def ack(directive: Directive) -> dict[str, Any]:
 
 def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any]:
     """The attempt waits or is worked on. `progress` is 0 to 1."""
-    return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note}
+    return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note[:MAX_NOTE]}
 
 
 def succeeded(directive: Directive, work: Work) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 A step writes into the workspace, which is cleared. Where a directive says `final`, its result is the job's and is
 copied to `{output_ref}/{jobId}/{name}`; `name` is the result's place below `workspace_ref`, so every attempt of the
 step writes the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself. In a
-last parallel group the first step takes that place, and the others take one next to it, which has their step id.
+last parallel group the first step takes that place, and the others take one next to it, which has their step id. A blob
+that another job wrote, or that is not a result, is not replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lucius_service import replies
 from lucius_service.directive import Directive
 from lucius_service.errors import REF_UNSUPPORTED, FailedFinal, StepFailed
 from lucius_service.log_lines import attempt_ids
-from lucius_service.workspace_io import Workspace
+from lucius_service.workspace_io import Owner, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,9 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
         return result
     source = result["result_ref"]["uri"]
     target = final_uri(directive, source)
+    owner = Owner(directive.tenant_id, directive.first_job_id or directive.jobId)
     try:
-        digest = workspace.copy(source, target)
+        digest = workspace.copy(source, target, owner)
     except StepFailed as fault:
         raise type(fault)(fault.code, f"output_ref: {fault.message}") from None
     return result | {"output_ref": {"uri": target}, "digests": result.get("digests", {}) | {"output_ref": digest}}

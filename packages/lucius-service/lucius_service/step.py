@@ -83,7 +83,7 @@ class Task:
         else:
             raise FailedFinal(REF_UNSUPPORTED, f"the directive has no input of the step {step_id}")
         self.workspace.check_reference(uri, self.directive.workspace_ref.uri)
-        document = self.workspace.read(uri)
+        document = self.workspace.read(uri, self.directive.tenant_id)
         self.input_digests[step_id or "input_ref"] = _digest(document.data)
         return document
 

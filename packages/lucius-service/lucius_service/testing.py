@@ -64,7 +64,7 @@ class MemoryWorkspace(Workspace):
     def __init__(self, blobs: Mapping[str, bytes]) -> None:
         self.blobs = dict(blobs)
 
-    def read(self, uri: str) -> Document:
+    def read(self, uri: str, tenant_id: str | None = None) -> Document:
         if uri not in self.blobs:
             raise FailedFinal(INPUT_NOT_FOUND, f"blob not found: {uri}")
         return Document(uri, self.blobs[uri])

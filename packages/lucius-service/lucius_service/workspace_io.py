@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from azure.core import MatchConditions
 from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ResourceExistsError,
+    ResourceModifiedError,
     ResourceNotFoundError,
 )
-from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry
+from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry, StorageErrorCode
 
 from lucius_service.errors import (
     INPUT_EMPTY,
     INPUT_NOT_FOUND,
     INPUT_TOO_LARGE,
+    OUTPUT_EXISTS,
     REF_UNSUPPORTED,
     SERVICE_FAULT,
     STORAGE_DENIED,
@@ -35,6 +38,24 @@ STORAGE_CONNECT_TIMEOUT_S = 5
 STORAGE_READ_TIMEOUT_S = 60
 #: the container of workspaces that the template of LUCIUS makes
 _WORKSPACE = "workspace"
+#: metadata of the blob of a final result: whose it is, percent-encoded, as metadata is ASCII
+_TENANT, _JOB = "lucius_tenant_id", "lucius_job_id"
+#: tries to write a result while other writers change its blob
+_COPY_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The job that a result belongs to, as the metadata of its blob says it."""
+
+    tenant_id: str
+    #: of a redrive, the first job of its chain of redrives
+    job_id: str
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of a result's blob."""
+        return {_TENANT: _encoded_tenant(self.tenant_id), _JOB: quote(self.job_id, safe="")}
 
 
 @dataclass(frozen=True)
@@ -70,12 +91,18 @@ class Workspace:
         self._root = urlsplit(self._service.url)
         self._max_input_bytes = max_input_bytes
 
-    def read(self, uri: str) -> Document:
-        """Reads a blob. Raises FailedFinal, and FailedRetry where storage does not respond."""
+    def read(self, uri: str, tenant_id: str | None = None) -> Document:
+        """Reads a blob. Raises FailedFinal, and FailedRetry where storage does not respond.
+
+        With `tenant_id`, another tenant's result is refused. None reads any blob.
+        """
         blob = self._blob(uri)
         with _storage_faults():
             try:
                 download = blob.download_blob(max_concurrency=1)
+                owner = (download.properties.metadata or {}).get(_TENANT)
+                if tenant_id is not None and owner not in (None, _encoded_tenant(tenant_id)):
+                    raise FailedFinal(REF_UNSUPPORTED, f"the reference names another tenant's result: {uri[:300]}")
                 if download.size > self._max_input_bytes:
                     limit = self._max_input_bytes // 2**20
                     raise FailedFinal(INPUT_TOO_LARGE, f"the input has {download.size} bytes; the limit is {limit} MiB")
@@ -101,19 +128,30 @@ class Workspace:
             return self.read(uri).data
         return data
 
-    def copy(self, source_uri: str, target_uri: str) -> str:
+    def copy(self, source_uri: str, target_uri: str, owner: Owner) -> str:
         """Copies a blob of any size with its content type; returns `sha256:{hex}` of its content.
 
-        The target is replaced as a whole: a reader sees what was there before, or all of the copy. Storage checks each
-        part by its MD5. Raises StepFailed.
+        The copy has `owner` as metadata. Only a blob that has the same job there is replaced; the write is conditional,
+        so that of two jobs that write at once one fails. A blob is replaced as a whole: a reader sees what was there
+        before, or all of the copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other
+        StepFailed.
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
+        replaced: str | None = None
         with _storage_faults():
-            try:
-                return _copied(source, target)
-            except ResourceNotFoundError:
-                self._make_container(target)
-                return _copied(source, target)
+            for _ in range(_COPY_TRIES):
+                try:
+                    return _copied(source, target, owner, replaced)
+                except ResourceNotFoundError:
+                    self._make_container(target)
+                    replaced = None
+                except HttpResponseError as error:
+                    if not _was_changed(error):
+                        raise
+                    replaced = _replaceable(target, owner)
+        raise FailedRetry(
+            STORAGE_UNAVAILABLE, f"other writers changed {target_uri[:300]} at each of {_COPY_TRIES} tries"
+        )
 
     def check_reference(self, uri: str, workspace_uri: str) -> None:
         """Raises FailedFinal where no blob under `uri` may be used for the attempt that works in `workspace_uri`.
@@ -188,8 +226,11 @@ class Workspace:
         return path
 
 
-def _copied(source: BlobClient, target: BlobClient) -> str:
-    """Raises ResourceNotFoundError where the container of `target` is missing."""
+def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
+    """Copies over the blob with the ETag `replaced`; None: only where there is no blob.
+
+    Raises ResourceNotFoundError where the container of `target` is missing, and errors of which `_was_changed` is true.
+    """
     try:
         download = source.download_blob(max_concurrency=1)
     except ResourceNotFoundError:
@@ -201,14 +242,44 @@ def _copied(source: BlobClient, target: BlobClient) -> str:
             digest.update(chunk)
             yield chunk
 
+    condition: dict[str, Any] = {}
+    if replaced is not None:
+        condition = {"etag": replaced, "match_condition": MatchConditions.IfNotModified}
     target.upload_blob(
         chunks(),
         length=download.size,
-        overwrite=True,
+        metadata=owner.metadata,
+        # False: If-None-Match *
+        overwrite=replaced is not None,
         validate_content=True,
         content_settings=ContentSettings(content_type=download.properties.content_settings.content_type),
+        **condition,
     )
     return f"sha256:{digest.hexdigest()}"
+
+
+def _was_changed(error: HttpResponseError) -> bool:
+    """Whether a conditional write failed because another writer was first."""
+    # the commit of another writer takes the uncommitted blocks away
+    lost_blocks = getattr(error, "error_code", None) == StorageErrorCode.INVALID_BLOCK_LIST
+    return lost_blocks or isinstance(error, ResourceExistsError | ResourceModifiedError)
+
+
+def _replaceable(target: BlobClient, owner: Owner) -> str | None:
+    """The ETag of a blob that `owner` may replace; None: there is no blob. Raises FailedFinal(OUTPUT_EXISTS)."""
+    try:
+        found = target.get_blob_properties()
+    except ResourceNotFoundError:
+        return None
+    if (found.metadata or {}).get(_JOB) != owner.metadata[_JOB]:
+        what = "there is a blob that this job did not write; name a folder, or a blob that does not exist"
+        raise FailedFinal(OUTPUT_EXISTS, f"{what}: {target.url[:300]}")
+    return str(found.etag)
+
+
+def _encoded_tenant(tenant_id: str) -> str:
+    """As LUCIUS compares tenants: trimmed and in lower case."""
+    return quote(tenant_id.strip().lower(), safe="")
 
 
 @contextmanager

@@ -10,30 +10,28 @@ import shlex
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from aiohttp import web
-from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
-from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusSubQueue
-from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
+from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
+from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusError
-from azure.storage.blob import BlobServiceClient, LinearRetry
 
-from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX
+from lucius_service.contract.blobs import Blobs
+from lucius_service.contract.lane import Lane
+from lucius_service.contract.replies import Json, Replies, Reply
 
-#: for the bus and the blob account to answer at first
-CONNECT_TIMEOUT_S = 15.0
 #: the longest lock of a message that Service Bus has: what a killed service held comes again when its lock ends
 LONGEST_LOCK_S = 300.0
 _POLL_S = 0.05
-
-Json = dict[str, Any]
 
 
 class NotRun(Exception):
@@ -73,15 +71,6 @@ class Options:
     stop_s: float = 60.0
 
 
-@dataclass(frozen=True)
-class Reply:
-    """A reply as it came."""
-
-    body: Json
-    #: by `time.monotonic`
-    at: float
-
-
 class Bench:
     """One verification. Use it as an asynchronous context manager; entering raises NotRun."""
 
@@ -90,14 +79,13 @@ class Bench:
         #: of this verification: its jobs and the tenant have it in their names
         self.run_id = secrets.token_hex(4)
         self.tenant = f"verify-{self.run_id}"
-        self.started = datetime.now(UTC).replace(microsecond=0)
-        self.replies: list[Reply] = []
+        self.replies = Replies()
         self._stack = AsyncExitStack()
         self._client: ServiceBusClient
-        self._sender: ServiceBusSender
-        self._peekers: dict[bool, ServiceBusReceiver] = {}
-        self._turn = asyncio.Lock()
-        self._blobs: BlobServiceClient
+        self._lanes: dict[int, Lane] = {}
+        #: how often each attempt was sent, by job, attempt and lease
+        self._sent: Counter[tuple[Any, ...]] = Counter()
+        self._blobs: Blobs
         self._process: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Bench:
@@ -115,37 +103,17 @@ class Bench:
     async def _connect(self) -> None:
         options = self.options
         try:
-            retry = LinearRetry(backoff=1, retry_total=1)
-            self._blobs = BlobServiceClient.from_connection_string(
-                options.blob, retry_policy=retry, connection_timeout=5, read_timeout=10
-            )
+            self._blobs = Blobs(options.blob)
             self._stack.callback(self._blobs.close)
-            for container in ("workspace", "results"):
-                await asyncio.to_thread(self._make, container)
+            await asyncio.to_thread(self._blobs.make_containers)
         except (AzureError, ValueError) as error:
             raise NotRun(f"no blob account responds ({_line(error)})") from None
         try:
             self._client = ServiceBusClient.from_connection_string(options.bus, retry_total=0)
             await self._stack.enter_async_context(self._client)
-            topic = f"{options.reply_prefix}{options.lane}"
-            receiver = self._client.get_subscription_receiver(topic, options.reply_subscription)
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._stack.enter_async_context(receiver)
-                self._sender = self._client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{options.lane}")
-                await self._stack.enter_async_context(self._sender)
-                for dead in (False, True):
-                    peeker = self._client.get_subscription_receiver(
-                        f"{DIRECTIVE_TOPIC_PREFIX}{options.lane}",
-                        self.subscription,
-                        sub_queue=ServiceBusSubQueue.DEAD_LETTER if dead else None,
-                        # no message is received by it
-                        prefetch_count=0,
-                    )
-                    self._peekers[dead] = await self._stack.enter_async_context(peeker)
-        except (ServiceBusError, ValueError, OSError, TimeoutError) as error:
+            await self._open(options.lane)
+        except _NO_LANE as error:
             raise NotRun(f"no bus responds, or it has not the entities of the contract ({_line(error)})") from None
-        listening = asyncio.create_task(self._listen(receiver))
-        self._stack.push_async_callback(_ended, listening)
         if options.callback is not None:
             await self._serve_callbacks(options.callback)
 
@@ -153,29 +121,43 @@ class Bench:
     def subscription(self) -> str:
         return self.options.subscription or self.options.step_type.lower()
 
-    def _make(self, container: str) -> None:
-        with suppress(ResourceExistsError):
-            self._blobs.create_container(container)
+    async def look_around(self) -> None:
+        """Opens the lane next to that of the options, where the bus has one, and notes the blobs that are there.
+
+        Raises NotRun.
+        """
+        for number in (self.options.lane + 1, self.options.lane - 1):
+            if self.other_lane is None and number >= 0:
+                with suppress(*_NO_LANE):
+                    await self._open(number)
+        try:
+            await asyncio.to_thread(self._blobs.remember)
+        except AzureError as error:
+            raise NotRun(f"the blobs of the account cannot be listed ({_line(error)})") from None
+
+    async def _open(self, number: int) -> None:
+        self._lanes[number] = await Lane.open(
+            self._stack,
+            self._client,
+            number,
+            subscription=self.subscription,
+            reply_topic=f"{self.options.reply_prefix}{number}",
+            reply_subscription=self.options.reply_subscription,
+            take=self.replies.take,
+        )
+
+    @property
+    def other_lane(self) -> int | None:
+        """A lane next to that of the options; None: the bus has none."""
+        return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies
-
-    async def _listen(self, receiver: ServiceBusReceiver) -> None:
-        while True:
-            for message in await receiver.receive_messages(max_message_count=50, max_wait_time=60):
-                self._take(b"".join(message.body))
-                await receiver.complete_message(message)
-
-    def _take(self, body: bytes) -> None:
-        with suppress(ValueError):
-            value = json.loads(body)
-            if isinstance(value, dict):
-                self.replies.append(Reply(value, time.monotonic()))
 
     async def _serve_callbacks(self, url: str) -> None:
         """The callbacks of LUCIUS, on the host and port of `url`. Raises NotRun."""
 
         async def take(request: web.Request) -> web.Response:
-            self._take(await request.read())
+            self.replies.take(await request.read())
             return web.json_response(
                 {"outcome": "APPLIED", "why": None, "job_status": "IN_PROGRESS", "token": "verify"}
             )
@@ -192,11 +174,28 @@ class Bench:
             raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
-        """The replies to a job so far, of these types or all, in their order."""
-        job = directive["jobId"]
+        """The replies to a job so far on the lane of the directive, of these types or all, in their order."""
         return [
-            each for each in self.replies if each.body.get("jobId") == job and each.body.get("type") in (kinds or _ALL)
+            each
+            for each in self.anywhere(directive)
+            if each.lane in (None, directive["lane"]) and each.body.get("type") in (kinds or _ALL)
         ]
+
+    def anywhere(self, directive: Json) -> list[Reply]:
+        """The replies to a job so far, on any lane."""
+        return [each for each in self.replies if each.body.get("jobId") == directive["jobId"]]
+
+    def of_type(self, kind: str) -> list[Reply]:
+        """The replies of a type so far, to all jobs."""
+        return [each for each in self.replies if each.body.get("type") == kind]
+
+    def of_attempts(self) -> list[list[Reply]]:
+        """The replies so far to each attempt that was sent once, in their order."""
+        attempts: dict[tuple[Any, ...], list[Reply]] = {key: [] for key, times in self._sent.items() if times == 1}
+        for each in self.replies:
+            if each.body.get("type") in _ALL:
+                attempts.get(_attempt(each.body), []).append(each)
+        return list(attempts.values())
 
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
@@ -231,7 +230,7 @@ class Bench:
         sample = (options.slow if slow else options.sample) or {}
         job = changes.pop("jobId", str(uuid4()))
         attempt = changes.get("attempt_no", 1)
-        root = self._blobs.url.rstrip("/")
+        root = self._blobs.url
         trace = f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
         callbacks = {}
         if options.callback is not None:
@@ -263,10 +262,11 @@ class Bench:
             **changes,
         }
 
-    async def send(self, directive: Json | bytes, message_id: str = "") -> None:
+    async def send(self, directive: Json | bytes, message_id: str = "", time_to_live_s: float | None = None) -> None:
         """Sends a message of its own, so that the topic does not take it for a duplicate."""
         body = directive if isinstance(directive, bytes) else json.dumps(directive).encode()
         fields = directive if isinstance(directive, dict) else {}
+        lane = fields.get("lane", self.options.lane)
         properties = {
             "type": "DIRECTIVE",
             "mode": "DEFAULT",
@@ -274,33 +274,24 @@ class Bench:
             "step_type": self.options.step_type,
             "job_id": str(fields.get("jobId", "")),
             "step_id": str(fields.get("stepId", "")),
-            "lane": self.options.lane,
+            "lane": lane,
         }
         message = ServiceBusMessage(
             body,
             message_id=message_id or uuid4().hex,
             content_type="application/json",
             application_properties=properties,  # type: ignore[arg-type]
+            time_to_live=None if time_to_live_s is None else timedelta(seconds=time_to_live_s),
         )
-        async with self._turn:
-            await self._sender.send_messages(message)
-
-    async def messages(self, *, dead: bool) -> list[ServiceBusReceivedMessage]:
-        """What is in the service's subscription on the lane, or in its dead-letter queue; also what is locked."""
-        async with self._turn:
-            found: list[ServiceBusReceivedMessage] = []
-            # one page after the other: a queue of earlier runs may be long
-            while page := await self._peekers[dead].peek_messages(
-                max_message_count=200, sequence_number=(found[-1].sequence_number or 0) + 1 if found else 1
-            ):
-                found += page
-            return found
+        if fields:
+            self._sent[_attempt(fields)] += 1
+        await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
         """The dead letter of a message, as soon as it is there."""
         deadline = time.monotonic() + within_s
         while True:
-            for message in await self.messages(dead=True):
+            for message in await self._lanes[self.options.lane].messages(dead=True):
                 if message.message_id == message_id:
                     return message
             if time.monotonic() > deadline:
@@ -310,8 +301,8 @@ class Bench:
     async def is_settled(self, directive: Json, within_s: float) -> bool:
         """Whether no message of the job is left in the subscription."""
         deadline = time.monotonic() + within_s
-        job = directive["jobId"].encode()
-        while any(job in b"".join(message.body) for message in await self.messages(dead=False)):
+        job, lane = directive["jobId"].encode(), self._lanes[directive["lane"]]
+        while any(job in b"".join(message.body) for message in await lane.messages(dead=False)):
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.2)
@@ -321,29 +312,15 @@ class Bench:
 
     async def content(self, uri: str) -> bytes | None:
         """None: there is no such blob in the account."""
-        return await asyncio.to_thread(self._content, uri)
-
-    def _content(self, uri: str) -> bytes | None:
-        root = self._blobs.url.rstrip("/") + "/"
-        container, _, name = unquote(uri.removeprefix(root)).partition("/")
-        if not uri.startswith(root) or not name:
-            return None
-        try:
-            return bytes(self._blobs.get_blob_client(container, name).download_blob().readall())
-        except ResourceNotFoundError:
-            return None
+        return await asyncio.to_thread(self._blobs.content, uri)
 
     async def written(self) -> list[str]:
-        """`container/name` of the blobs of `workspace` and `results` that were written since the start."""
-        return await asyncio.to_thread(self._written)
+        """`container/name` of the blobs that were written since the start."""
+        return await asyncio.to_thread(self._blobs.written)
 
-    def _written(self) -> list[str]:
-        return [
-            f"{container}/{blob.name}"
-            for container in ("workspace", "results")
-            for blob in self._blobs.get_container_client(container).list_blobs()
-            if blob.last_modified >= self.started
-        ]
+    async def sees_all_blobs(self) -> bool:
+        """Whether `written` searches all containers of the account, and not only those of the contract."""
+        return await asyncio.to_thread(lambda: self._blobs.lists_containers)
 
     # The process of the service
 
@@ -384,11 +361,11 @@ class Bench:
 
 
 _ALL = ("ACK", "HEARTBEAT", "RESULT")
+_NO_LANE = (ServiceBusError, ValueError, OSError, TimeoutError)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+def _attempt(body: Json) -> tuple[Any, ...]:
+    return tuple(str(body.get(name)) for name in ("jobId", "attempt_no", "lease_id"))
 
 
 def _line(error: Exception) -> str:

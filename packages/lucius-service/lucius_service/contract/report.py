@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 from lucius_service.contract import checks
 from lucius_service.contract.bench import Bench, Options
-from lucius_service.contract.checks import Check, Skipped, Wrong
+from lucius_service.contract.checks import Check
+from lucius_service.contract.expectations import Skipped, Wrong
 
 #: of the messages on the bus (docs/asyncapi.json, info.version)
 CONTRACT_VERSION = "1.0.0"
@@ -86,12 +87,14 @@ class Report:
 async def verify(options: Options, service: str) -> Report:
     """Raises NotRun where bus, blobs or the service's command are not there."""
     async with Bench(options) as bench:
+        await bench.look_around()
         bench.start()
         outcomes = list(await asyncio.gather(*(_made(each, bench) for each in checks.FAST)))
         no_slow = "needs --slow, a sample whose work takes some seconds" if options.slow is None else ""
         no_command = "needs --command, which starts the service" if options.command is None else ""
         one_by_one = [
             *((each, no_slow) for each in checks.SLOW),
+            *((each, "") for each in checks.LISTENING),
             *((each, no_command or (no_slow if each in checks.SLOW_STOPPED else "")) for each in checks.STOPPED),
             *((each, "") for each in checks.LAST),
         ]

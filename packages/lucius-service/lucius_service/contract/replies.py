@@ -1,0 +1,48 @@
+"""The replies of a service in a verification, in the order of the bus."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply as it came."""
+
+    body: Json
+    #: by `time.monotonic`
+    at: float
+    #: the lane of the reply topic; None: it came over HTTP
+    lane: int | None = None
+    #: sequence number of the message on its topic
+    number: int = 0
+
+
+class Replies(list[Reply]):
+    """All replies so far."""
+
+    def take(self, body: bytes, lane: int | None = None, number: int = 0) -> None:
+        """Notes a reply, in the order in which the bus got those of a lane; one that comes again counts once.
+
+        The SDK gives messages back that come between two of its receives, so a later message may arrive first.
+        """
+        with suppress(ValueError):
+            value = json.loads(body)
+            if not isinstance(value, dict):
+                return
+            place = len(self)
+            for index in reversed(range(place if lane is not None else 0)):
+                other = self[index]
+                if other.lane == lane and other.number <= number:
+                    if other.number == number:
+                        return
+                    break
+                if other.lane == lane:
+                    place = index
+            self.insert(place, Reply(value, time.monotonic(), lane, number))
