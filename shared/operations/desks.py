@@ -38,6 +38,7 @@ from shared.operations.desk_turns import (
     Entered,
     ask_divisions,
     at_desk,
+    call_again,
     desk_calls,
     desk_write,
     directory,
@@ -334,6 +335,8 @@ async def let_in(context: Context, tenant: str) -> Entered:
         if let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
             await context.index.write_desk(write)
             await desk_calls(context, write, known)
+        if write.after.wake_at == stored.desk.wake_at:
+            await call_again(context, tenant, stored.desk.wake_at)
         if not let.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
             await ask_divisions(context, write.after, known)

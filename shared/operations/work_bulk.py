@@ -21,6 +21,7 @@ from shared.operations.at_once import at_once
 from shared.operations.bulks import call, due_while_running, filter_of
 from shared.operations.context import Context
 from shared.operations.control_job import control_job
+from shared.operations.desk_turns import CLOCK_SKEW
 from shared.operations.list_jobs import list_jobs
 from shared.operations.redrive_job import redrive_job
 from shared.ports.bulks import BulkWrite, DueBulk, StoredBulk
@@ -35,8 +36,6 @@ _LISTED = 40
 _STEPS = 5
 #: whoever works on a bulk is left alone for so long
 _TURN = timedelta(seconds=60)
-#: clocks of processes differ: the next call may be taken by one whose clock is behind
-_SKEW = timedelta(seconds=5)
 #: the sweeper gives a call so much time to come
 _CALL_COMES = timedelta(seconds=30)
 #: after a step in which every item was refused for now
@@ -70,7 +69,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()
-    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + _SKEW < stored.bulk.look_at:
+    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
         return
     try:
         stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))
