@@ -240,6 +240,7 @@ async def _change(
         if gate.kind not in GUARDS:
             await _call_desks(context)
     else:
+        await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
         await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
     desk, known = await read_desk(context, gate.tenant)
     return replace(changed, desk=desk, directory=known)
