@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,16 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.states import JobStatus
 from shared.operations import quotas
 from shared.operations.desks import let_in
+from shared.operations.divisions import divide_called
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.transition import notify
 from tests.operations.conftest import StillClock, World
-from tests.operations.divided import BY
-from tests.operations.support import create_numbered, limited
+from tests.operations.divided import BY, PLATFORM, inside, posted
+from tests.operations.support import cancelled, create_numbered, limited
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
 SKEWS = [-3.0, -0.05, 0.0, 1.0, 5.0]
+EDGES = [-3.0, 0.0, 5.0]
 
 
 class SkewedClock:
@@ -37,16 +40,28 @@ def skewed(world: World, skew_s: float) -> World:
     return replace(world, context=replace(world.context, clock=clock, gates=GateDirectory()))
 
 
-async def delivered(world: World, tenant: str, *, until: datetime) -> int:
-    """Delivers the calls to the tenant's desk by the bus's clock to the process `world`; how many there were."""
-    queue, count = world.context.desk_calls, 0
-    while pending := [each for each in queue.calls if (each[2] or world.clock.now()) <= until]:  # type: ignore[attr-defined]
-        _, _, at = call = min(pending, key=lambda each: each[2] or world.clock.now())
-        queue.calls.remove(call)  # type: ignore[attr-defined]
-        world.clock.time = max(world.clock.time, at or world.clock.time)
-        await notify(world.context, world.orchestrations, tenant, await let_in(world.context, tenant))
+async def delivered(world: World, handler: World, *, until: datetime) -> int:
+    """Delivers the calls of the queue, each at its time by the bus's clock, to the process `handler`; their number.
+
+    A delivery takes 0.1 s. The orchestrations hear of each admission; no sweep runs.
+    """
+    queue: Any = world.context.desk_calls
+    count = 0
+    while True:
+        calls = [(at, (tenant, None)) for tenant, _, at in queue.calls]
+        calls += [(at, (gate_id, since)) for gate_id, at, since in queue.divisions]
+        at, (name, since) = min(calls, key=lambda call: call[0] or until, default=(None, (None, None)))
+        if name is None or (at or world.clock.now()) > until or world.clock.now() > until:
+            return count
+        world.clock.time = max(world.clock.now(), at or world.clock.now()) + timedelta(seconds=0.1)
         count += 1
-    return count
+        if since is None:
+            queue.calls.remove((name, None, at))
+            await notify(handler.context, handler.orchestrations, name, await let_in(handler.context, name))
+            continue
+        queue.divisions.remove((name, at, since))
+        for tenant, entered in (await divide_called(handler.context, PLATFORM, since)).items():
+            await notify(handler.context, handler.orchestrations, tenant, entered)
 
 
 @pytest.mark.parametrize("skew_s", SKEWS)
@@ -57,7 +72,7 @@ async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(wo
     await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=until)
     job_id = (await create_numbered(world, 1)).stored.record.job.job_id
     assert (await world.job(job_id)).job.status is JobStatus.THROTTLED
-    count = await delivered(skewed(world, skew_s), "tenant_a", until=until + timedelta(seconds=6))
+    count = await delivered(world, skewed(world, skew_s), until=until + timedelta(seconds=6))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
     assert count <= 3
 
@@ -71,3 +86,45 @@ async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(w
         world.clock.advance(60)
         await let_in(world.context, "tenant_a")
     assert len(world.context.desk_calls.calls) == asked  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("handler_s", EDGES)
+@pytest.mark.parametrize("asker_s", EDGES)
+@pytest.mark.parametrize("last_s", EDGES)
+async def test_an_ask_is_answered_whatever_the_clock_of_the_last_division(
+    world: World, last_s: float, asker_s: float, handler_s: float
+) -> None:
+    """All places are "a"'s, nobody waits; the hold of "b" is ended, which asks for a place of a job that waited."""
+    world = limited(world, max_inflight=3, overflow="stage", staging="on")
+    tenant = Gate(GateKind.TENANT, "b")
+    await quotas.hold(world.context, world.orchestrations, tenant, BY, until=None)
+    job_id = await posted(world, 1, "b")
+    world.clock.advance(60)
+    await posted(skewed(world, last_s), 2, "a")
+    world.clock.advance(0.2)
+    asker = skewed(world, asker_s)
+    await quotas.resume(asker.context, asker.orchestrations, tenant, BY)
+    assert (await world.job(job_id)).job.status is JobStatus.THROTTLED
+    count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
+    assert (await world.job(job_id)).job.status is JobStatus.QUEUED
+    assert count <= 60
+
+
+@pytest.mark.parametrize("handler_s", [-0.05, 5.0])
+@pytest.mark.parametrize("ender_s", EDGES)
+@pytest.mark.parametrize("last_s", EDGES)
+async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last_division(
+    world: World, last_s: float, ender_s: float, handler_s: float
+) -> None:
+    """Before the division that follows the last one after 10 s: its call is taken away here."""
+    world = limited(world, max_inflight=2, overflow="stage", staging="on")
+    await posted(world, 1, "a")
+    await posted(world, 2, "a")
+    world.clock.advance(60)
+    job_id = await posted(skewed(world, last_s), 3, "b")
+    world.clock.advance(0.2)
+    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    await cancelled(skewed(world, ender_s), inside(world)["a"][0])
+    count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
+    assert (await world.job(job_id)).job.status is JobStatus.QUEUED
+    assert count <= 60
