@@ -338,7 +338,7 @@ def timed(before: Desk, after: Desk, now: datetime) -> Desk:
 def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
     """The gates that have to be divided after a change of the desk; True: since the tenant wants more.
 
-    A tenant that goes on wanting is in the book as such. One that has a place too many says so at each end, and one that
+    A tenant that goes on wanting is in the book as such. One that has a place too many says so at each end. One that
     stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an end.
     """
     found = []

@@ -28,6 +28,7 @@ from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
+from shared.operations.sweeper.bulks import look_at_bulks
 from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
@@ -39,7 +40,6 @@ from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
 from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
-from shared.operations.work_bulk import look_at_bulks
 from shared.ports.desks import StoredDesk
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
