@@ -6,7 +6,7 @@ take turns; between processes the one that lost looks again (Race desk).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -29,7 +29,7 @@ from shared.core.gates.places import (
     set_apart,
     set_aside,
 )
-from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.operations import desk_counts
@@ -231,6 +231,16 @@ def on_breakers_opened(entered: Entered) -> None:
     for state in entered.breakers_opened:
         reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
         telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
+
+
+async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
+    """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
+    for state in opened:
+        try:
+            await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+        except Exception as fault:  # it stops nothing of the job whose end opened the breaker
+            telemetry.record_fault(fault)
+            telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
 async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entered:

@@ -20,7 +20,7 @@ from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
-from shared.operations import desk_turns, type_breakers
+from shared.operations import desk_turns, desks, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
@@ -151,21 +151,29 @@ async def divide(
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
     read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    opened: list[GateState] = []
     try:
         if not _is_opened(known, read.book, gate, now):
-            if (opened := await _open(context, read)) is None:
+            if (counted := await _open(context, read)) is None:
                 return {}
-            read = opened
-        return await _divide(context, known, read, asking, coming)
+            read = counted
+        return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
         return {}
+    finally:
+        await desks.call_for_incidents(context, opened)
 
 
 async def _divide(
-    context: Context, known: Directory, read: _Read, asking: str | None, coming: Candidate | None
+    context: Context,
+    known: Directory,
+    read: _Read,
+    asking: str | None,
+    coming: Candidate | None,
+    opened: list[GateState],
 ) -> Admissions:
-    """Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
     gate, book, epoch = read.gate, read.book, read.book.epoch + 1
     asks = await context.books.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
@@ -184,7 +192,7 @@ async def _divide(
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
     lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
-    book = await type_breakers.judged(context, known, book, read.state, claims)
+    book = await type_breakers.judged(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
         claims = [divided.in_epoch(each, breaker) for each in claims]
