@@ -242,6 +242,15 @@ class BulkNotFound(Refused):
         super().__init__(f"there is no bulk {bulk_id[:128]}")
 
 
+class BulkLimit(Refused):
+    """The tenant has as many running bulks as it may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the tenant has {limit} running bulk operations, which is the maximum; wait until one ends, or stop one"
+        )
+
+
 class BulkEnded(Refused):
     """Everything that the bulk was to do is done."""
 

@@ -37,7 +37,7 @@ from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
-from shared.ports.bulks import BulkKey, DueBulk
+from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
@@ -260,5 +260,5 @@ async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
     item = BulkItem(job_id=job.job_id, code="C", new_job_id=job.job_id, tried_at=START)
     work = Work(no=1, job_id=job.job_id, dependants_after=job.job_id)
     made_by = BulkKey(key=key, bulk_id=id_, body_hash="0" * 64)
-    await bulks.create(bulk, key=made_by, work=[work], items=[item])
+    await bulks.create(bulk, slot=BulkSlot(number=0, bulk_id=""), key=made_by, work=[work], items=[item])
     await bulks.put_due(DueBulk(tenant=job.tenant, bulk_id=id_, due_at=START))

@@ -1,5 +1,6 @@
 """The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, at a job
-that waited for others (R51), to divide a gate over all tenants (R54), and to work on a bulk (R65).
+that waited for others (R51), at a breaker that opened (R63), to divide a gate over all tenants (R54), and to work on a
+bulk (R65).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
@@ -16,6 +17,7 @@ import azure.functions as func
 from shared import telemetry
 from shared.core.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
+from shared.operations.breaker_incidents import answer_call
 from shared.operations.desks import let_in
 from shared.operations.divisions import divide_called
 from shared.operations.find_gate import over_all_of_id
@@ -45,7 +47,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def admission(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
         call = called(message.get_body())
         context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
-        if call.gate_id is not None and (gate := over_all_of_id(context, call.gate_id)) is not None:
+        if call.tenant is not None and call.gate_id is not None:
+            await answer_call(context, call.tenant, call.gate_id)
+        elif call.gate_id is not None and (gate := over_all_of_id(context, call.gate_id)) is not None:
             admissions = await divide_called(context, gate, call.since or context.clock.now())
             await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
         elif call.tenant is None:
@@ -69,7 +73,7 @@ class Call:
     tenant: str | None = None
     job_id: str | None = None
     bulk_id: str | None = None
-    #: a division of the gate, for what happened at an instant
+    #: a division of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
     gate_id: str | None = None
     since: datetime | None = None
 

@@ -13,7 +13,7 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.quotas import Why
-from shared.core.bulks import BulkAction, ItemState
+from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import parse_filter
 from shared.core.routing import normalise
 from shared.operations.bulks import (
@@ -96,7 +96,8 @@ START = Route(
     tag="bulks",
     summary="Cancel, pause, resume or redrive many jobs",
     description="Its jobs are those of the filter that were there before it. Each is asked once, as by its own route; "
-    "what is refused for now (429, 503) is tried again until it is taken or the bulk is cancelled. With `dryRun` the "
+    "what is refused for now (429, 503) is tried again until it is taken or the bulk is cancelled; after "
+    f"{LASTS.days} days it is refused for good. A tenant has at most {MAX_RUNNING} running bulks. With `dryRun` the "
     f"jobs are counted, to {MAX_COUNTED:,}, and nothing is written.",
     parameters=(BULK_KEY,),
     body=BulkRequest,
@@ -108,6 +109,7 @@ START = Route(
         (400, ProblemCode.BULK_INVALID),
         (400, ProblemCode.FILTER_INVALID),
         (400, ProblemCode.NOT_JSON),
+        (409, ProblemCode.BULK_LIMIT),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
         (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),

@@ -92,6 +92,7 @@ REDRIVE = Route(
         *CONTROL_PROBLEMS,
         *REDRIVE_PROBLEMS,
         (400, ProblemCode.BULK_INVALID),
+        (409, ProblemCode.BULK_LIMIT),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
     ),
 )

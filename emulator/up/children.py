@@ -17,6 +17,8 @@ from emulator.up.ports import Ports
 
 #: The checkout: the function app, the samples, Azurite under `node_modules`.
 ROOT = Path(__file__).resolve().parents[2]
+#: seconds that running functions of the host get to end at a stop
+_DRAIN_S = "0.5"
 
 
 def service_names() -> list[str]:
@@ -69,8 +71,11 @@ def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpe
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """A laptop's: without access keys, so that its page, `/admin` and the durable API are served to anybody here."""
-    options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data), "--no-keys")
+    """A laptop's: without access keys, so that its page, `/admin` and the durable API are served to anybody here.
+
+    A stop does not wait for readers, whose requests may be held for 20 s. What else it interrupts is done again.
+    """
+    options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data), "--no-keys", "--drain", _DRAIN_S)
     return _python("host", 1, ("emulator", "host", *options), environment)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from shared.core.bulks import Bulk, BulkItem, Work
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.bulks import BulkKey, BulkWrite, DueBulk, StoredBulk
+from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
 
 class MemoryBulks:
@@ -20,17 +21,26 @@ class MemoryBulks:
         self._items: dict[tuple[str, str], dict[str, BulkItem]] = {}
         self._work: dict[tuple[str, str], dict[int, Work]] = {}
         self._due: set[DueBulk] = set()
+        self._slots: dict[tuple[str, int], BulkSlot] = {}
         self._etags = itertools.count(1)
 
-    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
-        place = (bulk.tenant, bulk.bulk_id)
+    async def create(
+        self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
+    ) -> None:
+        place, taken = (bulk.tenant, bulk.bulk_id), self._slots.get((bulk.tenant, slot.number))
         if place in self._bulks or (key is not None and (bulk.tenant, key.key) in self._keys):
             raise AlreadyExists
+        if (taken.etag if taken is not None else "") != slot.etag:
+            raise Conflict
+        self._slots[bulk.tenant, slot.number] = replace(slot, bulk_id=bulk.bulk_id, etag=str(next(self._etags)))
         if key is not None:
             self._keys[bulk.tenant, key.key] = key
         self._put(bulk)
         self._items[place] = {each.job_id: each for each in items}
         self._work[place] = {each.no: each for each in work}
+
+    async def slots(self, tenant: str) -> list[BulkSlot]:
+        return [slot for (owner, _), slot in sorted(self._slots.items()) if owner == tenant]
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
         return self._bulks.get((tenant, bulk_id))
@@ -83,9 +93,9 @@ class MemoryBulks:
             self._keys.pop((bulk.tenant, bulk.key), None)
         return True
 
-    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
-        found = sorted((each for each in self._due if each.due_at <= now), key=lambda each: (each.due_at, each.bulk_id))
-        return found[:limit]
+    async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
+        found = sorted((each for each in self._due if each.due_at <= now), key=_due_order)
+        return [each for each in found if after is None or _due_order(each) > _due_order(after)][:limit]
 
     async def put_due(self, due: DueBulk) -> None:
         self._due.add(due)
@@ -97,3 +107,7 @@ class MemoryBulks:
         stored = StoredBulk(bulk, str(next(self._etags)))
         self._bulks[bulk.tenant, bulk.bulk_id] = stored
         return stored
+
+
+def _due_order(due: DueBulk) -> tuple[datetime, str]:
+    return due.due_at, due.bulk_id

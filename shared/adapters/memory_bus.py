@@ -18,11 +18,21 @@ class MemoryDeskCalls:
         self.divisions: list[tuple[str, datetime, datetime]] = []
         #: those to bulks: tenant, id, when
         self.bulk_calls: list[tuple[str, str, datetime | None]] = []
+        #: those to breakers: tenant, id of the gate
+        self.breaker_calls: list[tuple[str, str]] = []
 
     async def call(
-        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+        self,
+        tenant: str,
+        job_id: str | None = None,
+        *,
+        bulk_id: str | None = None,
+        breaker_of: str | None = None,
+        at: datetime | None = None,
     ) -> None:
-        if bulk_id is not None:
+        if breaker_of is not None:
+            self.breaker_calls.append((tenant, breaker_of))
+        elif bulk_id is not None:
             self.bulk_calls.append((tenant, bulk_id, at))
         else:
             self.calls.append((tenant, job_id, at))

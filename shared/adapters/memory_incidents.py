@@ -77,11 +77,12 @@ class MemoryIncidents:
         if found is not None and etag in (None, found.etag):
             del self._open[key]
 
-    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
-        if await self.find_open(incident.kind, incident.subject) is not None:
+    async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
+        is_known = await self.read(None, incident.id, incident.opened_at) is not None
+        if is_known or await self.find_open(incident.kind, incident.subject) is not None:
             return False
         self._put(incident, entry)
-        await self.enter_open(incident, incident.opened_at)
+        await self.enter_open(incident, now or incident.opened_at)
         return True
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:

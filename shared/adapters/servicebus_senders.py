@@ -72,9 +72,15 @@ class ServiceBusDeskCalls:
         self._sender = _Sender(ADMISSION_QUEUE, client.get_queue_sender, send_s=_CALL_S)
 
     async def call(
-        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+        self,
+        tenant: str,
+        job_id: str | None = None,
+        *,
+        bulk_id: str | None = None,
+        breaker_of: str | None = None,
+        at: datetime | None = None,
     ) -> None:
-        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id}
+        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id, "gate": breaker_of}
         await self._send({name: value for name, value in named.items() if value is not None}, at)
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.access.caller import Caller
 from shared.adapters.tenant_reach import Reach, check_seen, sweeper_only
 from shared.core.bulks import Bulk, BulkItem, Work
-from shared.ports.bulks import BulkKey, Bulks, BulkWrite, DueBulk, StoredBulk
+from shared.ports.bulks import BulkKey, Bulks, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
 
 class TenantBulks:
@@ -18,9 +18,14 @@ class TenantBulks:
         self._bulks = bulks
         self._reach = Reach(caller, moving)
 
-    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
+    async def create(
+        self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
+    ) -> None:
         self._reach.check_move(bulk.tenant)
-        await self._bulks.create(bulk, key=key, work=work, items=items)
+        await self._bulks.create(bulk, slot=slot, key=key, work=work, items=items)
+
+    async def slots(self, tenant: str) -> list[BulkSlot]:
+        return await self._of(tenant).slots(tenant)
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
         return await self._of(tenant).read(tenant, bulk_id)
@@ -47,7 +52,7 @@ class TenantBulks:
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
         raise sweeper_only()
 
-    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
+    async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
         raise sweeper_only()
 
     async def put_due(self, due: DueBulk) -> None:

@@ -56,9 +56,9 @@ class TenantIncidents:
         self._reach.check_move(incident.tenant)
         await self._incidents.leave_open(incident, etag=etag)
 
-    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
+    async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
         # what the end of a job makes of its gate, whoever ends it
-        return await self._incidents.open(incident, entry)
+        return await self._incidents.open(incident, entry, now=now)
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         return await self._incidents.find_open(kind, subject)

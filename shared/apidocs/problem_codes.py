@@ -23,6 +23,7 @@ class ProblemCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
     BULK_ENDED = "BULK_ENDED", "The bulk is DONE: there is nothing left to stop."
     BULK_INVALID = "BULK_INVALID", "The body is no bulk, or its key is too long; `errors` has every path."
+    BULK_LIMIT = "BULK_LIMIT", "The tenant has 20 running bulk operations, the maximum."
     BULK_NOT_FOUND = "BULK_NOT_FOUND", "There is no such bulk, or it is another tenant's."
     BY_INVALID = "BY_INVALID", "`by` is none of the words that the route names."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+#: maximum of a tenant's bulks that are RUNNING
+MAX_RUNNING = 20
+#: after its creation; an item that is refused for now after that is refused for good
+LASTS = timedelta(days=7)
 
 
 class BulkAction(StrEnum):

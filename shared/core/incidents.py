@@ -108,6 +108,12 @@ def job_incident_id(job_id: str) -> str:
     return f"{_OF_A_JOB}{job_id}"
 
 
+def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
+    """The id of an incident that is no job's and was opened at this time, to the millisecond."""
+    millis = (at - _EPOCH) // timedelta(milliseconds=1)
+    return f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}"
+
+
 def job_of(incident_id: str) -> str | None:
     """The job whose incident has this id; None: it is no job's."""
     if opened_of(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
@@ -159,10 +165,9 @@ def opened(
     at: datetime,
 ) -> tuple[Incident, IncidentEntry]:
     """An incident that is no job's."""
-    millis = (at - _EPOCH) // timedelta(milliseconds=1)
     return _opened(
         Incident(
-            id=f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}",
+            id=incident_id_of(kind, subject, at),
             kind=kind,
             subject=subject,
             tenant=tenant,

@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from shared import telemetry
-from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
+from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import canonical_json, digest
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.redrive import not_redrivable
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, list_jobs
-from shared.ports.bulks import BulkKey, BulkWrite, DueBulk, StoredBulk
-from shared.refusals import BulkEnded, BulkKeyConflict, BulkNotFound, JobNotFound, NotRedrivable
+from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
+from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, JobNotFound, NotRedrivable
 from shared.responses.job import JobLine
 
 #: jobs that a dry run counts; and the ids that it shows
@@ -51,7 +51,7 @@ async def start_bulk(
 ) -> tuple[Bulk, bool]:
     """The new bulk, or the one that the idempotency key made before, and whether it is that one.
 
-    Raises FilterInvalid, BulkKeyConflict, LedgerUnavailable.
+    Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
     filter_of(words, tenant, context.clock.now())
     bulk = _new(context, tenant=tenant, action=action, filter=dict(words), reason=reason, actor=actor)
@@ -63,7 +63,7 @@ async def redrive_tree(
 ) -> tuple[Bulk, bool]:
     """A bulk that redrives the job, and then every job that failed because of it (R66).
 
-    Raises JobNotFound, NotRedrivable, BulkKeyConflict, LedgerUnavailable.
+    Raises JobNotFound, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -166,18 +166,35 @@ async def _create(
     if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
         return earlier, True
     bulk = replace(bulk, key=known.key if known is not None else None)
-    # first, so that no bulk is without it: the sweeper drops a row whose bulk never came
-    await context.bulks.put_due(due_while_running(bulk))
-    try:
-        await context.bulks.create(bulk, key=known, work=work, items=items)
-    except AlreadyExists:
-        earlier = await _of_key(context, bulk.tenant, known) if known is not None else None
-        if earlier is None:
-            raise Contended("the bulk of this key was made and removed meanwhile") from None
-        return earlier, True
+    for race in range(_MAX_RACES):
+        slot = await _free_slot(context, bulk.tenant)
+        # first, so that no bulk is without it: the sweeper drops a row whose bulk never came
+        await context.bulks.put_due(due_while_running(bulk))
+        try:
+            await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
+            break
+        except (AlreadyExists, Conflict):
+            if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
+                return earlier, True
+            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+    else:
+        raise Contended("others created bulks of the tenant at every try")
     telemetry.info("BULK_STARTED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, action=bulk.action.value)
     await call(context, bulk)
     return bulk, False
+
+
+async def _free_slot(context: Context, tenant: str) -> BulkSlot:
+    """A slot that no running bulk has. Raises BulkLimit, LedgerUnavailable."""
+    slots = await context.bulks.slots(tenant)
+    if unused := sorted(set(range(MAX_RUNNING)) - {slot.number for slot in slots}):
+        # not always the first, which others who create one now would take too
+        return BulkSlot(number=unused[int(context.random() * len(unused)) % len(unused)], bulk_id="")
+    for slot in slots:
+        stored = await context.bulks.read(tenant, slot.bulk_id)
+        if stored is None or stored.bulk.state is not BulkState.RUNNING:
+            return slot
+    raise BulkLimit(MAX_RUNNING)
 
 
 async def _of_key(context: Context, tenant: str, asked: BulkKey) -> Bulk | None:

@@ -6,7 +6,7 @@ take turns; between processes the one that lost looks again (Race desk).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -29,7 +29,7 @@ from shared.core.gates.places import (
     set_apart,
     set_aside,
 )
-from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.operations import desk_counts
@@ -38,6 +38,7 @@ from shared.operations.desk_turns import (
     Entered,
     ask_divisions,
     at_desk,
+    call_again,
     desk_calls,
     desk_write,
     directory,
@@ -232,6 +233,16 @@ def on_breakers_opened(entered: Entered) -> None:
         telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
 
 
+async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
+    """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
+    for state in opened:
+        try:
+            await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+        except Exception as fault:  # it stops nothing of the job whose end opened the breaker
+            telemetry.record_fault(fault)
+            telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
+
+
 async def withdraw_at_desk(context: Context, tenant: str, job_id: str) -> Entered:
     """A job that never came to be gives back what it held. Raises Contended, LedgerUnavailable."""
 
@@ -334,6 +345,8 @@ async def let_in(context: Context, tenant: str) -> Entered:
         if let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
             await context.index.write_desk(write)
             await desk_calls(context, write, known)
+        if write.after.wake_at == stored.desk.wake_at:
+            await call_again(context, tenant, stored.desk.wake_at)
         if not let.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
             await ask_divisions(context, write.after, known)

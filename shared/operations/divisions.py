@@ -20,7 +20,7 @@ from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
-from shared.operations import desk_turns, type_breakers
+from shared.operations import desk_turns, desks, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
@@ -46,14 +46,25 @@ Admissions = dict[str, Entered]
 
 
 async def divide_called(context: Context, gate: Gate, since: datetime) -> Admissions:
-    """A division for what happened at `since`, unless one has seen it. Raises LuciusError."""
+    """A division for what happened at `since`, unless one has seen it. Raises LuciusError.
+
+    `since` is of another process's clock. So it voids no call while an ask is there, which a division takes away once
+    it has read the tenant's desk; and without one it has to be over by more than clocks differ.
+    """
     stored, now = await context.books.read(gate.id), context.clock.now()
     if stored is not None and stored.book.divided_at is not None:
-        known = await desk_turns.directory(context)
-        if stored.book.divided_at > since or not await _is_owed(context, known, stored.book, gate):
-            return {}
-        if now < stored.book.divided_at + INTERVAL:
-            await context.desk_calls.divide(gate.id, at=stored.book.divided_at + INTERVAL, since=since)
+        book, divided_at = stored.book, stored.book.divided_at
+        if not await context.books.asks(gate.id):
+            known = await desk_turns.directory(context)
+            if divided_at > since + 2 * desk_turns.CLOCK_SKEW or not _is_behind(context, known, book, gate):
+                return {}
+            if divided_at > since:
+                # that one may have begun before: one more, unless another follows it
+                await context.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                return {}
+        # a clock that is ahead of the others makes no call wait for longer than a second of its own
+        if now < (soonest := min(divided_at, since) + INTERVAL):
+            await context.desk_calls.divide(gate.id, at=soonest, since=since)
             return {}
     return await divide(context, gate)
 
@@ -64,18 +75,18 @@ async def divide_owed(context: Context) -> list[Admissions]:
     for state in known.over_all.values():
         if state.gate.kind in DIVIDED:
             stored = await context.books.read(state.gate.id)
-            if stored is None or await _is_owed(context, known, stored.book, state.gate):
+            is_owed = stored is None or _is_behind(context, known, stored.book, state.gate)
+            if is_owed or await context.books.asks(state.gate.id):
                 found.append(await divide(context, state.gate))
     return found
 
 
-async def _is_owed(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
+def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
+    """Whether a division is owed by the book alone, whoever asks."""
     now = context.clock.now()
     # ends that are too old to count leave the book with their tenants
     is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
-    if book.unmet or book.is_limited or is_old or not _is_opened(known, book, gate, now):
-        return True
-    return bool(await context.books.asks(gate.id))
+    return book.unmet or book.is_limited or is_old or not _is_opened(known, book, gate, now)
 
 
 def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
@@ -102,13 +113,15 @@ async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str
         book = stored.book if stored is not None else None
         # else something is lent to those who do not need it
         if book is not None and book.divided_at is not None and book.unmet:
-            if book.divided_at > arrived:
+            now = context.clock.now()
+            # one that is ahead of this clock was made by another process, before this job came or after it
+            if arrived < book.divided_at <= now:
                 return {}
-            wait = book.divided_at + INTERVAL - context.clock.now()
+            wait = book.divided_at + INTERVAL - now
             if wait > timedelta():
                 if not rejects:
                     return {}
-                await context.sleep(wait.total_seconds())
+                await context.sleep(min(wait, INTERVAL).total_seconds())
         return await divide(context, gate, asking=tenant, coming=coming)
 
 
@@ -138,21 +151,29 @@ async def divide(
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
     read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    opened: list[GateState] = []
     try:
         if not _is_opened(known, read.book, gate, now):
-            if (opened := await _open(context, read)) is None:
+            if (counted := await _open(context, read)) is None:
                 return {}
-            read = opened
-        return await _divide(context, known, read, asking, coming)
+            read = counted
+        return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
         return {}
+    finally:
+        await desks.call_for_incidents(context, opened)
 
 
 async def _divide(
-    context: Context, known: Directory, read: _Read, asking: str | None, coming: Candidate | None
+    context: Context,
+    known: Directory,
+    read: _Read,
+    asking: str | None,
+    coming: Candidate | None,
+    opened: list[GateState],
 ) -> Admissions:
-    """Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
     gate, book, epoch = read.gate, read.book, read.book.epoch + 1
     asks = await context.books.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
@@ -171,7 +192,7 @@ async def _divide(
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
     lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
-    book = await type_breakers.judged(context, known, book, read.state, claims)
+    book = await type_breakers.judged(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
         claims = [divided.in_epoch(each, breaker) for each in claims]

@@ -7,6 +7,7 @@ ever missing, and what is not open any more is left out by whoever reads the lis
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from shared import telemetry
@@ -19,6 +20,7 @@ from shared.core.incidents import (
     IncidentKind,
     IncidentState,
     Settlement,
+    incident_id_of,
     job_of,
     opened,
     opened_of,
@@ -110,11 +112,13 @@ async def raise_incident(
     code: str,
     detail: str | None = None,
     request_type: str | None = None,
+    at: datetime | None = None,
 ) -> Incident:
     """Opens an incident that is no job's; where one of that kind and subject is open, that one stands.
 
-    `tenant`, normalised: whose it is; None: nobody's own. Raises ValueError for a job's, which comes with the job's
-    end; Contended, LedgerUnavailable.
+    `tenant`, normalised: whose it is; None: nobody's own. `at`: when it began, by which it has its id; one that was
+    opened with this time before stands, settled or not. None: now. Raises ValueError for a job's, which comes with the
+    job's end; Contended, LedgerUnavailable.
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")
@@ -126,17 +130,24 @@ async def raise_incident(
             request_type=request_type,
             code=code,
             detail=detail,
-            at=context.clock.now(),
+            at=at or context.clock.now(),
         )
-        if await context.incidents.open(incident, entry):
+        if await context.incidents.open(incident, entry, now=context.clock.now()):
             note_incident(context, incident, entry)
             telemetry.warn("INCIDENT_OPENED", kind=kind.value, subject=subject, tenant_id=tenant, reason=code)
             return incident
         known = await context.incidents.find_open(kind, subject)
+        if known is None and at is not None:
+            known = await find_incident_of(context, kind, subject, at)
         if known is not None:
             return known
         await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
     raise Contended("incidents of this subject were opened and settled at every try")
+
+
+async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
+    """The incident of that kind and subject that was opened at this time, settled or not. Raises LedgerUnavailable."""
+    return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:

@@ -35,6 +35,7 @@ from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable
 from shared.operations import desk_counts, desk_turns, desks, guards, type_breakers
 from shared.operations.at_once import at_once
+from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
 from shared.operations.divisions import INTERVAL, divide
 from shared.operations.gate_directory import DIRECTORY_LIVES
@@ -209,6 +210,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
         return state if (after := changes.reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    await keep_incident(context, changed.before)
     await settle_incident(context, IncidentKind.BREAKER, gate.id, f"reset by {by.actor}: {by.reason}")
     return changed
 
@@ -240,6 +242,7 @@ async def _change(
         if gate.kind not in GUARDS:
             await _call_desks(context)
     else:
+        await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
         await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
     desk, known = await read_desk(context, gate.tenant)
     return replace(changed, desk=desk, directory=known)

@@ -152,6 +152,7 @@ async def end(
         if orchestrations is not None:
             await notify(context, orchestrations, job.tenant, entered)
         await call(context, job.tenant, job.job_id)
+        await desks.call_for_incidents(context, entered.breakers_opened)
         return
     entered = await close(context, stored)
     if orchestrations is not None:
@@ -167,6 +168,7 @@ async def end(
             # a caller may move the job without seeing its tenant's feed
             feed=context.of_all_tenants.feed,
         )
+    await desks.call_for_incidents(context, entered.breakers_opened)
 
 
 async def _reread(context: Context, job_id: str) -> Stored:

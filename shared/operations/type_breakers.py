@@ -25,10 +25,18 @@ from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 
 
-async def judged(context: Context, known: Directory, book: Book, state: GateState, claims: Sequence[Claim]) -> Book:
+async def judged(
+    context: Context,
+    known: Directory,
+    book: Book,
+    state: GateState,
+    claims: Sequence[Claim],
+    opened: list[GateState],
+) -> Book:
     """The book with its breaker after the ends at the desks of `claims`, which were of the tenants in it or new to it.
 
-    What has moved is written and published before. Raises Conflict where another has moved it, and other LuciusErrors.
+    What has moved is written and published before; a gate whose breaker opened is added to `opened`. Raises Conflict
+    where another has moved it, and other LuciusErrors.
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None
@@ -41,7 +49,10 @@ async def judged(context: Context, known: Directory, book: Book, state: GateStat
     has_line = any(claim.has_line for claim in claims)
     steps = after_ends(before, rule, rings, context.clock.now(), has_line=has_line)
     if _stage(steps[-1]) != _stage(written.breaker or Breaker()):
+        epoch = (written.breaker or Breaker()).epoch
         written = await _write(context, written, steps)
+        if written.breaker is not None and written.breaker.epoch > epoch:
+            opened.append(written)
     if known.over_all[gate.id] != _published(written):
         # or whoever wrote it died, or was late and published what was before
         await publish(context, written)

@@ -7,23 +7,24 @@ open item. Its act, done again, is the same act: a control is known by its cause
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from shared import telemetry
-from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work, with_outcomes
+from shared.core.bulks import LASTS, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work, with_outcomes
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.reasons import Reason
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.at_once import at_once
-from shared.operations.bulks import call, due_while_running, filter_of
+from shared.operations.bulks import call, filter_of
 from shared.operations.context import Context
 from shared.operations.control_job import control_job
+from shared.operations.desk_turns import CLOCK_SKEW
 from shared.operations.list_jobs import list_jobs
 from shared.operations.redrive_job import redrive_job
-from shared.ports.bulks import BulkWrite, DueBulk, StoredBulk
+from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.refusals import LimitReached, Overloaded, Refused
 
@@ -35,20 +36,12 @@ _LISTED = 40
 _STEPS = 5
 #: whoever works on a bulk is left alone for so long
 _TURN = timedelta(seconds=60)
-#: clocks of processes differ: the next call may be taken by one whose clock is behind
-_SKEW = timedelta(seconds=5)
-#: the sweeper gives a call so much time to come
-_CALL_COMES = timedelta(seconds=30)
 #: after a step in which every item was refused for now
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15, 300
 _MAX_RACES = 8
 #: the pieces of work that one tried are among the first
 _LOOKED_AT = 100
 _RACE_WAIT_S = 0.02
-#: a directory's row whose bulk is not there by then never gets one
-_CREATED_BY = timedelta(minutes=5)
-#: bulks that the sweeper looks at, and rows of ended ones that it removes, in a pass
-_MAX_DUE, _MAX_REMOVED = 1000, 2000
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()
-    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + _SKEW < stored.bulk.look_at:
+    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
         return
     try:
         stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))
@@ -90,52 +83,6 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     except (Conflict, AlreadyExists):
         return  # it was cancelled, or another one has the turn
     await call(context, stored.bulk, look_at if wait_s else None)
-
-
-async def look_at_bulks(
-    context: Context, orchestrations: Orchestrations, has: Callable[[str], bool], is_over: Callable[[], bool]
-) -> None:
-    """The sweeper's look: at bulks that run, whose call may be lost, and at ended ones whose time is over.
-
-    `has`: whether a tenant is the sweeper's. Raises LedgerUnavailable where they cannot be listed.
-    """
-    for due in await context.bulks.due(now=context.clock.now(), limit=_MAX_DUE):
-        if is_over():
-            return
-        if not has(due.tenant):
-            continue
-        try:
-            await _look(context, orchestrations, due)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("BULK_UNSEEN", bulk_id=due.bulk_id, tenant_id=due.tenant, reason=str(fault))
-
-
-async def _look(context: Context, orchestrations: Orchestrations, due: DueBulk) -> None:
-    now, stored = context.clock.now(), await context.bulks.read(due.tenant, due.bulk_id)
-    if stored is None:
-        if now >= due.due_at + _CREATED_BY:
-            await context.bulks.drop_due(due)
-        return
-    bulk, running = stored.bulk, due_while_running(stored.bulk)
-    if bulk.state is BulkState.RUNNING:
-        if now >= bulk.look_at + _CALL_COMES:
-            await work_bulk(context, orchestrations, bulk.tenant, bulk.bulk_id)
-        return
-    kept_until = _kept_until(context, bulk)
-    if kept_until is not None and now >= kept_until:
-        if await context.bulks.remove(bulk, limit=_MAX_REMOVED):
-            await context.bulks.drop_due(due)
-        return
-    if kept_until is not None:
-        await context.bulks.put_due(replace(running, due_at=kept_until))
-    await context.bulks.drop_due(running)
-
-
-def _kept_until(context: Context, bulk: Bulk) -> datetime | None:
-    """As long as an ended job; None: for ever."""
-    days = context.settings.retention_days
-    return bulk.ended_at + timedelta(days=days) if days is not None and bulk.ended_at is not None else None
 
 
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
@@ -236,7 +183,7 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
     It is done also for a bulk that was cancelled in between: the acts have been done. Raises Contended.
     """
     for race in range(_MAX_RACES):
-        change = _outcomes(stored, tried)
+        change = _outcomes(stored, tried, is_late=context.clock.now() >= stored.bulk.created_at + LASTS)
         try:
             return await context.bulks.write(change)
         except (Conflict, AlreadyExists):
@@ -250,14 +197,17 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
     raise Contended("the bulk was changed by others at every try")
 
 
-def _outcomes(stored: StoredBulk, tried: Sequence[_Tried]) -> BulkWrite:
+def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
+    """`is_late`: what is refused for now is refused for good, with the same code."""
     bulk = stored.bulk
+    if is_late:
+        tried = [_given_up(each) if each.held or each.early else each for each in tried]
     settled = [each for each in tried if not (each.held or each.early)]
     is_held = any(each.held for each in tried)
     # a whole round in which no job was redriven: nobody redrives what the early ones wait for
     fruitless = 0 if settled or is_held else bulk.fruitless + len(tried)
     if fruitless > bulk.open:
-        tried = [replace(each, item=replace(each.item, state=ItemState.REFUSED), early=False) for each in tried]
+        tried = [_given_up(each) for each in tried]
         settled, fruitless = list(tried), 0
     bulk = with_outcomes(bulk, [each.item for each in settled])
     wait_s = min(max(_FIRST_WAIT_S, 2 * bulk.wait_s), _LONGEST_WAIT_S) if is_held and not settled else 0
@@ -276,6 +226,10 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried]) -> BulkWrite:
         finished=tuple(each.work for each in tried),
         added=tuple(added),
     )
+
+
+def _given_up(tried: _Tried) -> _Tried:
+    return replace(tried, item=replace(tried.item, state=ItemState.REFUSED), held=False, early=False)
 
 
 def _ended(context: Context, bulk: Bulk) -> Bulk:

@@ -29,6 +29,18 @@ class BulkKey:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BulkSlot:
+    """One of a tenant's slots: each RUNNING bulk has one, and an ended bulk keeps it until another bulk takes it."""
+
+    #: from 0 on
+    number: int
+    #: the bulk that took it last
+    bulk_id: str
+    #: "" : the slot was never taken
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BulkWrite:
     """A bulk with rows of it; none of them is written unless all are. At most 99 rows besides the bulk's."""
 
@@ -55,8 +67,16 @@ class DueBulk:
 class Bulks(Protocol):
     """Every method raises LedgerUnavailable."""
 
-    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
-        """The bulk with its first items. Raises AlreadyExists where the key is taken."""
+    async def create(
+        self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
+    ) -> None:
+        """The bulk with its first items, in `slot` as it was read.
+
+        Raises AlreadyExists or Conflict where the key is taken, or another bulk has taken the slot since.
+        """
+
+    async def slots(self, tenant: str) -> list[BulkSlot]:
+        """Those that were ever taken, in the order of their numbers."""
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 
@@ -79,8 +99,8 @@ class Bulks(Protocol):
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
         """Removes up to `limit` rows of a bulk that has ended, itself last; whether all are gone."""
 
-    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
-        """Of all tenants, those that are due, the first due first."""
+    async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
+        """Of all tenants, those that are due, the first due first, past `after`."""
 
     async def put_due(self, due: DueBulk) -> None:
         """Again is harmless."""

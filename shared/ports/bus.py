@@ -22,12 +22,22 @@ class DirectivePublisher(Protocol):
 
 
 class DeskCalls(Protocol):
-    """Calls to look at a tenant's desk, or at what is owed to one of its jobs (R51); or to work on a bulk (R65)."""
+    """Calls to look at a tenant's desk, at what is owed to one of its jobs (R51), or at the breaker of one of its
+    gates (R63); or to work on a bulk (R65).
+    """
 
     async def call(
-        self, tenant: str, job_id: str | None = None, *, bulk_id: str | None = None, at: datetime | None = None
+        self,
+        tenant: str,
+        job_id: str | None = None,
+        *,
+        bulk_id: str | None = None,
+        breaker_of: str | None = None,
+        at: datetime | None = None,
     ) -> None:
-        """Now, or at an instant; one that comes twice costs a look. Raises BusUnavailable."""
+        """Now, or at an instant; one that comes twice costs a look. `breaker_of`: id of a gate. Raises
+        BusUnavailable.
+        """
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         """A call to divide a gate over all tenants at an instant, unless it is divided after `since`, which is that

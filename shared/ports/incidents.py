@@ -64,8 +64,11 @@ class Incidents(Protocol):
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
         """It does not any more; with `etag`, unless it was entered again. Again is harmless."""
 
-    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
-        """Of no job; False: one of its kind and subject is open already."""
+    async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
+        """Of no job; False: one of its kind and subject is open already, or it was opened before.
+
+        `now`: when it is entered in the list of open ones; None: as it is opened.
+        """
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         """The open one that is no job's."""

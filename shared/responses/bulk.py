@@ -42,9 +42,9 @@ class Bulk(Response):
     matched: int
     done: int
     refused: int
-    """Refused for good; the item has the problem's code."""
+    """Refused for good, or still refused for now 7 days after `created_at`; the item has the problem's code."""
     open: int
-    """Not tried yet, or refused for now and tried again."""
+    """Not tried yet, or refused for now and tried again until 7 days after `created_at`."""
     created_at: Instant
     ended_at: Instant | None
     links: BulkLinks

@@ -68,6 +68,7 @@ LINES: tuple[Line, ...] = (
     Line("DEAD_LETTER_DISMISSED", _I, "Somebody took a job that failed for good off the dead letters"),
     Line("DEAD_LETTERS_RESTORED", _I, "Dead letters of jobs that another release ended were listed"),
     Line("INCIDENT_OPENED", _W, "A breaker or a silent service is an incident; `reason` has why"),
+    Line("INCIDENT_LATE", _W, "Could not ask for the incident of a breaker that opened; made by the next sweep"),
     Line("INCIDENT_SETTLED", _I, "Somebody resolved or dismissed an incident; `status` has what"),
     Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
     Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),

@@ -15,12 +15,14 @@ from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.tenant_bulks import TenantBulks
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.bulks import BulkKey, Bulks, BulkWrite, DueBulk, StoredBulk
+from shared.ports.bulks import BulkKey, Bulks, BulkSlot, BulkWrite, DueBulk, StoredBulk
 from shared.refusals import TenantForbidden
 from tests.adapters.conftest import Storage
 from tests.jobs import START
 
 KEY = BulkKey(key="k" * 64, bulk_id="bulk_1", body_hash="b")
+#: the slot that no bulk has taken yet
+NEW = BulkSlot(number=0, bulk_id="")
 
 
 def bulk(bulk_id: str = "bulk_1", tenant: str = "tenant_a", at: datetime = START, **members: Any) -> Bulk:
@@ -40,7 +42,8 @@ def bulk(bulk_id: str = "bulk_1", tenant: str = "tenant_a", at: datetime = START
 
 async def created(bulks: Bulks, made: Bulk | None = None, **parts: Any) -> StoredBulk:
     one = made or bulk()
-    await bulks.create(one, **{"key": None, "work": [], "items": [], **parts})
+    slot = BulkSlot(number=len(await bulks.slots(one.tenant)), bulk_id="")
+    await bulks.create(one, **{"slot": slot, "key": None, "work": [], "items": [], **parts})
     stored = await bulks.read(one.tenant, one.bulk_id)
     assert stored is not None
     assert stored.bulk == one
@@ -104,10 +107,26 @@ async def test_a_key_is_taken_once(storage: Storage) -> None:
     bulks = storage.bulks
     await created(bulks, bulk(key=KEY.key), key=KEY)
     with pytest.raises(AlreadyExists):
-        await bulks.create(bulk("bulk_2"), key=replace(KEY, bulk_id="bulk_2"), work=[], items=[])
+        await bulks.create(bulk("bulk_2"), slot=NEW, key=replace(KEY, bulk_id="bulk_2"), work=[], items=[])
     assert await bulks.read("tenant_a", "bulk_2") is None
     assert await bulks.find_key("tenant_a", KEY.key) == KEY
     assert await bulks.find_key("tenant_b", KEY.key) is None
+
+
+async def test_a_slot_is_taken_once(storage: Storage) -> None:
+    """With the bulk or not at all: neither twice as a new one, nor twice from the bulk that had it."""
+    bulks = storage.bulks
+    await created(bulks)
+    [taken] = await bulks.slots("tenant_a")
+    assert (taken.number, taken.bulk_id) == (0, "bulk_1")
+    assert await bulks.slots("tenant_b") == []
+    await created(bulks, bulk("bulk_2"), slot=taken)
+    for stale in (replace(taken, etag=""), taken):
+        with pytest.raises((AlreadyExists, Conflict)):
+            await bulks.create(bulk("bulk_3"), slot=stale, key=None, work=[], items=[])
+    assert await bulks.read("tenant_a", "bulk_3") is None
+    await created(bulks, bulk("bulk_4"), slot=replace(NEW, number=19))
+    assert [(each.number, each.bulk_id) for each in await bulks.slots("tenant_a")] == [(0, "bulk_2"), (19, "bulk_4")]
 
 
 async def test_bulks_are_listed_by_id_and_removed_piece_by_piece(storage: Storage) -> None:
@@ -139,6 +158,7 @@ async def test_the_directory_gives_what_is_due(storage: Storage) -> None:
         await bulks.put_due(row)
     assert await bulks.due(now=later - timedelta(seconds=1), limit=9) == rows[:2]
     assert await bulks.due(now=later, limit=1) == rows[:1]
+    assert await bulks.due(now=later, limit=9, after=rows[0]) == rows[1:]
     for _ in range(2):
         await bulks.drop_due(rows[0])
     assert await bulks.due(now=later, limit=9) == rows[1:]
@@ -150,6 +170,7 @@ OTHER = bulk(tenant="tenant_b")
 DUE = DueBulk(tenant="tenant_b", bulk_id="bulk_1", due_at=START)
 
 READS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
+    "slots": lambda bulks: bulks.slots("tenant_b"),
     "read": lambda bulks: bulks.read("tenant_b", "bulk_1"),
     "find_key": lambda bulks: bulks.find_key("tenant_b", "k"),
     "read_item": lambda bulks: bulks.read_item("tenant_b", "bulk_1", "job_1"),
@@ -157,7 +178,7 @@ READS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
     "list_bulks": lambda bulks: bulks.list_bulks("tenant_b", after=None, limit=1),
 }
 WRITES: dict[str, Callable[[Bulks], Awaitable[object]]] = {
-    "create": lambda bulks: bulks.create(OTHER, key=None, work=[], items=[]),
+    "create": lambda bulks: bulks.create(OTHER, slot=NEW, key=None, work=[], items=[]),
     "write": lambda bulks: bulks.write(BulkWrite(before=StoredBulk(OTHER, "1"), after=OTHER)),
     "put_due": lambda bulks: bulks.put_due(DUE),
 }

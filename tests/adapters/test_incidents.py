@@ -246,6 +246,7 @@ async def test_a_subject_has_one_open_incident_of_no_job(storage: Storage) -> No
     assert await checked_log(storage, first) == ["OPENED", "RESOLVED"]
     assert await storage.incidents.find_open(IncidentKind.SERVICE, "ocr") is None
     assert await storage.incidents.list_open(after=None, limit=10) == []
+    assert not await storage.incidents.open(first, entry)
     assert await storage.incidents.open(*of_no_job(minutes=1, tenant=TENANT))
     assert await storage.incidents.open(*of_no_job("sis", minutes=2))
     own = await storage.incidents.list_of_tenant(TENANT, after=None, limit=10)

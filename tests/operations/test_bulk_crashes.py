@@ -14,7 +14,8 @@ from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.bulks import cancel_bulk, read_bulk
-from shared.operations.work_bulk import look_at_bulks, work_bulk
+from shared.operations.sweeper.bulks import look_at_bulks
+from shared.operations.work_bulk import work_bulk
 from tests.operations.bulked import TENANT, adds_up, later, made, mortal, requests, started, status, worked
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, swept

@@ -15,6 +15,7 @@ from triggers.admission_bus import Call, called
         ({"tenant": "a", "job_id": "job_1"}, Call(tenant="a", job_id="job_1")),
         ({"tenant": "a", "bulk": "bulk_1", "later": 7}, Call(tenant="a", bulk_id="bulk_1")),
         ({"gate": "0" * 16, "since": START.isoformat()}, Call(gate_id="0" * 16, since=START)),
+        ({"tenant": "a", "gate": "0" * 16}, Call(tenant="a", gate_id="0" * 16)),
         ({"gate": "0" * 16, "since": "yesterday"}, Call(gate_id="0" * 16)),
         ({"gate": "0" * 16, "since": "2026-01-27T10:00:00"}, Call(gate_id="0" * 16)),
         ({"tenant": "", "bulk": 7}, Call()),

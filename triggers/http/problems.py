@@ -156,6 +156,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
     ),
     refusals.BulkNotFound: _fixed(404, ProblemCode.BULK_NOT_FOUND),
+    refusals.BulkLimit: _fixed(409, ProblemCode.BULK_LIMIT),
     refusals.BulkEnded: _fixed(409, ProblemCode.BULK_ENDED),
     refusals.BulkKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),
     refusals.HookKeyConflict: _fixed(409, ProblemCode.IDEMPOTENCY_CONFLICT),

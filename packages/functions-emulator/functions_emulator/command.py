@@ -6,6 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+#: of `--drain`, in seconds
+_MAX_DRAIN_S = 3600
+
 HELP = "a Functions host for any Python v2-model app, with a durable engine"
 
 
@@ -33,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--virtual-clock", action="store_true", help="let POST /admin/emulator/advance move the time forward"
     )
     parser.add_argument(
+        "--drain",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="maximum time that running functions get to end at a stop (default: %(default)g)",
+    )
+    parser.add_argument(
         "--fault",
         action="append",
         default=[],
@@ -40,6 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inject a fault, for tests; an unknown name lists the known ones",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _MAX_DRAIN_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MAX_DRAIN_S}")
+    return seconds
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1162,8 +1162,15 @@ class Bulk(Message):
     ]
     matched: int
     done: int
-    refused: Annotated[int, Field(description="Refused for good; the item has the problem's code.")]
-    open: Annotated[int, Field(description="Not tried yet, or refused for now and tried again.")]
+    refused: Annotated[
+        int,
+        Field(
+            description="Refused for good, or still refused for now 7 days after `created_at`; the item has the problem's code."
+        ),
+    ]
+    open: Annotated[
+        int, Field(description="Not tried yet, or refused for now and tried again until 7 days after `created_at`.")
+    ]
     created_at: AwareDatetime
     ended_at: AwareDatetime | None
     links: BulkLinks

@@ -18,12 +18,13 @@ from shared.adapters.tables.keys import (
     bulk_item_row,
     bulk_key_row,
     bulk_row,
+    bulk_slot_row,
     bulk_work_row,
 )
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
-from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
+from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import encode_key
-from shared.ports.bulks import BulkKey, BulkWrite, DueBulk, StoredBulk
+from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
 _REPLACE = {"mode": UpdateMode.REPLACE}
 
@@ -36,14 +37,22 @@ class TablesBulks:
         self._index_table = index_table
         self._gates_table = gates_table
 
-    async def create(self, bulk: Bulk, *, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]) -> None:
-        operations: list[Operation] = [("create", _bulk_entity(bulk))]
+    async def create(
+        self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
+    ) -> None:
+        operations: list[Operation] = [("create", _bulk_entity(bulk)), _taking(bulk, slot)]
         if key is not None:
             row = {"RowKey": bulk_key_row(key.key), "bulk_id": key.bulk_id, "body_hash": key.body_hash}
             operations.append(("create", {"PartitionKey": encode_key(bulk.tenant), **row}))
         operations += [("create", _work_entity(bulk, each)) for each in work]
         operations += [("create", _item_entity(bulk, each)) for each in items]
         await transact(await self._account.table(self._index_table), operations)
+
+    async def slots(self, tenant: str) -> list[BulkSlot]:
+        found = await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)
+        return [
+            BulkSlot(number=each["number"], bulk_id=each["bulk_id"], etag=each.metadata["etag"] or "") for each in found
+        ]
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), bulk_row(bulk_id))
@@ -100,10 +109,11 @@ class TablesBulks:
         await table.delete_entity(partition, bulk_row(bulk.bulk_id))
         return True
 
-    async def due(self, *, now: datetime, limit: int) -> list[DueBulk]:
+    async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
         table = await self._account.table(self._gates_table)
-        query = "PartitionKey eq @bulks and RowKey lt @end"
-        parameters = {"bulks": BULKS_PARTITION, "end": f"{bulk_due_before(now)};"}
+        query = "PartitionKey eq @bulks and RowKey gt @first and RowKey lt @end"
+        first = _due_row(after) if after is not None else ""
+        parameters = {"bulks": BULKS_PARTITION, "first": first, "end": f"{bulk_due_before(now)};"}
         return [
             DueBulk(tenant=each["tenant"], bulk_id=each["bulk_id"], due_at=each["due_at"])
             for each in await first_rows(table, query, parameters, limit)
@@ -122,6 +132,14 @@ class TablesBulks:
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
         return await first_rows(await self._account.table(self._index_table), query, parameters, limit)
+
+
+def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
+    key = {"PartitionKey": encode_key(bulk.tenant), "RowKey": bulk_slot_row(slot.number)}
+    row = {**key, "number": slot.number, "bulk_id": bulk.bulk_id}
+    if not slot.etag:
+        return ("create", row)
+    return ("update", row, {**_REPLACE, "etag": slot.etag, "match_condition": MatchConditions.IfNotModified})
 
 
 def _due_row(due: DueBulk) -> str:

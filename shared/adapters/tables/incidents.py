@@ -95,7 +95,7 @@ class TablesIncidents:
         with contextlib.suppress(Conflict):
             await table.delete_entity(partition, newest_first(_OPEN, incident.opened_at, incident.id), **condition)
 
-    async def open(self, incident: Incident, entry: IncidentEntry) -> bool:
+    async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
         table, partition = await self._place(None)
         subject = _subject_row(incident.kind, incident.subject)
         pointer = {"PartitionKey": partition, "RowKey": subject, "incident_id": incident.id}
@@ -103,7 +103,7 @@ class TablesIncidents:
             ("create", {**pointer, "opened_at": incident.opened_at}),
             ("create", _entity(partition, _ROW, incident)),
             *([("create", _entity(partition, _of(incident.tenant), incident))] if incident.tenant is not None else []),
-            ("create", {**_entity(partition, _OPEN, incident), "entered_at": incident.opened_at}),
+            ("create", {**_entity(partition, _OPEN, incident), "entered_at": now or incident.opened_at}),
             ("create", _log_entity(partition, entry)),
         ]
         try:

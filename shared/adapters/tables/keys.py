@@ -123,6 +123,10 @@ def bulk_row(bulk_id: str) -> str:
     return f"BULK:{bulk_id}"
 
 
+def bulk_slot_row(number: int) -> str:
+    return f"BULKSLOT:{number:02d}"
+
+
 def bulk_key_row(key: str) -> str:
     return f"BULKKEY:{key}"
 

@@ -355,7 +355,8 @@ def timed(before: Desk, after: Desk, now: datetime) -> Desk:
 def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
     """The gates that have to be divided after a change of the desk; True: since the tenant wants more.
 
-    A tenant that goes on wanting is in the book as such, and whoever has a place too many says so at each end.
+    A tenant that goes on wanting is in the book as such. One that has a place too many says so at each end. One that
+    stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an end.
     """
     found = []
     for state in directory.over_all.values():
@@ -365,7 +366,8 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
         share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
         is_open = share.breaker.until is not None and share.breaker.until > now
         is_lent = share.breaker.limited or state.max_active is not None
-        if is_stopped(after, directory, gate, now) and not is_stopped(before, directory, gate, now):
+        waited, waits = is_stopped(before, directory, gate, now), is_stopped(after, directory, gate, now)
+        if waits and not waited:
             found.append((gate, True))
         elif not is_lent or is_open:
             continue
@@ -376,6 +378,7 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
             share.keep <= inside < held
             or _before(after, gate) < _before(before, gate)
             or (share.keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate))
+            or (waited and not waits)
         ):
             found.append((gate, False))
     return found

@@ -14,20 +14,19 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from shared import telemetry
-from shared.core.gates.breaker import BreakerState, at
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import EVERY, Directory, GateState
-from shared.core.incidents import IncidentKind
+from shared.core.gates.rules import Directory, GateState
 from shared.errors import LuciusError
 from shared.operations import desk_counts
+from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
 from shared.operations.desk_turns import at_desk, directory
 from shared.operations.desks import let_in
 from shared.operations.divisions import divide_owed
 from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.incidents import raise_incident, settle_incident
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
+from shared.operations.sweeper.bulks import look_at_bulks
 from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
@@ -39,7 +38,6 @@ from shared.operations.sweeper.retention import Clearing
 from shared.operations.sweeper.turns import at_once, from_on, in_turns
 from shared.operations.sweeper.usage import fold_usage
 from shared.operations.transition import notify
-from shared.operations.work_bulk import look_at_bulks
 from shared.ports.desks import StoredDesk
 from shared.ports.durable import Orchestrations
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS, ActiveRow, AwakeTenant
@@ -53,8 +51,6 @@ _COMPARISON_S = 5.0
 #: of a pass, for the folds of usage
 _USAGE_S = 5.0
 
-#: the incident of a breaker that closed is settled by one of the passes after it
-_JUST_CLOSED = timedelta(minutes=10)
 #: a desk whose counts differ from the rows
 _COUNTED_AGAIN = timedelta(minutes=10)
 
@@ -265,26 +261,9 @@ class _Pass:
             telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
     async def _keep_incidents(self, gates: Iterable[GateState]) -> None:
-        """A breaker that is not closed is an incident, until it has closed (R63); a reset settles it itself."""
-        now = self._context.clock.now()
+        """Makes up for calls that were lost after an opening; a breaker that closed settles its incident (R63)."""
         for state in gates:
-            if state.breaker is None:
-                continue
-            gate, breaker = state.gate, at(state.breaker, now)
-            if breaker.state is not BreakerState.CLOSED:
-                bad, calls = breaker.opened_by
-                tenant = None if gate.tenant == EVERY else gate.tenant
-                await raise_incident(
-                    self._context,
-                    IncidentKind.BREAKER,
-                    gate.id,
-                    tenant=tenant,
-                    code="BREAKER_OPENED",
-                    detail=f"{gate.words}: {bad} of {calls} jobs ended badly",
-                    request_type=gate.name,
-                )
-            elif breaker.closed_at is not None and now - breaker.closed_at < _JUST_CLOSED:
-                await settle_incident(self._context, IncidentKind.BREAKER, gate.id, "it has closed")
+            await keep_incident(self._context, state)
 
     async def _of_other_shares(self, own: WorkCounts) -> WorkCounts:
         """The counts of every share: this one's, and the others' of their last pass."""

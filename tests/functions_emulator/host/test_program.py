@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from functions_emulator.command import add_arguments
 from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, Host, eventually, launch, start_host
 
 
@@ -226,6 +228,26 @@ def test_watch_serves_changed_code_and_keeps_the_store(tmp_path: Path) -> None:
         assert host.wait_for(instance_id)["output"] == "1"
     finally:
         assert host.stop() == 0
+
+
+def test_a_stop_waits_for_functions_as_long_as_it_is_told(tmp_path: Path) -> None:
+    """A request that would be answered within the default time, as a long poll, is ended."""
+    host = start_host("tour", tmp_path, "--drain", "0.1")
+    caller = _caller(host, "/sleep-async?s=8")
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
+    assert host.stop() == 0
+    caller.join()
+    assert "stopped while running: sleep_async" in host.log
+
+
+@pytest.mark.parametrize("drain", ["-1", "soon", "nan", "1e9"])
+def test_a_time_that_is_none_is_wrong_usage(drain: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--app", "app", "--drain", drain])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"argument --drain: {drain!r} is not a number from 0 to 3600\n")
 
 
 def test_a_function_that_hangs_does_not_keep_the_host(hanging: Host) -> None:

@@ -117,6 +117,7 @@ ROWS = (
         {"limit": "LUCIUS_MAX_INFLIGHT"},
     ),
     Row(refusals.BulkNotFound("bulk_1"), 404, "BULK_NOT_FOUND"),
+    Row(refusals.BulkLimit(20), 409, "BULK_LIMIT"),
     Row(refusals.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
     Row(refusals.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
     Row(refusals.HookKeyConflict("hook_1"), 409, "IDEMPOTENCY_CONFLICT"),

@@ -74,6 +74,7 @@ class FunctionsHost:
         virtual_clock: bool = False,
         keys: Keys | None = None,
         faults: Faults | None = None,
+        drain_s: float = DRAIN_S,
     ) -> None:
         self._app_dir = app_dir.resolve()
         self._data_dir = data_dir
@@ -82,6 +83,7 @@ class FunctionsHost:
         self._keys = keys
         self._faults = faults or Faults()
         self._virtual_clock = virtual_clock
+        self._drain_s = drain_s
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
         self._lock: IO[str] | None = None
@@ -309,12 +311,12 @@ class FunctionsHost:
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [
-            self._http_server.drain(DRAIN_S),
-            self._runner.drain(DRAIN_S),
-            self._worker.drain(DRAIN_S),
+            self._http_server.drain(self._drain_s),
+            self._runner.drain(self._drain_s),
+            self._worker.drain(self._drain_s),
         ]
         if self._receivers:
-            waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
+            waits.append(asyncio.wait([task for _, task in self._receivers], timeout=self._drain_s))
         await asyncio.gather(*waits)
         await self._http_server.stop()
         hanging = self._worker.running

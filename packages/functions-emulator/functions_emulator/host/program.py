@@ -105,6 +105,7 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         virtual_clock=args.virtual_clock,
         keys=None if args.no_keys else keys_of(args.keys, args.data),
         faults=parse_faults(args.fault),
+        drain_s=args.drain,
     )
     try:
         await host.start()
@@ -167,6 +168,7 @@ def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
         options.append("--no-keys")
     if args.virtual_clock:
         options.append("--virtual-clock")
+    options += ["--drain", str(args.drain)]
     for name in args.allowed_host:
         options += ["--allowed-host", name]
     for fault in args.fault:

@@ -1,0 +1,94 @@
+"""The sweeper's check of bulk operations: running ones whose call may be lost, and ended ones whose retention is over.
+
+Tenants take turns, so that many bulks of one tenant do not keep those of others from their check (R65).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.bulks import Bulk, BulkState
+from shared.errors import LuciusError
+from shared.operations.bulks import due_while_running
+from shared.operations.context import Context
+from shared.operations.sweeper.turns import AT_ONCE, from_on, in_turns
+from shared.operations.work_bulk import work_bulk
+from shared.ports.bulks import DueBulk
+from shared.ports.durable import Orchestrations
+
+#: a call has this time to arrive before the sweeper does its work
+_CALL_COMES = timedelta(seconds=30)
+#: a directory's row whose bulk is not there by then never gets one
+_CREATED_BY = timedelta(minutes=5)
+#: rows of one query, and rows of an ended bulk that one check removes
+_PAGE, _MAX_REMOVED = 1000, 2000
+
+
+async def look_at_bulks(
+    context: Context, orchestrations: Orchestrations, has: Callable[[str], bool], is_over: Callable[[], bool]
+) -> None:
+    """Checks the bulks that are due, of each tenant in turn, until the time is over.
+
+    `has`: whether a tenant is the sweeper's. Raises LedgerUnavailable where they cannot be listed.
+    """
+    due = await _due(context, has, is_over)
+    if is_over() or not due:
+        return
+
+    async def page(tenant: str, limit: int) -> Sequence[DueBulk]:
+        found, due[tenant] = due[tenant][:limit], due[tenant][limit:]
+        return found
+
+    async def check(one: DueBulk) -> None:
+        try:
+            await _check(context, orchestrations, one)
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("BULK_UNSEEN", bulk_id=one.bulk_id, tenant_id=one.tenant, reason=str(fault))
+
+    # from anywhere on: where the time is too short for all, no tenant is always the last
+    first = sorted(due)[int(context.random() * len(due)) % len(due)]
+    await in_turns(from_on([*due], first), page, check, is_over, pieces=AT_ONCE)
+
+
+async def _due(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> dict[str, list[DueBulk]]:
+    """All that are due by tenant, the first due first."""
+    now, found, last = context.clock.now(), dict[str, list[DueBulk]](), None
+    while True:
+        rows = await context.bulks.due(now=now, limit=_PAGE, after=last)
+        for row in rows:
+            if has(row.tenant):
+                found.setdefault(row.tenant, []).append(row)
+        if len(rows) < _PAGE or is_over():
+            return found
+        last = rows[-1]
+
+
+async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk) -> None:
+    now, stored = context.clock.now(), await context.bulks.read(due.tenant, due.bulk_id)
+    if stored is None:
+        if now >= due.due_at + _CREATED_BY:
+            await context.bulks.drop_due(due)
+        return
+    bulk, running = stored.bulk, due_while_running(stored.bulk)
+    if bulk.state is BulkState.RUNNING:
+        if now >= bulk.look_at + _CALL_COMES:
+            await work_bulk(context, orchestrations, bulk.tenant, bulk.bulk_id)
+        return
+    kept_until = _kept_until(context, bulk)
+    if kept_until is not None and now >= kept_until:
+        if await context.bulks.remove(bulk, limit=_MAX_REMOVED):
+            await context.bulks.drop_due(due)
+        return
+    if kept_until is not None:
+        await context.bulks.put_due(replace(running, due_at=kept_until))
+    await context.bulks.drop_due(running)
+
+
+def _kept_until(context: Context, bulk: Bulk) -> datetime | None:
+    """As long as an ended job; None: for ever."""
+    days = context.settings.retention_days
+    return bulk.ended_at + timedelta(days=days) if days is not None and bulk.ended_at is not None else None
