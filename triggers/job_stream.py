@@ -52,7 +52,8 @@ async def job_stream(request: Request) -> func.HttpResponse:
         if seq > now.event_seq:
             raise bad_cursor()
         if seq == now.event_seq:
-            return Answer(ended(req) if now.status.terminal else func.HttpResponse(status_code=304), seq)
+            response = ended(req) if now.status.terminal else func.HttpResponse(status_code=304)
+            return Answer(response, seq, ended=now.status.terminal)
         events = await context.ledger.events(job_id, after_seq=seq, limit=limit)
         found = [(_cursor(event.seq), json_of(event_response(event))) for event in events]
         return Answer(stream(req, found, following=found[-1][0] if found else _cursor(seq)), seq)

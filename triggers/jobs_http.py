@@ -28,7 +28,7 @@ from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
-from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, history_tail, until_admitted, wait_of
+from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, Until, counted_as, history_tail, until_of, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -185,19 +185,19 @@ async def job_read(request: Request) -> func.HttpResponse:
 
 
 async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
-    req, wait_s, admitted = request.http, wait_of(request.http), until_admitted(request.http)
+    req, wait_s, until = request.http, wait_of(request.http), until_of(request.http)
     if (seq := req.params.get("asOf")) is not None:
         return await _job_as_of(request, seq)
 
     async def read() -> Answer:
         record = (await _job(request)).record
-        final = record.job.status.terminal or (admitted and not record.job.is_staged)
+        ended = record.job.status.terminal
+        final = ended or (until is Until.ADMITTED and not record.job.is_staged)
         response = respond(req, job_response(record, request.context().settings.retention))
-        return Answer(response, record.job.event_seq, final)
+        return Answer(response, record.job.event_seq, final, ended)
 
-    whose = None if request.caller.sees_all else request.caller.tenant
     with history_tail(request.context(), job_id_of(req)) as tail:
-        return await long_poll.wait(wait_s, whose, read, tail, until_final=admitted)
+        return await long_poll.wait(wait_s, counted_as(request.caller), read, tail, until=until)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

@@ -1,4 +1,7 @@
-"""`POST /v1/orchestrate` (alias `/v1/commands`): a job in, 202 out; many as NDJSON."""
+"""`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202; many as NDJSON.
+
+With `Prefer: wait=N` (RFC 7240) the response is 200 with the job if it ends within N seconds.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.dry_run import dry_run
-from shared.responses.job import Accepted, BatchOutcome, DryRun
-from shared.views.job import job_links
+from shared.responses.job import Accepted, BatchOutcome, DryRun, Job
+from shared.views.job import job_links, job_response
 from shared.wiring import Wiring
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines
 from triggers.http.bodies import bounded_body, json_body, json_of_text, media_type_of
+from triggers.http.long_poll import PREFER, LongPoll, counted_as, preferred_wait_of
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
@@ -36,14 +40,18 @@ ORCHESTRATE = Route(
     summary="Submit a job, or many as NDJSON",
     description=(
         "The same request again is the same job: by `idempotency_key`, else by the body. With `dryRun` nothing is "
-        "written. NDJSON is an envelope a line, each with an outcome of its own."
+        "written. NDJSON is an envelope a line, each with an outcome of its own. With `Prefer: wait=N` the response is "
+        "200 with the job if it ends within N seconds, else 202; at once where too many requests wait already."
     ),
-    parameters=(DRY_RUN,),
+    parameters=(DRY_RUN, PREFER),
     body=Envelope,
     body_required=True,
     media_types=("application/json", MEDIA_TYPE),
-    responses={202: Accepted, 200: DryRun | BatchOutcome},
-    headers={202: ("Location", "Idempotency-Replayed")},
+    responses={202: Accepted, 200: Job | DryRun | BatchOutcome},
+    headers={
+        202: ("Location", "Idempotency-Replayed", "Preference-Applied"),
+        200: ("JobLocation", "Idempotency-Replayed", "Preference-Applied"),
+    },
     problems=(
         (400, ProblemCode.REQUEST_INVALID),
         (400, ProblemCode.HOOK_URL_REFUSED),
@@ -89,6 +97,13 @@ async def _orchestrate(request: Request) -> func.HttpResponse:
     headers = {"Location": answer.links.self}
     if created.replayed:
         headers["Idempotency-Replayed"] = "true"
+    if (wait_s := preferred_wait_of(req)) is not None:
+        poll = LongPoll(context.waiters)
+        ended, applied = await poll.ended(wait_s, counted_as(request.caller), context, created.stored)
+        if applied:
+            headers["Preference-Applied"] = f"wait={wait_s}"
+        if ended is not None:
+            return respond(req, job_response(ended, context.settings.retention), headers=headers)
     return respond(req, answer, status=202, headers=headers)
 
 

@@ -47,9 +47,9 @@ class MemoryLedger:
     async def read(self, job_id: str) -> Stored | None:
         return self._jobs.get(job_id)
 
-    async def last_seq(self, job_id: str) -> int | None:
+    async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         stored = self._jobs.get(job_id)
-        return None if stored is None else stored.record.job.event_seq
+        return None if stored is None else (stored.record.job.event_seq, stored.record.job.status.terminal)
 
     async def create(self, record: Record, event: Event) -> Stored:
         if record.job.job_id in self._jobs:

@@ -58,8 +58,8 @@ class TenantLedger:
         self._seen[job_id] = stored.record.job.tenant_id
         return stored
 
-    async def last_seq(self, job_id: str) -> int | None:
-        return await self._ledger.last_seq(job_id) if job_id in self._seen else None
+    async def end_of(self, job_id: str) -> tuple[int, bool] | None:
+        return await self._ledger.end_of(job_id) if job_id in self._seen else None
 
     async def create(self, record: Record, event: Event) -> Stored:
         self._reach.check_move(record.job.tenant_id)

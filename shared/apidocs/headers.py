@@ -43,6 +43,14 @@ HEADERS: JsonObject = {
         pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+|webhooks/hook_[0-9a-f]+\?tenant_id=[^&]+)$",
     ),
     "Idempotency-Replayed": _header("The job, bulk or webhook was there already.", required=False, enum=["true"]),
+    "JobLocation": _header(
+        "Path of the job, if the body is one.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"
+    ),
+    "Preference-Applied": _header(
+        "Seconds that the server waits at most for the end of the job (RFC 7240); absent: it did not wait.",
+        required=False,
+        pattern="^wait=([0-9]|1[0-9]|20)$",
+    ),
     "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
     "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
     "Vary": _header("An answer to one `Accept` is none to another.", enum=["Accept"]),
@@ -68,4 +76,4 @@ def of(route: Route, status: int) -> JsonObject:
         names.append("Vary")
     if route.deprecated:
         names += ["Deprecation", "Link"]
-    return {name.removeprefix("Page"): {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name.removeprefix("Page").removeprefix("Job"): {"$ref": f"#/components/headers/{name}"} for name in names}

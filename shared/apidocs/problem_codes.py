@@ -152,5 +152,5 @@ class ProblemCode(StrEnum):
     WITHDRAWN = "WITHDRAWN", "The job never came to be: submit its request again."
     WAIT_INVALID = (
         "WAIT_INVALID",
-        "`wait` is no whole number of seconds from 0 to 20, or `until` no word that it knows.",
+        "`wait` is not a whole number of seconds from 0 to 20, or `until` is not an allowed value.",
     )

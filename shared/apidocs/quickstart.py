@@ -50,9 +50,9 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
             "| tee /tmp/answer.txt",
         ),
         (
-            "Read it, again and again until its `status` is `SUCCEEDED`.",
+            "Read it when it has ended: the response comes then, or after 20 seconds.",
             f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' /tmp/answer.txt)\n"
-            f"curl -s {bearer} {server}$JOB",
+            f'curl -s {bearer} "{server}$JOB?wait=20&until=ended"',
         ),
         ("Ask why it is where it is, and what comes next.", f"curl -s {bearer} {server}$JOB/explain"),
         ("Without a token you get 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),

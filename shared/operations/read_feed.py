@@ -13,6 +13,7 @@ from typing import Any
 
 from shared.core.public_events import TERMINAL, PublicType
 from shared.operations.context import Context
+from shared.operations.waiters import End
 from shared.ports.feed import Feed, FeedEvent
 from shared.refusals import CursorExpired, EventsOff
 
@@ -160,9 +161,9 @@ async def follow_feed(
     async def read(after: str) -> FeedPage:
         return await read_feed(context, tenant, after=after, event_filter=event_filter, limit=limit, invalid=invalid)
 
-    async def last() -> int:
+    async def last() -> End:
         assert context.feed is not None
-        return (await context.feed.head(tenant)).number
+        return End((await context.feed.head(tenant)).number)
 
     page = await read(after)
     with context.feed_tails.of(tenant, last) as tail:

@@ -40,7 +40,7 @@ class RecentJobs:
         """`stored` was committed: it is kept, unless the job has ended, and whoever waits for the job is woken."""
         job = stored.record.job
         self.forget(job.job_id)
-        self.tails.grew(job.job_id, job.event_seq)
+        self.tails.grew(job.job_id, job.event_seq, ended=job.status.terminal)
         if job.status.terminal:
             return
         size = len(repr(stored.record))

@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
 
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
 MAX_WAITERS = 50
@@ -16,8 +17,18 @@ MAX_FOLLOWERS = 10
 #: between two looks at what others write, while somebody waits for it
 _LOOK_S = 0.25
 
-#: gives the number of what was written last
-Look = Callable[[], Awaitable[int]]
+
+class End(NamedTuple):
+    """The end of a tenant's feed or of a job's history."""
+
+    #: of what was written last
+    number: int
+    #: the job is in a terminal state; a feed never ends
+    ended: bool = False
+
+
+#: reads the end from the store
+Look = Callable[[], Awaitable[End]]
 
 
 class Waiters:
@@ -55,28 +66,32 @@ class Tail:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._number = 0
+        self._end = End(0)
         self._looked_at = -math.inf
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Event] = set()
         #: of who holds it
         self.users = 0
 
-    def grew(self, number: int) -> None:
-        """This process wrote, or read, up to `number`."""
+    def grew(self, number: int, *, ended: bool = False) -> None:
+        """Notes that this process wrote, or read, up to `number`, and whether the job has ended."""
         # a lower one was read before what is known already was written
-        if number >= self._number:
-            self._take(number)
+        if number >= self._end.number:
+            self._take(End(number, ended))
 
-    async def goes_past(self, number: int, seconds: float) -> bool:
-        """Whether there is more than `number`: as soon as there is, or after so long. Raises what the look raises."""
+    async def goes_past(self, number: int, seconds: float, *, to_end: bool = False) -> bool:
+        """Waits up to `seconds` until there is more than `number`; with `to_end` until the job has ended.
+
+        Returns whether that happened in time. Raises what the look raises.
+        """
         end, woken = time.monotonic() + seconds, asyncio.Event()
         self._waiting.add(woken)
         try:
             while True:
                 # before the look, or what is written during it would be missed
                 woken.clear()
-                if await self._last() > number:
+                known = await self._last()
+                if known.ended if to_end else known.number > number:
                     return True
                 if (left_s := end - time.monotonic()) <= 0:
                     return False
@@ -86,22 +101,22 @@ class Tail:
         finally:
             self._waiting.discard(woken)
 
-    async def _last(self) -> int:
-        """The last number, as of a quarter of a second ago or later."""
+    async def _last(self) -> End:
+        """Returns the end, as of a quarter of a second ago or later."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= _LOOK_S:
                 began_at = self._looked_at
-                number = await self._look()
+                found = await self._look()
                 # what this process wrote meanwhile is newer
                 if self._looked_at == began_at:
-                    self._take(number)
-            return self._number
+                    self._take(found)
+            return self._end
 
-    def _take(self, number: int) -> None:
-        if number > self._number:
+    def _take(self, end: End) -> None:
+        if end.number > self._end.number:
             for woken in self._waiting:
                 woken.set()
-        self._number, self._looked_at = number, time.monotonic()
+        self._end, self._looked_at = end, time.monotonic()
 
 
 class Tails:
@@ -110,10 +125,10 @@ class Tails:
     def __init__(self) -> None:
         self._tails: dict[str, Tail] = {}
 
-    def grew(self, key: str, number: int) -> None:
-        """This process wrote up to `number`: who waits for it is woken."""
+    def grew(self, key: str, number: int, *, ended: bool = False) -> None:
+        """Notes that this process wrote up to `number`, and wakes the requests that wait for it."""
         if (tail := self._tails.get(key)) is not None:
-            tail.grew(number)
+            tail.grew(number, ended=ended)
 
     @contextlib.contextmanager
     def of(self, key: str, look: Look) -> Iterator[Tail]:

@@ -26,10 +26,10 @@ class Ledger(Protocol):
         Raises DataLost where a part of it is gone for good, and LedgerUnavailable.
         """
 
-    async def last_seq(self, job_id: str) -> int | None:
-        """The number of the job's last event, by the one column that has it; None if there is no such job.
+    async def end_of(self, job_id: str) -> tuple[int, bool] | None:
+        """Returns the number of the job's last event, and whether the job has ended; None if there is no such job.
 
-        Raises LedgerUnavailable.
+        It reads two columns of one row. Raises LedgerUnavailable.
         """
 
     async def create(self, record: Record, event: Event) -> Stored:

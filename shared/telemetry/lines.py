@@ -108,6 +108,11 @@ LINES: tuple[Line, ...] = (
         _W,
         "Public events of a job, gate or incident could not be read; it is hinted at again, at most three times",
     ),
+    Line(
+        "WAIT_ABANDONED",
+        _W,
+        "The end of a submitted job could not be waited for (`Prefer: wait`); its caller got 202 at once",
+    ),
     Line("LOG_UNCOMPARED", _W, "Logs of gates or incidents could not be compared with the feeds; the next pass does"),
     Line("FEED_UNWRITTEN", _W, "A tenant's feed could not be written now; its jobs are hinted at again"),
     Line(

@@ -48,7 +48,7 @@ async def test_what_is_written_is_read_back(storage: Storage) -> None:
 async def test_unknown_job(storage: Storage) -> None:
     """A job that is not there is None, its events an empty list."""
     assert await storage.ledger.read("job_none") is None
-    assert await storage.ledger.last_seq("job_none") is None
+    assert await storage.ledger.end_of("job_none") is None
     assert await storage.ledger.events("job_none") == []
 
 
@@ -72,7 +72,7 @@ async def test_the_slower_of_two_moves_conflicts(storage: Storage) -> None:
     with pytest.raises(Conflict):
         await recorded(storage, first)
     assert len(await storage.ledger.events("job_1")) == 2
-    assert await storage.ledger.last_seq("job_1") == 2
+    assert await storage.ledger.end_of("job_1") == (2, False)
 
 
 async def test_a_commit_gives_the_token_of_the_next(storage: Storage) -> None:

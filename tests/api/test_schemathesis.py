@@ -21,7 +21,7 @@ ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
 #: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of
-#: sources, of webhooks and of usage, which is kept for 31 days
+#: sources, of webhooks and of usage, which is kept for 31 days; a response that is held for seconds has its own tests
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -32,6 +32,14 @@ parameters = {{ "query.tenant_id" = "{TENANT}" }}
 [[operations]]
 include-path-regex = "^/v1/(dashboard/)?events$"
 parameters = {{ "query.tenant_id" = "{TENANT}", "query.after" = "earliest", "query.wait" = 0 }}
+
+[[operations]]
+include-path = "/v1/jobs/{{jobId}}"
+parameters = {{ "query.wait" = 0 }}
+
+[[operations]]
+include-path-regex = "^/v1/(orchestrate|commands)$"
+parameters = {{ "header.Prefer" = "wait=0" }}
 
 [[operations]]
 include-path = "/v1/usage"

@@ -171,6 +171,39 @@ async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
     assert [request.path for request in api.requests] == ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20"] * 2]
 
 
+async def test_waiting_for_the_end_is_one_request(either: EitherClient) -> None:
+    """The API holds it; where it does not, or the time is up, the client asks again with the ETag."""
+    with serving(CannedResponse(body=samples.job("SUCCEEDED"), headers={"ETag": '"one"'})) as api:
+        job = await either.call(api.url, lambda client: client.wait("job_1"))
+    assert (job.status, [request.path for request in api.requests]) == (
+        "SUCCEEDED",
+        ["/v1/jobs/job_1?wait=20&until=ended"],
+    )
+    responses = (
+        CannedResponse(body=samples.job("PAUSED"), headers={"ETag": '"one"'}),
+        CannedResponse(304, headers={"ETag": '"one"'}),
+        CannedResponse(body=samples.job("CANCELLED"), headers={"ETag": '"two"'}),
+    )
+    with serving(*responses) as api:
+        assert (await either.call(api.url, lambda client: client.wait("job_1"))).status == "CANCELLED"
+    assert [request.path for request in api.requests] == ["/v1/jobs/job_1?wait=20&until=ended"] * 3
+    assert [request.headers.get("if-none-match") for request in api.requests] == [None, '"one"', '"one"']
+
+
+async def test_a_submission_waits_for_the_end(either: EitherClient) -> None:
+    """By the preference of RFC 7240, again after a lost response; 200 is the job, 202 that it has not ended."""
+    lost, ended = CannedResponse(body=None), CannedResponse(200, samples.job("SUCCEEDED"))
+    with serving(lost, ended) as api:
+        submitted = await either.call(api.url, lambda client: client.submit(samples.ENVELOPE, wait=20))
+    assert (submitted.job.jobId, submitted.ended.status) == ("job_1", "SUCCEEDED")
+    assert [request.headers.get("prefer") for request in api.requests] == ["wait=20"] * 2
+    assert len({json.loads(request.body)["idempotency_key"] for request in api.requests}) == 1
+    with serving(CannedResponse(202, samples.accepted())) as api:
+        assert (await either.call(api.url, lambda client: client.submit(samples.ENVELOPE, wait=5))).ended is None
+        assert (await either.call(api.url, lambda client: client.submit(samples.ENVELOPE))).ended is None
+    assert [request.headers.get("prefer") for request in api.requests] == ["wait=5", None]
+
+
 async def test_waiting_for_the_gates(either: EitherClient) -> None:
     """Until the job waits no more, whatever else changes; one that never waited is there at once."""
     staged = {**samples.job("THROTTLED"), "staged_at": "2026-01-27T10:00:00Z"}
@@ -183,7 +216,7 @@ async def test_waiting_for_the_gates(either: EitherClient) -> None:
         job = await either.call(api.url, lambda client: client.wait_admitted("job_1"))
     assert (job.status, [request.path for request in api.requests]) == (
         "QUEUED",
-        ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20&until=admitted"] * 2],
+        ["/v1/jobs/job_1?wait=20&until=admitted"] * 3,
     )
     with serving(CannedResponse(body=samples.job("IN_PROGRESS"), headers={"ETag": '"one"'})) as api:
         assert (await either.call(api.url, lambda client: client.wait_admitted("job_1"))).status == "IN_PROGRESS"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from emulator.up.ports import find_free
@@ -107,6 +108,38 @@ def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waitin
     stack.resume("ocr")
     watching.join(150)
     assert seen[-1] == "CANCELLED"
+
+
+@pytest.mark.parametrize("by_prefer", [True, False], ids=["Prefer", "until=ended"])
+def test_a_job_of_three_steps_costs_its_caller_one_or_two_requests(
+    stack: RunningStack, tenant: str, by_prefer: bool
+) -> None:
+    """By `Prefer: wait` one; by a submission and a read that is held, two. The API holds a request for 20 s at most:
+    a slower machine takes one more each time.
+    """
+    requests: list[str] = []
+
+    class Counting(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            requests.append(request.method)
+            return super().handle_request(request)
+
+    with Client(stack.api, transport=Counting()) as client:
+        submitted = client.submit(
+            {
+                **envelope(stack, tenant).plain(),
+                "request_type": "OCR_EMBEDDING_SIS",
+                "payload": {"sis": {"prompt_set": ["What is the total?"]}},
+            },
+            wait=20 if by_prefer else 0,
+        )
+        job = submitted.ended or client.wait(submitted.job.jobId, timeout_s=120)
+    assert (job.status, len(job.steps)) == ("SUCCEEDED", 3)
+    assert job.completed_at is not None
+    periods = int((job.completed_at - job.created_at).total_seconds() // 19)
+    first = ["POST"] if by_prefer else ["POST", "GET"]
+    assert requests[: len(first)] == first
+    assert len(requests) <= len(first) + periods
 
 
 def test_a_list_is_up_to_date_after_a_sweep(stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job) -> None:

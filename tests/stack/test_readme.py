@@ -18,6 +18,7 @@ from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
 README = ROOT / "README.md"
+API = ROOT / "docs" / "api.md"
 CORE_TOOLS = ROOT / "docs" / "core-tools.md"
 DEADLINE_S = 120
 
@@ -44,6 +45,15 @@ def test_the_reads_of_the_first_job(stack: RunningStack, job_id: str) -> None:
     assert {event["jobId"] for event in events["events"]} == {job_id}
     assert job_id in {listed["jobId"] for listed in jobs["jobs"]}
     assert "OCR_EMBEDDING_SIS" in {protocol["request_type"] for protocol in protocols["protocols"]}
+
+
+@pytest.mark.needs("curl")
+def test_a_submission_that_waits(stack: RunningStack) -> None:
+    """The curl of docs/api.md is answered with the job; sent again, as its caller would, while it has not ended."""
+    job = wait_until(
+        lambda: job if "steps" in (job := json.loads(run(stack, block(API, "wait")))) else None, "it did not end"
+    )
+    assert job["status"] == "SUCCEEDED"
 
 
 @pytest.mark.needs("curl")

@@ -1,18 +1,29 @@
-"""Waiting for a job: a response that brings nothing new is held back until something of the job is committed (R82)."""
+"""Waiting for a job (R82): a response is held until the job changes, is admitted or has ended.
+
+`GET /v1/jobs/{jobId}` takes `wait` and `until`; `POST /v1/orchestrate` takes `Prefer: wait=N` (RFC 7240).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
+from urllib.request import parse_http_list
 
 import azure.functions as func
 
+from shared import telemetry
+from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
+from shared.core.job import Record
+from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.waiters import Tail, Waiters
+from shared.operations.waiters import End, Tail, Waiters
+from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
@@ -23,29 +34,66 @@ WAIT = Parameter(
     name="wait",
     where="query",
     schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-    description="With If-None-Match: seconds for which a 304 is held back, in case that the job changes meanwhile.",
+    description="Long poll: maximum number of seconds to hold the response, until the event that `until` names. "
+    f"Default 0, maximum {MAX_WAIT_S}.",
 )
+
+
+class Until(StrEnum):
+    """The event that ends a wait."""
+
+    #: the job differs from the ETag of the request
+    CHANGED = "changed"
+    #: the job does not wait for its quotas or for other jobs
+    ADMITTED = "admitted"
+    #: the job is in a terminal state
+    ENDED = "ended"
 
 
 UNTIL = Parameter(
     name="until",
     where="query",
-    schema={"enum": ["changed", "admitted"], "default": "changed"},
-    description="With `wait`: `admitted` holds the answer, whatever it is, while the job waits for its gates or for "
-    "other jobs, and needs no If-None-Match.",
+    schema={"enum": [each.value for each in Until], "default": Until.CHANGED.value},
+    description="Event that ends the `wait`. `changed`: the job differs from If-None-Match; without that header the "
+    "response is immediate. `admitted`: the job no longer waits for quotas or for other jobs. `ended`: the job is in a "
+    "terminal state. `admitted` and `ended` need no If-None-Match, and have no effect without `wait`.",
+)
+
+PREFER = Parameter(
+    name="Prefer",
+    where="header",
+    schema={"type": "string", "examples": [f"wait={MAX_WAIT_S}"]},
+    description=f"`wait=N` (RFC 7240): wait up to N seconds, at most {MAX_WAIT_S}, until the job has ended. Other "
+    "preferences and invalid values are ignored, and so is the header of an NDJSON body or a dry run.",
 )
 
 
-def until_admitted(req: func.HttpRequest) -> bool:
-    """Whether the answer is held until the job's gates let it in. Raises RequestError (400)."""
-    given = req.params.get("until", "changed")
-    if given not in UNTIL.schema["enum"]:
-        raise RequestError(ProblemCode.WAIT_INVALID, "until is changed or admitted")
-    return bool(given == "admitted")
+def until_of(req: func.HttpRequest) -> Until:
+    """Returns the event that ends the wait. Raises RequestError (400)."""
+    try:
+        return Until(req.params.get("until", Until.CHANGED))
+    except ValueError:
+        raise RequestError(ProblemCode.WAIT_INVALID, f"until must be one of: {', '.join(Until)}") from None
+
+
+def preferred_wait_of(req: func.HttpRequest) -> int | None:
+    """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None: no such preference, or an invalid one.
+
+    The first of several counts (RFC 7240 2).
+    """
+    for preference in parse_http_list(req.headers.get("Prefer", "")):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            digits = value.strip()
+            if not (digits.isascii() and digits.isdecimal()):
+                return None
+            # Python parses no number of over 4,300 digits
+            return min(int(digits.lstrip("0")[:3] or "0"), MAX_WAIT_S)
+    return None
 
 
 def wait_of(req: func.HttpRequest) -> int:
-    """Seconds; 0 without the parameter. Raises RequestError (400)."""
+    """Returns the seconds of `wait`; 0 without the parameter. Raises RequestError (400)."""
     given = req.params.get("wait", "0")
     if not (given.isascii() and given.isdecimal() and len(given) <= 3 and int(given) <= MAX_WAIT_S):
         detail = f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}"
@@ -60,8 +108,10 @@ class Answer:
     response: func.HttpResponse
     #: number of the job's last event in it
     seq: int
-    #: nothing that is waited for will change
+    #: the event that is waited for has happened, or cannot happen any more
     final: bool = False
+    #: the job is in a terminal state
+    ended: bool = False
 
 
 @contextmanager
@@ -73,13 +123,18 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
     # who made it may see less than who comes to it
     ledger = context.of_all_tenants.ledger
 
-    async def last() -> int:
-        if (seq := await ledger.last_seq(job_id)) is None:
+    async def last() -> End:
+        if (found := await ledger.end_of(job_id)) is None:
             raise JobNotFound(job_id)
-        return seq
+        return End(*found)
 
     with context.recent_jobs.tails.of(job_id, last) as tail:
         yield tail
+
+
+def counted_as(caller: Caller) -> str | None:
+    """Returns the tenant whose share of the waiting requests a request of the caller uses; None: no tenant's."""
+    return None if caller.sees_all else caller.tenant
 
 
 class LongPoll:
@@ -95,11 +150,11 @@ class LongPoll:
         read: Callable[[], Awaitable[Answer]],
         tail: Tail,
         *,
-        until_final: bool = False,
+        until: Until = Until.CHANGED,
         follower: bool = False,
     ) -> func.HttpResponse:
-        """What `read` gives once it is no 304, once it is final, or when the time is up. `until_final`: in the first
-        case it goes on. `follower`: it waits for events.
+        """What `read` gives once it is no 304, once it is final, or when the time is up. In the first case the wait
+        goes on, unless it is one for a change. `follower`: it waits for events.
 
         Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
         Raises what `read` and the `tail` raise.
@@ -110,9 +165,41 @@ class LongPoll:
         with self._waiters.hold(tenant, follower=follower):
             while True:
                 answer = await read()
-                tail.grew(answer.seq)
+                tail.grew(answer.seq, ended=answer.ended)
                 left_s = end - time.monotonic()
-                if answer.final or left_s <= 0 or (answer.response.status_code != 304 and not until_final):
+                changed = until is Until.CHANGED and answer.response.status_code != 304
+                if answer.final or left_s <= 0 or changed:
                     return answer.response
                 # when the time is up it reads once more: not all that changes has an event
-                await tail.goes_past(answer.seq, left_s)
+                await tail.goes_past(answer.seq, left_s, to_end=until is Until.ENDED)
+
+    async def ended(
+        self, wait_s: int, tenant: str | None, context: Context, created: Stored
+    ) -> tuple[Record | None, bool]:
+        """Waits up to `wait_s` seconds for the end of a job that was submitted, and never raises an Exception.
+
+        Returns the job if it has ended, else None, and whether it was waited for. It was not where too many requests
+        wait already, or where the ledger does not respond. It reads the job once, when it has ended.
+        """
+        job = created.record.job
+        if job.status.terminal:
+            return created.record, True
+        if not wait_s:
+            return None, True
+        if not self._waiters.has_room(tenant):
+            return None, False
+        try:
+            # what the ledger leaves unanswered must not delay the response
+            async with asyncio.timeout(wait_s):
+                with self._waiters.hold(tenant), history_tail(context, job.job_id) as tail:
+                    tail.grew(job.event_seq)
+                    has_ended = await tail.goes_past(job.event_seq, wait_s, to_end=True)
+                    stored = await context.ledger.read(job.job_id) if has_ended else None
+        except TimeoutError:
+            return None, True
+        except Exception as error:  # the job exists, so its 202 must reach the caller
+            if isinstance(error, Transient):
+                telemetry.record_fault(error)
+            telemetry.warn("WAIT_ABANDONED", job_id=job.job_id, reason=str(error))
+            return None, False
+        return (stored.record if stored is not None else None), True

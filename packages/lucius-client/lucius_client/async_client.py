@@ -90,9 +90,13 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         """Close all connections."""
         await self._http.aclose()
 
-    async def submit(self, envelope: EnvelopeLike) -> Submitted:
-        """Create a job. An envelope without `idempotency_key` gets a random key; with None, its body is the key."""
-        return await self._call(calls.submit(envelope))
+    async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
+        """Create a job. An envelope without `idempotency_key` gets a random key; with None, its body is the key.
+
+        `wait`: seconds, at most 20, for which the API delays its response until the job has ended. If it ended in time,
+        `ended` of the result is the job; else it is None, and `wait(job_id)` continues.
+        """
+        return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
         """Create up to 1000 jobs in one request of up to 1 MiB; each envelope has its own outcome."""
@@ -112,11 +116,12 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
-        return [job async for job in self.changes(job_id, timeout_s=timeout_s)][-1]
+        changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
+        return [job async for job in self._iterate(changes)][-1]
 
     async def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
-        changes = series.Changes(job_id, timeout_s, self._retries, admitted=True)
+        changes = series.Changes(job_id, timeout_s, self._retries, until="admitted")
         return [job async for job in self._iterate(changes)][-1]
 
     def jobs(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -66,15 +66,25 @@ class Submitted:
     job: Accepted
     #: True: the same request had created this job before
     replayed: bool
+    #: the job, if it ended within the seconds of `wait`; else None
+    ended: Job | None = None
 
 
-def submit(envelope: EnvelopeLike) -> Call[Submitted]:
-    """Create a job. An envelope without `idempotency_key` gets a random key; with null, its body is the key."""
+def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
+    """Create a job. An envelope without `idempotency_key` gets a random key; with null, its body is the key.
+
+    `wait`: seconds that the API may delay its response until the job has ended; it bounds them to 20.
+    """
 
     def read(response: Response) -> Submitted:
-        return Submitted(_parse(Accepted, response), response.header("Idempotency-Replayed") == "true")
+        replayed = response.header("Idempotency-Replayed") == "true"
+        return Submitted(_parse(Accepted, response), replayed, read_job(response) if response.status == 200 else None)
 
-    return Call(_post("/v1/orchestrate", _with_key(envelope)), read)
+    request = _post("/v1/orchestrate", _with_key(envelope))
+    if wait > 0:
+        headers = {**request.headers, "Prefer": f"wait={wait}"}
+        request = replace(request, headers=headers, long_poll_s=wait)
+    return Call(request, read)
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
@@ -287,10 +297,10 @@ def read_feed(response: Response) -> FeedPage:
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
     """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds.
 
-    `until`: `admitted` delays any response while the job waits.
+    `until`: `admitted` delays any response while the job waits, `ended` until it has ended.
     """
     headers = {"If-None-Match": etag} if etag else {}
-    query = _query(wait=wait_s, until=until) if etag and wait_s else {}
+    query = _query(wait=wait_s, until=until) if wait_s and (etag or until) else {}
     return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 

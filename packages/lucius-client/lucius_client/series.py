@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -40,8 +40,8 @@ T = TypeVar("T")
 PAGE = 100
 #: seconds for which the API may delay its response while nothing happens: the API's maximum (decision 38)
 LONG_POLL_S = 20
-#: seconds between two reads of a job: after a change, and after none; they bound the load where an API does not hold
-#: long polls
+#: minimum seconds between two reads of a job, after a change and after none; they bound the load where an API does not
+#: hold long polls
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
 #: states of a job that has ended
@@ -216,10 +216,11 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """A job as it is now and after each change, until it has ended, or with `admitted` until it waits no more.
+    """A job as it is now and after each change, until it has ended.
 
-    It uses long polls: the API responds as soon as the job has changed, or with 304 after `LONG_POLL_S`. `next` raises
-    WaitTimeout when the job has not ended after `timeout_s`; None: there is no time limit.
+    With `until`, each request waits until the job is `admitted` or `ended`, whatever changes before. It uses long
+    polls: the API responds as soon as that has happened, or after `LONG_POLL_S`, with 304 if the job is the same.
+    `next` raises WaitTimeout when it has not happened after `timeout_s`; None: there is no time limit.
     """
 
     def __init__(
@@ -229,13 +230,13 @@ class Changes(Series[Job]):
         retries: Retries,
         clock: Callable[[], float] = time.monotonic,
         *,
-        admitted: bool = False,
+        until: Literal["admitted", "ended"] | None = None,
     ) -> None:
         self._job_id = job_id
         self._retries = retries
         self._clock = clock
-        self._admitted = admitted
-        self._until = None if timeout_s is None else clock() + timeout_s
+        self._until = until
+        self._end = None if timeout_s is None else clock() + timeout_s
         self._etag: str | None = None
         self._job: Job | None = None
         self._pause_s = _AFTER_CHANGE_S
@@ -243,23 +244,25 @@ class Changes(Series[Job]):
 
     def next(self) -> Flow[list[Job]]:
         if self._job is not None:
-            yield Pause(min(self._pause_s, self._left_s(self._job)))
-        wait_s = LONG_POLL_S if self._job is None else int(min(LONG_POLL_S, self._left_s(self._job)))
-        until = "admitted" if self._admitted else None
-        request = calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s, until=until)
+            yield Pause(min(self._pause_s, self._left_s()))
+        began = self._clock()
+        wait_s = int(min(LONG_POLL_S, self._left_s()))
+        request = calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s, until=self._until)
         response = yield from send(request, self._retries)
+        after_none_s = max(0.0, _AFTER_NONE_S - (self._clock() - began))
         if response.status == 304:
-            self._pause_s = _AFTER_NONE_S
+            self._pause_s = after_none_s
             return []
-        self._pause_s = _AFTER_CHANGE_S
+        self._pause_s = _AFTER_CHANGE_S if self._until is None else after_none_s
         self._etag = response.header("ETag")
         self._job = calls.read_job(response)
         waits = self._job.staged_at is not None and self._job.admitted_at is None
-        self.more = self._job.status not in TERMINAL and (waits or not self._admitted)
+        self.more = self._job.status not in TERMINAL and (waits or self._until != "admitted")
         return [self._job]
 
-    def _left_s(self, job: Job) -> float:
-        left_s = float("inf") if self._until is None else self._until - self._clock()
-        if left_s <= 0:
-            raise WaitTimeout(job)
-        return left_s
+    def _left_s(self) -> float:
+        """Seconds until the time limit; 0 before the first response, if it has passed. Raises WaitTimeout."""
+        left_s = float("inf") if self._end is None else self._end - self._clock()
+        if left_s <= 0 and self._job is not None:
+            raise WaitTimeout(self._job)
+        return max(0.0, left_s)

@@ -15,8 +15,11 @@ from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
 from shared.core.job import Event, Record
+from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, DataLost, UnknownStatus
 from shared.ports.ledger import Stored
+
+_TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
 
 
 class TablesLedger:
@@ -53,10 +56,11 @@ class TablesLedger:
             raise UnknownStatus(unknown.status, tenant_id) from unknown
         return Stored(record, etag)
 
-    async def last_seq(self, job_id: str) -> int | None:
+    async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         query = "PartitionKey eq @job and RowKey eq @row"
-        async for entity in self._query(query, {"job": job_id, "row": JOB_ROW}, select=["event_seq"]):
-            return int(entity["event_seq"])
+        async for entity in self._query(query, {"job": job_id, "row": JOB_ROW}, select=["event_seq", "status"]):
+            # a status that only a later release knows is raised by the read
+            return int(entity["event_seq"]), entity["status"] in _TERMINAL
         return None
 
     async def create(self, record: Record, event: Event) -> Stored:

@@ -6,7 +6,9 @@ import json
 import uuid
 from pathlib import Path
 
-from tests.lucius_client.cli.command import INVOICE, run_on, stdout_of
+from tests.lucius_client import samples
+from tests.lucius_client.cli.command import INVOICE, run_main, run_on, stdout_of
+from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until
 
@@ -84,3 +86,14 @@ def test_an_audit_bundle_is_proved_offline(stack: RunningStack, tenant: str, tmp
     assert "total" in stdout_of(stack, "job", "receipt", job_id)
     created = json.loads(stdout_of(stack, "job", "show", job_id, "--as-of", "1", "--json"))
     assert (created["status"], created["as_of"]["type"]) == ("QUEUED", "JOB_CREATED")
+
+
+def test_a_quiet_watch_is_one_request_for_each_job() -> None:
+    """It is held until the job has ended; the exit code says whether all succeeded."""
+    for status, code in (("SUCCEEDED", 0), ("CANCELLED", 1)):
+        with serving(CannedResponse(body=samples.job(status), headers={"ETag": '"one"'})) as api:
+            run = run_main("job", "watch", "job_1", "job_2", "--quiet", api=api.url)
+        assert (run.returncode, run.stderr) == (code, "")
+        assert [request.path for request in api.requests] == [
+            f"/v1/jobs/{job_id}?wait=20&until=ended" for job_id in ("job_1", "job_2")
+        ]

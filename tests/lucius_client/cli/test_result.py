@@ -161,6 +161,7 @@ def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path)
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none")
     both = run_on(stack, "submit", INVOICE, str(broken), "-p", "OCR", "--wait")
+    assert "invoice.png  step 1/1 ocr  SUCCEEDED" in both.stderr
     assert (both.returncode, json.loads(both.stdout)["format"]) == (1, "lucius.text/1")
     assert "lucius: broken.pdf: job job_" in both.stderr
     newest = json.loads(run_on(stack, "jobs", "--status", "succeeded", "--limit", "1", "--json").stdout)

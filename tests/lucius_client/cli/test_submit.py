@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 
 from emulator.up.ports import find_free
+from tests.lucius_client import samples
 from tests.lucius_client.cli.command import INVOICE, ids_of_jobs, run_main, run_on, run_program, stdout_of
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
@@ -134,3 +135,23 @@ def test_callbacks_stand_in_the_envelope(tmp_path: Path) -> None:
     envelope = json.loads(request.body.splitlines()[0])
     assert envelope["callback_urls"] == {"done": "https://a.example/?a=b", "b": "https://b.example"}
     assert (wrong.returncode, "NAME=URL" in wrong.stderr) == (2, True)
+
+
+def test_a_job_that_is_waited_for_is_one_request_more_than_its_protocol() -> None:
+    """The submission is held until the job has ended; without --wait, and with --watch, it is not."""
+    uri = "https://account.blob.core.windows.net/documents/a.pdf"
+    step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
+    protocol = CannedResponse(
+        body={"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
+    )
+    with serving(protocol, CannedResponse(200, samples.job("CANCELLED"))) as api:
+        run = run_main("submit", uri, "-p", "OCR", "--wait", api=api.url)
+    assert [(request.method, request.headers.get("prefer")) for request in api.requests] == [
+        ("GET", None),
+        ("POST", "wait=20"),
+    ]
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "CANCELLED" in run.stderr
+    with serving(protocol, CannedResponse(202, samples.accepted())) as api:
+        assert run_main("submit", uri, "-p", "OCR", api=api.url).returncode == 0
+    assert [request.headers.get("prefer") for request in api.requests] == [None, None]

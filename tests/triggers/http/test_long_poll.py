@@ -20,7 +20,7 @@ from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations import waiters
 from shared.operations.control_job import change_priority
-from shared.operations.waiters import MAX_WAITERS, Tail, Tails
+from shared.operations.waiters import MAX_WAITERS, End, Tail, Tails
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from shared.views.job import job_response
@@ -49,9 +49,9 @@ class History:
     def __init__(self) -> None:
         self.seq, self.looks = 1, 0
 
-    async def look(self) -> int:
+    async def look(self) -> End:
         self.looks += 1
-        return self.seq
+        return End(self.seq)
 
 
 def answers(*looks: tuple[int, bool]) -> Callable[[], Awaitable[Answer]]:
@@ -73,7 +73,7 @@ async def answered(
     """The status of the answer, and how often the tail was looked at; each look finds a new event."""
     history = History()
 
-    async def look() -> int:
+    async def look() -> End:
         history.seq += 1
         return await history.look()
 
@@ -109,7 +109,7 @@ async def test_one_look_serves_all_who_wait_for_a_job(world: World, monkeypatch:
     await queued(world)
     elsewhere = process_of(world)
     calls: Counter[str] = Counter()
-    for name in ("read", "last_seq"):
+    for name in ("read", "end_of"):
         monkeypatch.setattr(world.ledger, name, counted(calls, name, getattr(world.ledger, name)))
     known = (await _job_read(request(elsewhere), LongPoll())).headers["ETag"]
     position = base64.urlsafe_b64encode(b"1").decode()
@@ -121,10 +121,10 @@ async def test_one_look_serves_all_who_wait_for_a_job(world: World, monkeypatch:
         ]
         waiting += [asyncio.create_task(job_stream(request(elsewhere, after=position))) for _ in range(4)]
         await waiting_at(elsewhere, 8)
-        while not calls["last_seq"]:  # noqa: ASYNC110  # nobody signals a look
+        while not calls["end_of"]:  # noqa: ASYNC110  # nobody signals a look
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)
-        looks = calls["last_seq"]
+        looks = calls["end_of"]
         assert looks <= (time.monotonic() - began) / 0.05 + 1
         assert calls["read"] == 8
         await control(world, JOB, ControlKind.CANCEL)
@@ -226,8 +226,9 @@ async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, monkeyp
         assert not waiting.done()
         await control(small, first, ControlKind.CANCEL)
         assert await waiting == (200, "QUEUED")
-    with pytest.raises(RequestError):
-        long_poll.until_admitted(func.HttpRequest("GET", "/", params={"until": "ended"}, body=b""))
+    with pytest.raises(RequestError) as refused:
+        long_poll.until_of(func.HttpRequest("GET", "/", params={"until": "started"}, body=b""))
+    assert (refused.value.problem.status, refused.value.problem.code) == (400, "WAIT_INVALID")
 
 
 def request(world: World, job_id: str = JOB, *, etag: str | None = None, **params: str) -> Any:

@@ -95,16 +95,20 @@ def watch(
     until: Annotated[
         WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
     ] = WatchUntil.ENDED,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only the jobs at the end.")] = False,
 ) -> None:
     """Show progress until the jobs have ended."""
+    client = session.connect(WATCH_RETRIES)
     if until is WatchUntil.ADMITTED:
-        client = session.connect(WATCH_RETRIES)
         found = [client.wait_admitted(job).plain() for job in jobs]
         session.show(found, rendering.JOBS, job_id)
         if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
             raise typer.Exit(Exit.NOT_WELL)
         return
-    ended = list(follow_all(session, {job: job for job in jobs}).values())
+    if quiet:
+        ended = [client.wait(job).plain() for job in jobs]
+    else:
+        ended = list(follow_all(session, {job: job for job in jobs}).values())
     session.show(ended, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in ended):
         raise typer.Exit(Exit.NOT_WELL)

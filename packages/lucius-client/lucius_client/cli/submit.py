@@ -20,6 +20,7 @@ from lucius_client.cli.rendering import Json, field, job_id
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.models import Job
+from lucius_client.series import LONG_POLL_S
 
 if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
@@ -85,7 +86,12 @@ def submit(
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the jobs end, and print their results as `lucius job result`.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Wait until the jobs end, and print their results as `lucius job result`; with --watch it shows "
+            "progress too.",
+        ),
     ] = False,
 ) -> None:
     """Upload documents and submit a job for each.
@@ -127,8 +133,10 @@ def submit(
         )
         session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""))
     else:
+        # several are submitted one after another, and then waited for
+        held = wait and not watch and len(names) == 1
         accepted, refused = _for_each(
-            names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
+            names, lambda name: _submit(session, body(name, _uri(store, name)), name, wait=held), session.api
         )
         _finish(session, accepted, store, watch=watch, wait=wait)
     if refused:
@@ -159,11 +167,14 @@ def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[l
     return done, refused
 
 
-def _submit(session: Session, body: Json, name: str) -> Json:
-    submitted = session.client.submit(body)
+def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
+    """Returns the accepted job. With `wait`, `ended` is the job at its end, if it ends within `LONG_POLL_S`."""
+    client = session.connect(WATCH_RETRIES) if wait else session.client
+    submitted = client.submit(body, wait=LONG_POLL_S if wait else 0)
     if submitted.replayed:
         rendering.write(f"{name}: this request is known; --again creates a new job", stderr=True)
-    return {**submitted.job.plain(), "document": name, "known": submitted.replayed}
+    accepted = {**submitted.job.plain(), "document": name, "known": submitted.replayed}
+    return accepted if submitted.ended is None else accepted | {"ended": submitted.ended.plain()}
 
 
 def _check(session: Session, body: Json, name: str) -> Json:
@@ -224,8 +235,12 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
         session.show(accepted, SUBMITTED, job_id)
         return
     labels = sources.unique_labels([job["document"] for job in accepted])
-    active = {label: job_id(job) for label, job in zip(labels, accepted, strict=True)}
-    ended = follow_all(session, active, rendering.console(stderr=True) if wait else session.progress)
+    active = dict(zip(labels, accepted, strict=True))
+    screen = rendering.console(stderr=True) if wait else session.progress
+    if watch:
+        ended = follow_all(session, {label: job_id(job) for label, job in active.items()}, screen)
+    else:
+        ended = _wait_for_all(session, active, screen)
     jobs = list(ended.values())
     if session.for_people and wait:
         _print_results(session, ended)
@@ -255,6 +270,16 @@ def _print_results(session: Session, ended: dict[str, Json]) -> None:
         rendering.write(f"lucius: {label}: {failures[-1]}", stderr=True)
     if failures:
         raise typer.Exit(failures[0].exit)
+
+
+def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) -> dict[str, Json]:
+    """Returns the jobs in `active` by label when all have ended, and shows each as it ends: mostly one request each."""
+    client, ended = session.connect(WATCH_RETRIES), dict[str, Json]()
+    with Board(screen) as board:
+        for label, job in active.items():
+            ended[label] = job["ended"] if "ended" in job else client.wait(job_id(job)).plain()
+            board.show(label, ended[label])
+    return ended
 
 
 def follow_all(session: Session, active: dict[str, str], screen: Console | None = None) -> dict[str, Any]:
