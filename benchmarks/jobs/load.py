@@ -71,8 +71,6 @@ class Load:
     def __init__(self, stack: Stack, services: Services | None, client: httpx.AsyncClient) -> None:
         self.stack, self.services, self.client = stack, services, client
         self._number = 0
-        #: whether the API knows `until=ended`
-        self._until_ended = True
 
     async def post(self, request_type: str, ran: Ran) -> str:
         """One POST, repeated while it is refused for load; its job's id. Raises httpx.HTTPStatusError."""
@@ -142,19 +140,10 @@ class Load:
 
     async def wait(self, job: str) -> None:
         """Until a caller has read that the job SUCCEEDED. Raises SystemExit where it ends otherwise."""
-        etag = ""
         while True:
-            until = {"until": "ended"} if self._until_ended else {}
-            response = await self.client.get(
-                f"/v1/jobs/{job}",
-                params={"wait": str(WAIT_S)} | until,
-                headers={"If-None-Match": etag} if etag and not until else {},
-            )
-            if response.status_code == 400 and until:
-                self._until_ended = False
-                continue
-            etag = response.headers["ETag"]
-            if response.status_code != 304 and (status := response.json()["status"]) not in _LIVE:
+            params = {"wait": str(WAIT_S), "until": "ended"}
+            response = await self.client.get(f"/v1/jobs/{job}", params=params)
+            if (status := response.json()["status"]) not in _LIVE:
                 if status != "SUCCEEDED":
                     raise SystemExit(f"job {job} ended {status}")
                 return
