@@ -35,6 +35,7 @@ from tests.operations.ruled import (
     statuses,
     world,
 )
+from tests.operations.support import swept
 
 __all__ = ["world"]  # a fixture
 
@@ -168,6 +169,33 @@ async def test_a_tenant_for_which_nothing_is_set_leaves_the_directory(world: Wor
     assert (await created(world, 1)) in [
         row.job_id for row in await world.index.list_active("tenant_a", after=None, limit=9)
     ]
+
+
+@pytest.mark.parametrize("gate", [TENANT, SCANNER])
+async def test_a_hold_that_ended_by_time_takes_its_tenant_out_of_the_directory(world: World, gate: Gate) -> None:
+    """Within the hour, also of a tenant that sleeps; not while a job waits, nor where another hold was set since."""
+    await quotas.hold(
+        world.context, world.orchestrations, gate, OPERATOR, until=world.clock.now() + timedelta(minutes=30)
+    )
+    await hours(world, 0.4)
+    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    await hours(world, 1.5)
+    assert (await world.context.desks.directory()).tenants == {}
+    stored = await world.index.desks.read("tenant_a")
+    assert stored is not None
+    assert gate is TENANT or gate.id not in stored.desk.gates
+    await held(world, gate)
+    await hours(world, 2)
+    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    assert len(await entries(world, gate)) == 2
+
+
+async def hours(world: World, count: float) -> None:
+    """A sweep each minute."""
+    until = world.clock.now() + timedelta(hours=count)
+    while world.clock.now() < until:
+        world.clock.advance(60)
+        await swept(world)
 
 
 @pytest.mark.parametrize("late", ["before", "after"])

@@ -3,6 +3,8 @@
 Each pass compares the gates at the desks that it read, the desk of the rules for every tenant, and the incidents that
 were opened last. The pass that begins an hour compares all: the desks of tenants that sleep, and each incident in the
 list of open ones, from which it takes what is settled (R64). Of a log that a feed is known to have nothing is read.
+
+That pass also takes tenants out of the directory for which nothing is set any more, as after a hold that ended by time.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ async def compare_logs(
 
     Raises LedgerUnavailable.
     """
-    if context.feed is not None:
-        await _compare_gates(context, share, gates, is_over, whole=whole)
+    if context.feed is not None or whole:
+        await _compare_gates(context, share, gates if context.feed is not None else (), is_over, whole=whole)
     if share.number == 0 and (whole or context.feed is not None):
         await compare_incidents(context, is_over, whole=whole)
 
@@ -56,7 +58,7 @@ async def _compare_gates(
         if state.gate.tenant != EVERY:
             found[state.gate.tenant].append(state)
     read = {tenant for tenant in known.tenants if whole and share.has(tenant)} | (
-        {EVERY} if share.number == 0 else set()
+        {EVERY} if share.number == 0 and context.feed is not None else set()
     )
 
     async def one(tenant: str) -> None:

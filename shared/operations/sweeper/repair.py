@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 
 from shared.core import durable_names
 from shared.core.durable_names import restarts
+from shared.core.gates.letting import ASLEEP
+from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.history import Origin
 from shared.core.job import Job, Record, Step
 from shared.core.occurrences import Expired, OrchestrationEnded, Repaired, TimePassed
@@ -139,12 +141,24 @@ async def _repair_staged(
         return
     if expired:
         origin = _origin(f"expired:{job.job_id}")
-        await transition(context, stored, Expired(), origin, orchestrations=orchestrations)
+        stored = (await transition(context, stored, Expired(), origin, orchestrations=orchestrations)).stored
     else:
-        await follow(context, orchestrations, stored)
+        stored = await follow(context, orchestrations, stored)
     if active.check_at <= now:
         # else it waits, or is set aside: its DUE row is asleep, and has to stay there
-        await postpone(context, active, now + RECHECK_AFTER)
+        await _recheck(context, stored.record.job, active)
+
+
+async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
+    """The next look at a job whose look is done. One that is set aside and to which nothing is owed sleeps: the listing
+    of each pass reads it, and finds what is owed once the job has moved.
+    """
+    row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
+    if row is None or row.check_at != active.check_at:
+        return
+    is_asleep = row.place is not None and row.place.state is PlaceState.OFF and owed(job, row.place) is Owed.NOTHING
+    until = max(job.expires_at or ASLEEP, now + RECHECK_AFTER) if is_asleep else now + RECHECK_AFTER
+    await context.index.reschedule_check(row, until, looks=row.looks)
 
 
 async def _withdraw(
