@@ -11,6 +11,7 @@ from cloudevents.http import from_json
 from jsonschema import Draft202012Validator, FormatChecker
 
 from shared.apidocs import event_schemas
+from shared.contracts.messages import MAX_SENDER
 from shared.core.as_of import creation_data
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
@@ -186,16 +187,16 @@ def test_the_largest_event_fits_a_column() -> None:
     story = Story(record.with_job(request_type=wide * 128, correlation_id=wide * 128))
     story.recorded()
     story.replied("ACK")
-    story.after(400).replied(
-        "HEARTBEAT", progress={"text": wide * 60_000}, worker_id=wide * 60_000, task_runner_id=wide * 256
-    )
+    # a heartbeat stores at most 4,096 bytes of it
+    text = wide * 1_000
+    story.after(400).replied("HEARTBEAT", progress={"text": text}, worker_id=wide * 60_000, task_runner_id=wide * 256)
     [progress] = public_events(story.events[-1], story.record.job)
     assert progress["data"]["payload"]["progress"] == {
-        "omitted": len(encoded({"text": wide * 60_000})),
+        "omitted": len(encoded({"text": text})),
         "href": f"/v1/jobs/job_1?asOf={story.events[-1].seq}",
     }
     assert progress["data"]["labels"]["omitted"] > 60_000
-    assert "workerId" not in progress["data"]["provenance"]
+    assert len(progress["data"]["provenance"]["workerId"]) == MAX_SENDER
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "E", "message": wide * 60_000}, result_ref=None)
     for event in story.events:
         for each in public_events(event, story.record.job):

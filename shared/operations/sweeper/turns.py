@@ -23,17 +23,18 @@ async def in_turns(
     serve: Callable[[_Piece], Awaitable[None]],
     is_over: Callable[[], bool],
     *,
-    pieces: int = _ROUND,
+    pieces: int | None = None,
 ) -> str | None:
     """Serves what `page(tenant, limit)` gives, until no tenant has more: then None. When the time is over first, the
-    tenant whose turn comes next. The first turn is taken in any case. `pieces`: maximum between two looks at the time.
+    tenant whose turn comes next. The first turn is taken in any case.
 
-    A page shorter than its limit is a tenant's last; a page never gives a piece again. Raises what they raise.
+    `pieces`: maximum number between two looks at the time; default 256. A page shorter than its limit is a tenant's
+    last; a page never gives a piece again. Raises what they raise.
     """
     waiting = deque(tenants)
     while waiting:
         turn = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
-        limit = max(1, pieces // len(turn))
+        limit = max(1, (pieces or _ROUND) // len(turn))
         pages = await asyncio.gather(*(page(tenant, limit) for tenant in turn))
         await at_once([piece for found in pages for piece in found], serve)
         waiting.extend(tenant for tenant, found in zip(turn, pages, strict=True) if len(found) >= limit)
