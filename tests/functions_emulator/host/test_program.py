@@ -220,7 +220,7 @@ def test_watch_serves_changed_code_and_keeps_the_store(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-def test_a_stop_waits_for_functions_as_long_as_its_option_says(tmp_path: Path) -> None:
+def test_a_stop_waits_for_functions_for_the_time_of_its_option(tmp_path: Path) -> None:
     """A request that would be answered within the default time, as a long poll, is ended."""
     host = start_host("tour", tmp_path, "--drain", "0.1")
     caller = _caller(host, "/sleep-async?s=8")
