@@ -16,8 +16,8 @@ from shared.core.incidents import IncidentKind
 from shared.operations.context import Context
 from shared.operations.incidents import find_incident_of, raise_incident, settle_incident
 
-#: a sweep that comes so long after a breaker closed brings its incident to its end
-_JUST_CLOSED = timedelta(minutes=10)
+#: sweeps may fail for so long after a breaker closed, and its incident is still made and settled
+_JUST_CLOSED = timedelta(hours=1)
 #: entries of a gate's log that are read, the last ones; and openings of them that are compared with incidents
 _ENTRIES, _OPENINGS = 50, 8
 
@@ -36,7 +36,7 @@ async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
 
 
 async def keep_incident(context: Context, state: GateState) -> None:
-    """Brings the incident of the gate's breaker to where the breaker is: open, or closed within the last ten minutes.
+    """Brings the incident of the gate's breaker to where the breaker is: open, or closed within the last hour.
 
     A breaker that opens again before it closed has one incident, unless a person settled it in between. Raises
     Contended, LedgerUnavailable.
