@@ -59,8 +59,9 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
             if divided_at > since + 2 * desk_turns.CLOCK_SKEW or not _is_behind(context, known, book, gate):
                 return {}
             if divided_at > since:
-                # that one may have begun before: one more, unless another follows it
-                await context.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                # that one may have begun before: one more, where none follows it within ten seconds anyway
+                if not book.unmet:
+                    await context.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
                 return {}
         # a clock that is ahead of the others makes no call wait for longer than a second of its own
         if now < (soonest := min(divided_at, since) + INTERVAL):

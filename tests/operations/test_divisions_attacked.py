@@ -190,6 +190,19 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
     assert 0 < most < 40
 
 
+async def test_a_call_without_a_request_ends_with_the_next_divisions(world: World) -> None:
+    """While jobs always wait each division is behind: such calls, sent each second, do not add up."""
+    world = limited(world, max_inflight=1, overflow="stage")
+    calls: Any = world.context.desk_calls
+    await posted(world, 1, "t0")
+    await posted(world, 2, "t1")
+    for _ in range(60):
+        await calls.divide(PLATFORM.id, at=world.clock.now())
+        world.clock.advance(1)
+        await served(world, world.clock.now())
+    assert len(calls.divisions) < 30
+
+
 @pytest.mark.parametrize("broken", ["read", "write_desk"])
 async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch, broken: str
