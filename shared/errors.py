@@ -101,6 +101,14 @@ class DataLost(LedgerRefused):
         self.tenant_id = tenant_id
 
 
+class Undecodable(LedgerRefused):
+    """A row cannot be decoded: a later release wrote it, or it is broken."""
+
+    def __init__(self, row: str, why: str) -> None:
+        super().__init__(f"the row {row} cannot be decoded: {why}")
+        self.row = row
+
+
 class Conflict(LuciusError):
     """The rows were changed since they were read."""
 

@@ -15,6 +15,7 @@ from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -147,6 +148,7 @@ async def stored_and_sent() -> dict[str, set[str]]:
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
     await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
+    await _freed(index, account, job)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
     await _incidents(TablesIncidents(account, "index", "gates"), failed)
@@ -198,6 +200,17 @@ async def _used(usage: TablesUsage, job: Job) -> None:
     await usage.write_position(0, FoldPosition(START, job.tenant))
     source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
     await usage.see_source(job.tenant, source)
+
+
+async def _freed(index: TablesIndex, account: Any, job: Job) -> None:
+    """A job that came during a count, one whose end frees its slot, and one of whose end a row was refused."""
+    place = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(job), uncounted=True)
+    await index.reserve(job, replacing=None, place=place)
+    inside = Place(candidate=Candidate.of(job))
+    active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START, place=inside)
+    ended = replace(inside, state=PlaceState.ENDED)
+    await index.move_place(active, ended, START + timedelta(minutes=1), freed=active.freed(START, good=True))
+    await (await account.table("index")).submit_transaction(ending_owed(job))
 
 
 async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:

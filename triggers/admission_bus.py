@@ -18,9 +18,9 @@ from shared import telemetry
 from shared.core.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.breaker_incidents import answer_call
-from shared.operations.desks import let_in
 from shared.operations.divisions import divide_called
 from shared.operations.find_gate import over_all_of_id
+from shared.operations.freed import let_in
 from shared.operations.places import follow
 from shared.operations.transition import notify
 from shared.operations.work_bulk import work_bulk

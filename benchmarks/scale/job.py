@@ -181,7 +181,7 @@ class Gated:
 
 
 GATED = {
-    "passes its gates at once": Gated(0, 2, 2),
-    "waits, and an end lets it in": Gated(2, 10, 13),
-    "waits, and time lets it in": Gated(3, 11, 14, 1, 1),
+    "passes its gates at once": Gated(1, 4, 4),
+    "waits, and an end lets it in": Gated(3, 12, 15),
+    "waits, and time lets it in": Gated(4, 14, 16, 1, 1),
 }

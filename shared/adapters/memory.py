@@ -14,6 +14,7 @@ from shared.adapters.memory_desks import MemoryDesks
 from shared.adapters.memory_lists import MemoryLists
 from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
+from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place, PlaceState, let_in
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict
@@ -29,7 +30,9 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Looks,
+    Reservation,
     SweepPosition,
+    first_clearing,
 )
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
@@ -108,17 +111,25 @@ class MemoryIndex(MemoryLists):
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
     ) -> None:
-        self._wake(job.tenant, job.created_at)
-        key = (job.tenant, job.idempotency_hash)
-        found = self._claims.get(key)
-        if replacing is None and found is not None:
-            raise AlreadyExists
-        if replacing is not None and (found is None or found.etag != replacing.etag):
-            raise Conflict
+        await self.reserve_together([Reservation(job, replacing, place)], desk)
+
+    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        for each in reservations:
+            self._wake(each.job.tenant, each.job.created_at)
+            found = self._claims.get((each.job.tenant, each.job.idempotency_hash))
+            if each.replacing is None and found is not None:
+                raise AlreadyExists
+            if each.replacing is not None and (found is None or found.etag != each.replacing.etag):
+                raise Conflict
         if desk is not None:
             self.desks.check(desk)
             self._apply(desk)
-        self._claims[key] = Claim(
+        for each in reservations:
+            self._insert(each)
+
+    def _insert(self, reservation: Reservation) -> None:
+        job = reservation.job
+        self._claims[job.tenant, job.idempotency_hash] = Claim(
             job_id=job.job_id,
             body_hash=job.body_hash,
             created_at=job.created_at,
@@ -133,7 +144,7 @@ class MemoryIndex(MemoryLists):
             check_at=job.created_at + FIRST_CHECK,
             source=Candidate.of(job).source,
             priority=job.priority,
-            place=place,
+            place=reservation.place,
             request_type=job.request_type,
             mode=job.mode,
             status=job.status.value,
@@ -162,33 +173,46 @@ class MemoryIndex(MemoryLists):
             self._asleep_until[awake.tenant] = min(ended, default=None)
             self._tenants[awake.tenant] = replace(awake, etag=str(next(self._etags)))
 
-    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
+    async def close(
+        self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
+    ) -> bool:
         for each in purged:
             await self.reschedule_clearing(each.row, each.clear_at, purged=True)
-        if self._active.pop((job.tenant, job.job_id), None) is None:
-            return
-        self._list_end(job)
-        key = (job.tenant, job.idempotency_hash)
-        self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
-        self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
+        active = self._active.pop((job.tenant, job.job_id), None)
+        if active is None:
+            return False
+        at, key = job.completed_at or job.updated_at, (job.tenant, job.idempotency_hash)
+        freed = self._leave(active, at if counted else None, is_good(job))
+        is_whole = key in self._claims and self._is_listed(job)
+        if is_whole:
+            self._list_end(job)
+            self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
+        clear_at = first_clearing(job).clear_at if is_whole else at
+        self._put_ended(job.tenant, job.job_id, clear_at, owed=not is_whole)
+        return freed
 
-    async def close_at_desk(
-        self,
-        job: Job,
-        active: ActiveRow | None,
-        desk: DeskWrite,
-        *,
-        claim_expires_at: datetime,
-        purged: Sequence[Clearing] = (),
-    ) -> None:
-        found = self._active.get((job.tenant, job.job_id))
-        thought = active.check_at if active is not None else job.created_at + FIRST_CHECK
-        if found is None or found.check_at != thought:
-            raise Conflict
-        self.desks.check(desk)
-        self._apply(desk)
-        self.desks.leave_line(found)
-        await self.close(job, claim_expires_at=claim_expires_at, purged=purged)
+    async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
+        claim = self._claims.get((job.tenant, job.idempotency_hash))
+        if claim is None or claim.job_id == job.job_id:
+            self._claims[job.tenant, job.idempotency_hash] = Claim(
+                job_id=job.job_id,
+                body_hash=job.body_hash,
+                created_at=job.created_at,
+                expires_at=claim_expires_at,
+                etag=str(next(self._etags)),
+            )
+        if not self._is_listed(job):
+            self._list(job)
+        self._list_end(job)
+        return []
+
+    def _leave(self, active: ActiveRow, at: datetime | None, good: bool | None = None) -> bool:
+        """WAIT out, and with `at` FREED in; whether it came."""
+        self.desks.leave_line(active)
+        freed = active.freed(at, good=good) if at is not None else None
+        if freed is not None:
+            self.desks.free(active.tenant, freed)
+        return freed is not None
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return self._active.get((tenant, job_id))
@@ -202,6 +226,7 @@ class MemoryIndex(MemoryLists):
         *,
         settled: str | None = None,
         succeeded: bool = True,
+        freed: Freed | None = None,
     ) -> None:
         key = (active.tenant, active.job_id)
         found = self._active.get(key)
@@ -216,6 +241,8 @@ class MemoryIndex(MemoryLists):
         if settled is not None:
             await self.drop_dependant(*awaited, active.job_id, succeeded=succeeded)
         self.desks.leave_line(found)
+        if freed is not None:
+            self.desks.free(active.tenant, freed)
         self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
         self.desks.stand_in_line(self._active[key])
 
@@ -225,7 +252,13 @@ class MemoryIndex(MemoryLists):
 
     def _apply(self, write: DeskWrite) -> None:
         """The rows that a desk moves beside its own."""
-        for waiting, line in (*((each, None) for each in write.let_in), *write.relined):
+        moved = (*((each, None) for each in write.let_in), *write.relined)
+        for waiting, _ in moved:
+            row = self._active.get((write.after.tenant, waiting.candidate.job_id))
+            if row is None or row.place is None or row.place.line != waiting.line:
+                # it has ended, or left the line: its WAIT row is gone
+                raise Conflict
+        for waiting, line in moved:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None
@@ -243,8 +276,9 @@ class MemoryIndex(MemoryLists):
             self.desks.stand_in_line(self._active[key])
         self.desks.put(write)
 
-    def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
-        self._ended[ended_row(clear_at, job_id)] = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at)
+    def _put_ended(self, tenant: str, job_id: str, clear_at: datetime, *, owed: bool = False) -> None:
+        row = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at, owed=owed)
+        self._ended[ended_row(clear_at, job_id)] = row
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
@@ -255,7 +289,7 @@ class MemoryIndex(MemoryLists):
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
-            row = replace(ended, clear_at=clear_at, purged=purged)
+            row = replace(ended, clear_at=clear_at, purged=purged, owed=False)
             self._ended[ended_row(clear_at, ended.job_id)] = row
 
     async def finish_clearing(self, ended: EndedRow) -> None:
@@ -310,18 +344,14 @@ class MemoryIndex(MemoryLists):
     async def write_position(self, share: int, position: SweepPosition) -> None:
         self._positions[share] = position
 
-    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
-        found = self._active.get((active.tenant, active.job_id))
-        if desk is not None:
-            if found is None or found.check_at != active.check_at:
-                raise Conflict
-            self.desks.check(desk)
-            self._apply(desk)
-            self.desks.leave_line(found)
-        if self._active.pop((active.tenant, active.job_id), None) is not None:
-            self._claims.pop((active.tenant, active.claim), None)
-            self._unlist(active.tenant, active.created_at, active.job_id)
-            self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
+    async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
+        found = self._active.pop((active.tenant, active.job_id), None)
+        if found is None:
+            return False
+        self._claims.pop((active.tenant, active.claim), None)
+        self._unlist(active.tenant, active.created_at, active.job_id)
+        self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
+        return self._leave(found, active.created_at if counted else None)
 
     async def tenants(self) -> list[str]:
         return list(self._tenants)

@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
+from shared.adapters.tables.keys import freed_row
 from shared.core.gates.divided import Book
+from shared.core.gates.ends import Freed
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
@@ -55,6 +57,7 @@ class MemoryDesks:
         self._desks: dict[str, StoredDesk] = {}
         self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
         self._log: dict[str, list[LogEntry]] = {}
+        self._freed: dict[str, dict[str, Freed]] = {}
         self._tenants: dict[str, datetime] = {}
         self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
         self._over_all: dict[str, tuple[GateState, datetime]] = {}
@@ -66,6 +69,17 @@ class MemoryDesks:
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        first = freed_row(after.job_id) if after is not None else ""
+        return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
+
+    def free(self, tenant: str, freed: Freed) -> None:
+        """A FREED row in. Raises AlreadyExists."""
+        rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)
+        if key in rows:
+            raise AlreadyExists
+        rows[key] = freed
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
@@ -105,11 +119,16 @@ class MemoryDesks:
             raise AlreadyExists
         if write.before is not None and (found is None or found.etag != write.before.etag):
             raise Conflict
+        rows = self._freed.get(write.after.tenant, {})
+        if any(freed_row(each.job_id) not in rows for each in write.freed):
+            raise Conflict
         if any(entry.seq <= len(self._log.get(entry.gate_id, [])) for entry in write.log):
             raise AlreadyExists
 
     def put(self, write: DeskWrite) -> None:
         self._desks[write.after.tenant] = StoredDesk(write.after, str(next(self._etags)))
+        for each in write.freed:
+            del self._freed[write.after.tenant][freed_row(each.job_id)]
         for entry in write.log:
             self._log.setdefault(entry.gate_id, []).append(entry)
 

@@ -125,6 +125,9 @@ class MemoryLists:
         )
         self._list_again(job)
 
+    def _is_listed(self, job: Job) -> bool:
+        return list_row(job.created_at, job.job_id) in self._listed.get(job.tenant, {})
+
     def _list_again(self, job: Job) -> None:
         listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
         step_id = job.current_step_id

@@ -11,6 +11,7 @@ from datetime import date, datetime
 
 from shared.access.caller import Caller
 from shared.adapters.tenant_reach import Reach, check_seen, sweeper_only
+from shared.core.gates.ends import Freed
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
@@ -31,6 +32,7 @@ from shared.ports.index import (
     Index,
     ListRow,
     Looks,
+    Reservation,
     SweepPosition,
 )
 from shared.ports.ledger import Ledger, Stored
@@ -108,23 +110,20 @@ class TenantIndex:
         self._reach.check_move(job.tenant)
         await self._index.reserve(job, replacing=replacing, place=place, desk=desk)
 
-    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        for tenant in (job.tenant, *(each.row.tenant for each in purged)):
-            self._reach.check_move(tenant)
-        await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged)
+    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        for each in reservations:
+            self._reach.check_move(each.job.tenant)
+        await self._index.reserve_together(reservations, desk)
 
-    async def close_at_desk(
-        self,
-        job: Job,
-        active: ActiveRow | None,
-        desk: DeskWrite,
-        *,
-        claim_expires_at: datetime,
-        purged: Sequence[Clearing] = (),
-    ) -> None:
+    async def close(
+        self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
+    ) -> bool:
         for tenant in (job.tenant, *(each.row.tenant for each in purged)):
             self._reach.check_move(tenant)
-        await self._index.close_at_desk(job, active, desk, claim_expires_at=claim_expires_at, purged=purged)
+        return await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged, counted=counted)
+
+    async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
+        raise sweeper_only()
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         return await self._of(tenant).read_active(tenant, job_id)
@@ -138,9 +137,10 @@ class TenantIndex:
         *,
         settled: str | None = None,
         succeeded: bool = True,
+        freed: Freed | None = None,
     ) -> None:
         self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded)
+        await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded, freed=freed)
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)
@@ -211,7 +211,7 @@ class TenantIndex:
     async def write_position(self, share: int, position: SweepPosition) -> None:
         raise sweeper_only()
 
-    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
+    async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         raise sweeper_only()
 
     async def due_for_clearing(
@@ -257,6 +257,9 @@ class TenantDesks:
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return await self._of(tenant).first_waiting(tenant, line, limit)
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        return await self._of(tenant).freed(tenant, after=after, limit=limit)
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)

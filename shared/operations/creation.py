@@ -16,11 +16,10 @@ from shared.core.gates.rules import Gate
 from shared.core.job import Event, Job, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn
-from shared.operations import desks
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
+from shared.operations.arrivals import NeedsDivision, reserve_at_desk, stage_beside
 from shared.operations.context import Context
-from shared.operations.desk_turns import Entered
-from shared.operations.desks import NeedsDivision
+from shared.operations.desk_turns import Entered, directory
 from shared.operations.divisions import place_for
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
@@ -75,7 +74,14 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
     claim = (job.tenant, job.idempotency_hash)
     reserved: Reserved | None = None
     try:
-        if await desks.is_counted(context, job):
+        try:
+            is_concerned = job.dependencies is not None or (await directory(context)).concerns(job.tenant)
+        except LedgerUnavailable as fault:
+            # a quota may concern it: the job is staged, and decided on later
+            telemetry.record_fault(fault)
+            found = await stage_beside(context, job, replacing=replacing)
+            return Reserved(*found) if found is not None else None
+        if is_concerned:
             reserved = await _at_desk(context, job, replacing, notify)
         else:
             await context.index.reserve(job, replacing=replacing)
@@ -96,7 +102,7 @@ async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: 
     """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job."""
     divided: set[Gate] = set()
     while True:
-        found = await desks.reserve_at_desk(context, job, replacing=replacing, after_division_of=divided)
+        found = await reserve_at_desk(context, job, replacing=replacing, after_division_of=divided)
         if not isinstance(found, NeedsDivision):
             return Reserved(*found) if found is not None else None
         divided.add(found.gate)

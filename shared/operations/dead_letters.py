@@ -115,10 +115,19 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
     return await context.incidents.read(job.tenant, job_incident_id(job.job_id), ended_at(job))
 
 
-async def enter_open(context: Context, job: Job) -> None:
-    """Where the job's end opens an incident, it stands among the open ones first. Raises LedgerUnavailable."""
-    if (found := incident_of(job)) is not None:
+async def list_open(context: Context, job: Job) -> bool:
+    """Where the job's end opened an incident, it joins the list of open ones, and the feed hears of it; whether the
+    list has it. A fault is logged, and the sweeper lists it when it clears the job.
+    """
+    if (found := incident_of(job)) is None:
+        return True
+    note_incident(context, *found)
+    try:
         await context.incidents.enter_open(found[0], context.clock.now())
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        return False
+    return True
 
 
 async def restore_dead_letter(context: Context, job: Job) -> bool:
@@ -126,6 +135,7 @@ async def restore_dead_letter(context: Context, job: Job) -> bool:
 
     Raises LedgerUnavailable.
     """
-    if await incident_of_job(context, job) is None:
-        await enter_open(context, job)
-    return await context.index.restore_dead_letter(job)
+    is_new = await context.index.restore_dead_letter(job)
+    if (incident := await incident_of_job(context, job)) is not None and incident.is_open:
+        await context.incidents.enter_open(incident, context.clock.now())
+    return is_new

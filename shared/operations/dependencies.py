@@ -17,6 +17,7 @@ from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.dependants import count_end
 from shared.operations.transition import transition
+from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK
 from shared.ports.ledger import Stored
 from shared.refusals import DependencyUnknown, NotRedrivable
@@ -72,13 +73,15 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     return found
 
 
-async def mark(context: Context, stored: Stored) -> None:
+async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     """Each job that this one depends on learns that its end is waited for, or has ended and is counted now.
 
     So either the mark is before the end, and the end tells, or it is seen here. Raises Contended, LedgerUnavailable.
     """
     job = stored.record.job
-    await at_once(job.dependencies or (), lambda job_id: _mark_one(context, job, job_id), limit=_AT_ONCE)
+    await at_once(
+        job.dependencies or (), lambda job_id: _mark_one(context, orchestrations, job, job_id), limit=_AT_ONCE
+    )
     for _ in range(_MAX_RACES):
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None or active.place is None:
@@ -93,7 +96,7 @@ async def mark(context: Context, stored: Stored) -> None:
     raise Contended("a job that waits for others was changed by others at every try")
 
 
-async def _mark_one(context: Context, job: Job, job_id: str) -> None:
+async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, job_id: str) -> None:
     while True:
         stored = await context.ledger.read(job_id)
         if stored is None or stored.record.job.status.terminal:
@@ -104,4 +107,4 @@ async def _mark_one(context: Context, job: Job, job_id: str) -> None:
         if stored.record.job.awaited:
             return
         origin = Origin(cause_id=f"await:{job_id}:{job.job_id}", actor="system", source="gates")
-        await transition(context, stored, Awaited(), origin)
+        await transition(context, stored, Awaited(), origin, orchestrations=orchestrations)

@@ -1,4 +1,9 @@
-"""Who is inside and who waits, counted by the rows (R48): at the opening of a desk, and a minute later."""
+"""Counts a tenant's jobs by their rows, while other jobs of the tenant come and end (R48).
+
+Nothing waits for a count but an admission. A job that comes meanwhile is staged, and its ACTIVE row says that no count
+has it. A job that ends meanwhile leaves a FREED row, as always. The count has each job with a FREED row too, whether
+its ACTIVE row was there when its page was read or not, since a later turn counts it out.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +11,53 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.desk import Desk
+from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, recounted
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import ActiveRow
 
-#: others wait so long for one that counts
+#: a count that writes nothing for this long has died; another process begins anew
 _COUNTING = timedelta(seconds=5)
 _PAGE = 1000
 
 
-async def recount(context: Context, tenant: str, stored: StoredDesk | None) -> StoredDesk:
-    """Counts who is inside and who waits, by the tenant's ACTIVE rows; meanwhile nobody else changes the desk.
+class TooMany(Exception):
+    """The tenant has more living jobs than a caller may wait for."""
 
-    Raises Conflict, AlreadyExists, LedgerUnavailable.
+
+async def recount(
+    context: Context, tenant: str, stored: StoredDesk | None, *, at_most_one_page: bool = False
+) -> StoredDesk:
+    """Counts active, waiting and other staged jobs by the tenant's ACTIVE and FREED rows; admits none meanwhile.
+
+    Raises TooMany with `at_most_one_page`, where 1,000 jobs or more live; Conflict, AlreadyExists, LedgerUnavailable.
     """
+    first: list[ActiveRow] | None = None
+    if at_most_one_page:
+        first = await context.index.list_active(tenant, after=None, limit=_PAGE)
+        if len(first) == _PAGE:
+            raise TooMany
     began = context.clock.now()
     desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
     counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
-    places: list[Place] = []
+    places: dict[str, Place] = {}
     async for page in _pages(context, tenant):
         if places and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
             # else another begins while this one is at it, and of two none would come to its end
             counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
-        places += page
-    return await _written(context, counting, recounted(counting.desk, places, began))
+        # a job that a process without knowledge of the quota created meanwhile is for the second count
+        places |= {row.job_id: row.counted_place for row in page if row.place is not None or row.created_at <= began}
+    for freed in await _all_freed(context, tenant):
+        if freed.is_counted(began):
+            # the turn that takes this row counts the job out; its ACTIVE row may be there, and hold nothing
+            places[freed.job_id] = freed.place
+        else:
+            # that turn does nothing
+            places.pop(freed.job_id, None)
+    return await _written(context, counting, recounted(counting.desk, [*places.values()], began))
 
 
 async def _written(context: Context, before: StoredDesk | None, after: Desk) -> StoredDesk:
@@ -46,22 +71,25 @@ async def _written(context: Context, before: StoredDesk | None, after: Desk) -> 
 
 async def places_of(context: Context, tenant: str) -> list[Place]:
     """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
-    return [place async for page in _pages(context, tenant) for place in page]
+    return [row.counted_place async for page in _pages(context, tenant) for row in page]
 
 
-async def _pages(context: Context, tenant: str) -> AsyncIterator[list[Place]]:
-    """The same, as many at once as one query gives; none of them empty."""
+async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
+    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty."""
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:
-        yield [place_of(row) for row in rows]
+        yield rows
         rows = await context.index.list_active(tenant, after=rows[-1].job_id, limit=_PAGE) if len(rows) == _PAGE else []
+
+
+async def _all_freed(context: Context, tenant: str) -> list[Freed]:
+    found = page = await context.desks.freed(tenant, limit=_PAGE)
+    while len(page) == _PAGE:
+        page = await context.desks.freed(tenant, after=page[-1], limit=_PAGE)
+        found = [*found, *page]
+    return found
 
 
 def place_of(row: ActiveRow) -> Place:
     """A job that no gate concerned when it was created is inside."""
-    if row.place is not None:
-        return row.place
-    candidate = Candidate(
-        job_id=row.job_id, job_type=row.request_type, mode=row.mode, source=row.source, priority=row.priority, rank=0
-    )
-    return Place(candidate=candidate)
+    return row.counted_place

@@ -6,7 +6,7 @@ Within a process the writers of a desk take turns; between processes the one tha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from shared import telemetry
 from shared.core.gates import divided, type_breaker
 from shared.core.gates.desk import Desk
-from shared.core.gates.ends import settled
+from shared.core.gates.ends import Freed, settled
 from shared.core.gates.letting import LetIn, Letting, called
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
@@ -47,7 +47,7 @@ class Entered:
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: more could go in, if there had been room
     more: bool = False
-    #: gates whose breaker the end opened that let them in
+    #: gates whose breaker opened with it
     breakers_opened: tuple[GateState, ...] = ()
 
 
@@ -56,25 +56,106 @@ async def directory(context: Context) -> Directory:
     return await context.gates.read(context.desks, context.settings, context.clock.now())
 
 
-async def at_desk(context: Context, tenant: str, act: Callable[[StoredDesk, Directory], Awaitable[_T]]) -> _T:
-    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists).
+class Uncounted(Exception):
+    """The desk has no counts that hold; `stored` is what a count begins with."""
 
-    Raises Contended after too many tries or twenty seconds, the turn of this process included, LedgerUnavailable.
+    def __init__(self, stored: StoredDesk | None) -> None:
+        super().__init__()
+        self.stored = stored
+
+
+class QuotasUnknown(Contended):
+    """The quotas or the counts of the tenant are not known now: a job is staged, and moves on later."""
+
+
+class BeingCounted(QuotasUnknown):
+    """A count of the tenant's jobs takes longer than the caller may wait."""
+
+
+async def at_desk(
+    context: Context,
+    tenant: str,
+    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    *,
+    patience: timedelta = _PATIENCE,
+    counts_patience: timedelta = _PATIENCE,
+) -> _T:
+    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists); counted first where it is not.
+
+    `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
+    page of rows is read here if it is shorter than usual. Raises QuotasUnknown, BeingCounted, Contended,
+    LedgerUnavailable.
     """
-    known = await directory(context)
-    until = context.clock.now() + _PATIENCE
-    async with context.gates.turn(tenant):
-        for race in itertools.count():
+    try:
+        known = await directory(context)
+    except LedgerUnavailable as fault:
+        raise QuotasUnknown("the directory of quotas cannot be read") from fault
+    began = context.clock.now()
+    for race in itertools.count():
+        try:
+            async with context.gates.turn(tenant):
+                return await _in_turn(context, tenant, act, known, began + patience)
+        except Uncounted as found:
             try:
-                return await act(await _opened(context, tenant, known), known)
+                await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
+            except desk_counts.TooMany:
+                await _call_desk(context, tenant)
+                raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
-                if race >= _MAX_RACES or context.clock.now() >= until:
-                    raise Contended("the tenant's desk was changed by others at every try") from None
-                await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+                # another process counts it
+                await _wait_for_count(context, race, began + counts_patience)
+        except _Counting:
+            await _wait_for_count(context, race, began + counts_patience)
     raise AssertionError("not reached")
 
 
-async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
+class _Counting(Exception):
+    """Another writer counts the tenant's jobs."""
+
+
+async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
+    if race >= _MAX_RACES or context.clock.now() >= until:
+        raise BeingCounted("the tenant's jobs are being counted")
+    await _wait(context, race)
+
+
+async def _wait(context: Context, race: int) -> None:
+    await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+
+
+async def _call_desk(context: Context, tenant: str) -> None:
+    try:
+        await context.desk_calls.call(tenant)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+async def _in_turn(
+    context: Context,
+    tenant: str,
+    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    known: Directory,
+    until: datetime,
+) -> _T:
+    """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
+    turn = context.gates.turn(tenant)
+    for race in itertools.count():
+        try:
+            done = await act(await _opened(context, tenant, known), known)
+        except (Conflict, AlreadyExists) as lost:
+            turn.is_behind = isinstance(lost, AlreadyExists)
+            if race >= _MAX_RACES or context.clock.now() >= until:
+                raise Contended("the tenant's desk was changed by others at every try") from None
+            await _wait(context, race)
+        else:
+            turn.is_behind = False
+            return done
+    raise AssertionError("not reached")
+
+
+async def read_opened(
+    context: Context, tenant: str, *, counts_patience: timedelta = _PATIENCE
+) -> tuple[Desk, Directory]:
     """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
     LedgerUnavailable.
     """
@@ -85,17 +166,17 @@ async def read_opened(context: Context, tenant: str) -> tuple[Desk, Directory]:
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
 
-    return await at_desk(context, tenant, act)
+    return await at_desk(context, tenant, act, counts_patience=counts_patience)
 
 
 async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
-    """The desk with counts that hold. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    """The desk with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
     stored, now = await context.desks.read(tenant), context.clock.now()
     counting = stored.desk.counting_until if stored is not None else None
     if counting is not None and counting > now:
-        raise Conflict("the tenant's jobs are being counted")
+        raise _Counting
     if stored is None or not _is_counted(stored.desk, known, now):
-        stored = await desk_counts.recount(context, tenant, stored)
+        raise Uncounted(stored)
     return replace(stored, desk=type_breaker.aligned(stored.desk, known))
 
 
@@ -118,12 +199,18 @@ async def letting(context: Context, desk: Desk, known: Directory, room: int, *, 
 
 
 async def desk_write(
-    context: Context, stored: StoredDesk, known: Directory, let: LetIn, log: tuple[LogEntry, ...] = ()
+    context: Context,
+    stored: StoredDesk,
+    known: Directory,
+    let: LetIn,
+    log: tuple[LogEntry, ...] = (),
+    freed: tuple[Freed, ...] = (),
 ) -> DeskWrite:
     """Raises LedgerUnavailable."""
     now = context.clock.now()
     after = called(let.desk, known, now) if not let.more else let.desk
-    after, log = await going_on(context, stored.desk, after, (*log, *let.log))
+    is_behind = context.gates.turn(stored.desk.tenant).is_behind
+    after, log = await going_on(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
     return DeskWrite(
         before=stored,
         after=divided.timed(stored.desk, after, now),
@@ -131,13 +218,14 @@ async def desk_write(
         relined=let.relined,
         check_at=now + FIRST_CHECK,
         log=log,
+        freed=freed,
     )
 
 
-async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Gate | None = None) -> None:
+async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Iterable[Gate] = ()) -> None:
     """Sends what a written desk asks for, a look or a division, and hints; what is lost comes by the sweep.
 
-    `seen_by`: a gate whose next division has to read this desk.
+    `seen_by`: gates whose next division has to read this desk.
     """
     note_desk_log(context, write)
     tenant, after = write.after.tenant, write.after
@@ -145,8 +233,8 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, se
     try:
         if after.wake_at is not None and after.wake_at != before.wake_at:
             await context.desk_calls.call(tenant, at=after.wake_at)
-        if seen_by is not None:
-            await ask_division(context, seen_by, tenant)
+        for gate in seen_by:
+            await ask_division(context, gate, tenant)
     except (BusUnavailable, LedgerUnavailable) as fault:
         telemetry.record_fault(fault)
     await ask_owed(context, before, after, known)

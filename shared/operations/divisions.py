@@ -20,10 +20,11 @@ from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
-from shared.operations import desk_turns, desks, type_breakers
+from shared.operations import desk_turns, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
+from shared.operations.freed import call_for_incidents
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
@@ -163,7 +164,7 @@ async def divide(
         # another division has just been made
         return {}
     finally:
-        await desks.call_for_incidents(context, opened)
+        await call_for_incidents(context, opened)
 
 
 async def _divide(

@@ -12,7 +12,7 @@ from shared.errors import LuciusError
 from shared.operations import log_hints
 from shared.operations.context import Context
 from shared.operations.dead_letters import incident_of_job
-from shared.ports.index import FIRST_CLEARING, EndedRow
+from shared.ports.index import first_clearing
 
 #: after its end, of a job whose last hint the queue did not take
 _SOON = timedelta(minutes=1)
@@ -45,7 +45,5 @@ async def is_behind(context: Context, job: Job) -> bool:
 
 async def clear_soon(context: Context, job: Job) -> None:
     """The sweeper looks at the ended job in a minute instead of an hour; raises nothing of LUCIUS's."""
-    ended_at = job.completed_at or job.updated_at
-    row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=ended_at + FIRST_CLEARING)
     with contextlib.suppress(LuciusError):
-        await context.index.reschedule_clearing(row, ended_at + _SOON)
+        await context.index.reschedule_clearing(first_clearing(job), (job.completed_at or job.updated_at) + _SOON)

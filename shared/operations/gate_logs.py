@@ -23,29 +23,39 @@ async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
     # what a job counted at a forgotten gate is a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
         return state
-    last: LogEntry | None = None
-    while page := await context.desks.log(gate.tenant, gate.id, after=last.seq if last is not None else 0, limit=_PAGE):
-        last = page[-1]
-        if len(page) < _PAGE:
-            break
+    last = await _last(context, gate, after=0)
     # one entry a change at most, so that no older ETag fits
     return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
 
 
+async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
+    """The last entry of the gate's log past number `after`. Raises LedgerUnavailable."""
+    last: LogEntry | None = None
+    while page := await context.desks.log(gate.tenant, gate.id, after=last.seq if last else after, limit=_PAGE):
+        last = page[-1]
+        if len(page) < _PAGE:
+            break
+    return last
+
+
 async def going_on(
-    context: Context, before: Desk, after: Desk, log: Sequence[LogEntry]
+    context: Context, before: Desk, after: Desk, log: Sequence[LogEntry], *, is_behind: bool = False
 ) -> tuple[Desk, tuple[LogEntry, ...]]:
     """`after` and the entries that lead to it, where those of a gate that `before` has forgotten follow on its log.
 
-    Nothing is read but for the first entry of a gate. Raises LedgerUnavailable.
+    Nothing is read but for the first entry of a gate, or where `is_behind`: an entry was there already, so the desk may
+    not know the head of its gate's log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
     for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _gate_id):
         entries = [*of_gate]
-        if entries[0].seq == 1 and gate_id in after.gates:
+        if (entries[0].seq == 1 or is_behind) and gate_id in after.gates:
             state = after.gates[gate_id]
             known = await state_of(context, before, state.gate)
-            if known.log_seq:
+            last = await _last(context, state.gate, after=entries[0].seq - 1) if is_behind else None
+            if last is not None:
+                known = replace(known, rule_seq=max(known.rule_seq, last.seq), log_seq=last.seq, log_hash=last.hash)
+            if last is not None or (entries[0].seq == 1 and known.log_seq):
                 first, entries = entries, []
                 for entry in first:
                     known, again = logged(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from shared import telemetry
 from shared.core.gates.rules import GUARDS, Gate, GateKind
 from shared.core.job import Step
-from shared.errors import CountsForbidden
+from shared.errors import CountsForbidden, LedgerUnavailable
 from shared.operations import desk_turns
 from shared.operations.context import Context
 from shared.operations.in_flight import Count
@@ -31,12 +32,17 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     """The guard that keeps the step's next attempt back; None: it may go, and is counted as gone.
 
     Where no guard has a number nothing is asked of the bus. A bus that cannot be asked shuts no guard: the directive
-    waits on it in any case, and a standstill would be worse than a few too many. Raises LedgerUnavailable.
+    waits on it in any case, and a standstill would be worse than a few too many. The same holds for a directory that
+    cannot be read: its last copy counts.
     """
     if context.settings.staging == "off":
         # release 0.2.0 serves beside this one, and cannot show such a wait
         return None
-    known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
+    try:
+        known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
+    except LedgerUnavailable as fault:
+        telemetry.record_fault(fault)
+        known, now = context.gates.last_known.over_all, context.clock.now()
     limits: list[tuple[Gate, int]] = []
     for gate in guards_of(step):
         state = known.get(gate.id)

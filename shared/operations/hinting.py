@@ -16,7 +16,6 @@ from typing import Any
 from shared import telemetry
 from shared.core.hints import Hint, encode_hint, hint_of
 from shared.core.job import Event, Job
-from shared.errors import LuciusError
 from shared.ports.environment import Clock
 from shared.ports.feed import HintQueue
 
@@ -28,6 +27,8 @@ _MAX_WAITING = 5_000
 _MAX_INTERNAL = 2_000
 #: after a send that failed none is tried: a bus that is away costs each commit nothing
 _QUIET = timedelta(seconds=5)
+#: an end waits so long for its hint; the port's own limit for a first send is 6 s
+_SEND_S = 8.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -67,9 +68,16 @@ class Hinting:
 
     async def send_hint(self, hint: Hint) -> bool:
         """The same of a hint that was made already."""
+        return await is_sent(self._begin(hint))
+
+    def begin(self, job: Job, rows: Sequence[Event] = ()) -> asyncio.Future[bool]:
+        """`send`, whose result is read later, by `is_sent`."""
+        return self._begin(hint_of(job, rows))
+
+    def _begin(self, hint: Hint) -> asyncio.Future[bool]:
         sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._enter(self._extended(hint), sent)
-        return await sent
+        return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
         """At an instant: what could not be read. Raises nothing."""
@@ -112,7 +120,8 @@ class Hinting:
     async def _try(self, hints: Sequence[Hint], at: datetime | None = None) -> bool:
         try:
             await self._queue.send(hints, at=at)
-        except LuciusError as fault:
+        except Exception as fault:
+            # the sender's own faults too: jobs end here
             telemetry.record_fault(fault)
             telemetry.warn("HINTS_LOST", count=len(hints), reason=str(fault))
             self._quiet_until = self._clock.now() + _QUIET
@@ -124,6 +133,12 @@ class Hinting:
 
     def _is_quiet(self) -> bool:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
+
+
+async def is_sent(sent: asyncio.Future[bool]) -> bool:
+    """Whether the queue has the hint; one that takes longer than `_SEND_S` may still arrive."""
+    done, _ = await asyncio.wait([sent], timeout=_SEND_S)
+    return bool(done) and sent.result()
 
 
 def _resolve(sent: asyncio.Future[bool] | None, is_sent: bool) -> None:

@@ -12,7 +12,8 @@ from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
 from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
 from shared.core.gates.type_breaker import aligned
 from shared.core.job import Job
-from shared.operations import desk_turns, desks, type_breakers
+from shared.operations import desk_turns, type_breakers
+from shared.operations.arrivals import decided
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.gate_logs import state_of
@@ -80,7 +81,7 @@ async def ask(context: Context, job: Job) -> Decision | None:
             share = desk.share(gate)
             keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
             desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
-    return desks.decided(context, desk, known, job)
+    return decided(context, desk, known, job)
 
 
 async def _has_room(context: Context, known: Directory, gate: Gate, desk: Desk) -> bool:

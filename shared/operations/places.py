@@ -12,6 +12,7 @@ from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
 from shared.operations.dependencies import mark
+from shared.operations.desk_turns import QuotasUnknown
 from shared.operations.transition import admit, end, notify, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -42,7 +43,7 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
                 if (started := await admit(context, orchestrations, job.job_id)) is not None:
                     return started
             case Owed.MARK:
-                await mark(context, stored)
+                await mark(context, orchestrations, stored)
             case Owed.SETTLE:
                 await _move(context, orchestrations, stored, DependenciesSettled(), "settled")
             case Owed.FAIL:
@@ -52,9 +53,13 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
                 return stored
             case step:
                 due_at = job.expires_at or ASLEEP
-                entered = await desks.move_job(
-                    context, job.tenant, job.job_id, step, due_at, candidate=Candidate.of(job)
-                )
+                try:
+                    entered = await desks.move_job(
+                        context, job.tenant, job.job_id, step, due_at, candidate=Candidate.of(job)
+                    )
+                except QuotasUnknown:
+                    # a call, or the sweeper, goes on when they are
+                    return stored
                 await notify(context, orchestrations, job.tenant, entered)
         again = await context.ledger.read(job.job_id)
         if again is None:

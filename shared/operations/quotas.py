@@ -33,11 +33,13 @@ from shared.core.gates.rules import (
 from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable
-from shared.operations import desk_counts, desk_turns, desks, guards, type_breakers
+from shared.operations import desk_turns, guards, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
+from shared.operations.desk_turns import Uncounted
 from shared.operations.divisions import INTERVAL, divide
+from shared.operations.freed import let_in
 from shared.operations.gate_directory import DIRECTORY_LIVES
 from shared.operations.gate_logs import state_of
 from shared.operations.gated_tenants import enter, leave_or_stay
@@ -243,7 +245,7 @@ async def _change(
             await _call_desks(context)
     else:
         await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
-        await notify(context, orchestrations, gate.tenant, await desks.let_in(context, gate.tenant))
+        await notify(context, orchestrations, gate.tenant, await let_in(context, gate.tenant))
     desk, known = await read_desk(context, gate.tenant)
     return replace(changed, desk=desk, directory=known)
 
@@ -265,9 +267,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         _check_room(stored.desk, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
             # only sources with a gate are counted
-            stored = await desk_counts.recount(
-                context, gate.tenant, StoredDesk(stored.desk.with_state(before), stored.etag)
-            )
+            raise Uncounted(StoredDesk(stored.desk.with_state(before), stored.etag))
         last_epoch = epoch_of(stored.desk, gate.name)
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch

@@ -19,7 +19,7 @@ from shared.core.recovery import instances
 from shared.errors import LuciusError
 from shared.ports.durable import Orchestrations
 from shared.ports.feed import Feed
-from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
+from shared.ports.index import Clearing, EndedRow, first_clearing
 from shared.time_limits import time_limit
 
 #: an orchestration has heard of its job's end by then, and has ended
@@ -39,6 +39,7 @@ class Ended:
     """A job whose orchestrations are to be purged, and where its ENDED row goes then."""
 
     row: EndedRow
+    ended_at: datetime
     instances: tuple[str, ...]
     claim_ends: datetime
     #: its last EVENT row
@@ -89,9 +90,8 @@ class RecentEnds:
                 telemetry.record_fault(fault)
         if feed is not None and job.redrive_of is not None:
             return
-        clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
-        row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=clear_at)
-        self._note(Ended(row, tuple(instances(record)), claim_ends, job.event_seq))
+        ended_at = job.completed_at or job.updated_at
+        self._note(Ended(first_clearing(job), ended_at, tuple(instances(record)), claim_ends, job.event_seq))
 
     def _note(self, ended: Ended) -> None:
         kept = self._kept[ended.row.tenant]
@@ -102,6 +102,6 @@ class RecentEnds:
         """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
         kept = self._kept[tenant]
         taken: list[Ended] = []
-        while kept and len(taken) < MAX_CLEARED and kept[0].row.clear_at - FIRST_CLEARING + RIPE_AFTER <= now:
+        while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:
             taken.append(kept.popleft())
         return taken

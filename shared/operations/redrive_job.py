@@ -150,5 +150,5 @@ async def _linked(
 ) -> Stored:
     """The old job names the new one and is no dead letter any more, then the new one starts."""
     check_not_withdrawn(stored)
-    await mark_redriven(context, old, stored.record.job.job_id, origin)
+    await mark_redriven(context, orchestrations, old, stored.record.job.job_id, origin)
     return await follow(context, orchestrations, stored)

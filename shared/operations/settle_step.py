@@ -72,7 +72,9 @@ async def _end(
     key = f"{instance_id}:{step.step_id}:{step.attempt_no}:{deadline.isoformat()}"
     if (what := await what_waits(context, stored.record.job.job_id, step, deadline)) is not None:
         origin = Origin(cause_id=f"backlog:{key}", actor="system", source="settle")
-        waited = await transition(context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin)
+        waited = await transition(
+            context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin, orchestrations=orchestrations
+        )
         stored = waited.stored
         if waited.outcome.reason_code != IgnoreReason.BACKLOG_TOO_LONG:
             return stored

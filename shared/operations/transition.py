@@ -12,10 +12,8 @@ from typing import Any
 from shared import telemetry
 from shared.core import durable_names
 from shared.core.decide import apply
-from shared.core.gates.letting import ASLEEP
-from shared.core.gates.places import Owed
 from shared.core.history import Origin
-from shared.core.incidents import IncidentState, Settlement, incident_of
+from shared.core.incidents import IncidentState, Settlement
 from shared.core.job import Event, Job, Record
 from shared.core.occurrences import Admitted, Occurrence, Redriven
 from shared.core.outcome import Outcome, OutcomeKind, ignored
@@ -23,14 +21,14 @@ from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
 from shared.core.verdict import end_event
 from shared.errors import Conflict, Contended, InstanceEnded, InstanceNotFound, LedgerUnavailable, LuciusError
-from shared.operations import desks
+from shared.operations import desks, freed
 from shared.operations.context import Context
 from shared.operations.creation import start_once
-from shared.operations.dead_letters import enter_open, leave_open
+from shared.operations.dead_letters import leave_open, list_open
 from shared.operations.dependants import call, notify_dependants
 from shared.operations.desk_turns import Entered
 from shared.operations.feed_comparison import clear_soon
-from shared.operations.log_hints import note_incident
+from shared.operations.hinting import is_sent
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -60,12 +58,12 @@ async def transition(
     occurrence: Occurrence,
     origin: Origin,
     *,
-    orchestrations: Orchestrations | None = None,
+    orchestrations: Orchestrations,
     maybe_repeated: bool = False,
 ) -> Transitioned:
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
-    With `orchestrations`, those of a job that ended are told before it is closed: killed in between, ACTIVE is
+    The `orchestrations` of a job that ended are told before it is closed: killed in between, ACTIVE is
     still there for the sweeper. `maybe_repeated`: this occurrence may have been committed before: then its EVENT is
     looked for first, since a second delivery can look like news (a late heartbeat restarts a lease): Race redelivery,
     also where two deliveries are in two hands at once. Raises
@@ -96,7 +94,7 @@ async def transition_recent(
     occurrence: Occurrence,
     origin: Origin,
     *,
-    orchestrations: Orchestrations | None = None,
+    orchestrations: Orchestrations,
 ) -> Transitioned | None:
     """The same on `recent`, what this process committed last (`RecentJobs.recall`); None: it moves nothing there.
 
@@ -108,9 +106,7 @@ async def transition_recent(
     return await _commit(context, recent, outcome, orchestrations) if outcome.transitioned else None
 
 
-async def _commit(
-    context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations | None
-) -> Transitioned:
+async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations) -> Transitioned:
     """Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
     # until the answer is here nobody knows what the ledger has
     context.recent_jobs.forget(before.record.job.job_id)
@@ -125,7 +121,7 @@ async def _commit(
 
 
 async def _repeated(
-    context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations | None
+    context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations
 ) -> Transitioned:
     """What died between the commit and the end of its first delivery is done again."""
     if stored.record.job.status.terminal:
@@ -133,33 +129,30 @@ async def _repeated(
     return Transitioned(stored, outcome, known, repeated=True)
 
 
-async def end(
-    context: Context, stored: Stored, orchestrations: Orchestrations | None, rows: Sequence[Event] = ()
-) -> None:
+async def end(context: Context, stored: Stored, orchestrations: Orchestrations, rows: Sequence[Event] = ()) -> None:
     """All that follows from the end of a job, `rows` if they were committed now; again is harmless.
 
-    Raises LedgerUnavailable, OrchestrationUnavailable.
+    Its own rows and the next jobs come first. What fails of the rest is logged, and the sweeper does it. Raises
+    LedgerUnavailable, OrchestrationUnavailable.
     """
-    if orchestrations is not None and not stored.record.job.is_staged:
+    job = stored.record.job
+    if not job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
-    job = stored.record.job
-    # before ACTIVE goes: from then on nobody compares the job with the feed until it is cleared (R71)
-    is_hinted = context.hinting is None or await context.hinting.send(job, rows)
-    if job.awaited and not await notify_dependants(context, job):
-        # its place is free at once; a call, or the sweeper, tells the others and closes it
-        entered = await desks.move_job(context, job.tenant, job.job_id, Owed.END, ASLEEP, ended=job)
-        if orchestrations is not None:
-            await notify(context, orchestrations, job.tenant, entered)
+    # begun before ACTIVE goes: from then on no sweep compares the job with the feed until it is cleared (R71)
+    hinted = context.hinting.begin(job, rows) if context.hinting is not None else None
+    if job.awaited and not await _notify_dependants(context, job):
+        # its slot is free at once; a call, or the sweeper, tells the others and closes it
+        if await freed.give_back_slot(context, job):
+            await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
         await call(context, job.tenant, job.job_id)
-        await desks.call_for_incidents(context, entered.breakers_opened)
         return
-    entered = await close(context, stored)
-    if orchestrations is not None:
-        await notify(context, orchestrations, job.tenant, entered)
-    if not is_hinted:
+    if await close(context, stored):
+        await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
+    is_listed = await list_open(context, job)
+    if not is_listed or (hinted is not None and not await is_sent(hinted)):
         await clear_soon(context, job)
-    elif orchestrations is not None:
+    else:
         await context.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
@@ -168,7 +161,15 @@ async def end(
             # a caller may move the job without seeing its tenant's feed
             feed=context.of_all_tenants.feed,
         )
-    await desks.call_for_incidents(context, entered.breakers_opened)
+
+
+async def _notify_dependants(context: Context, job: Job) -> bool:
+    """Whether each job that waits for this one knows of its end; a fault is for the sweeper."""
+    try:
+        return await notify_dependants(context, job)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        return False
 
 
 async def _reread(context: Context, job_id: str) -> Stored:
@@ -178,26 +179,25 @@ async def _reread(context: Context, job_id: str) -> Stored:
     return stored
 
 
-async def close(context: Context, stored: Stored) -> Entered:
-    """The index transaction after a job's end, and whom its desk let in with it. Raises LedgerUnavailable."""
+async def close(context: Context, stored: Stored) -> bool:
+    """The index transaction after a job's end; whether it leaves a slot for a turn of its tenant.
+
+    Raises LedgerUnavailable.
+    """
     job = stored.record.job
-    await enter_open(context, job)
-    purged, expires_at = context.recent_ends.take_purged(job.tenant), _claim_ends(context, stored)
-    entered = Entered()
-    if await desks.is_counted(context, job):
-        entered = await desks.end_at_desk(context, job, claim_expires_at=expires_at, purged=purged)
-    else:
-        await context.index.close(job, claim_expires_at=expires_at, purged=purged)
-    if (found := incident_of(job)) is not None:
-        note_incident(context, *found)
-    return entered
+    return await context.index.close(
+        job,
+        claim_expires_at=_claim_ends(context, stored),
+        purged=context.recent_ends.take_purged(job.tenant),
+        counted=await freed.may_be_counted(context, job),
+    )
 
 
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:
     """Starts the jobs that a desk let in; a fault is logged, and the sweeper starts them later (R49).
 
     Where there was no room for all, the next ones go in, as often as `_MAX_ROUNDS`; the rest by a call to the desk.
-    Raises nothing of LUCIUS's.
+    Then it calls for the incidents of breakers that opened. Raises nothing of LUCIUS's.
     """
     # a request of one tenant may cause a division, which lets in jobs of other tenants
     context = context.of_all_tenants
@@ -211,16 +211,20 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
                 telemetry.record_fault(fault)
                 telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
 
+    opened = [*entered.breakers_opened]
     try:
-        for _ in range(_MAX_ROUNDS):
-            await asyncio.gather(*map(one, entered.job_ids, entered.passed))
-            if not entered.more:
-                return
-            entered = await desks.let_in(context, tenant)
-        await context.desk_calls.call(tenant)
         await asyncio.gather(*map(one, entered.job_ids, entered.passed))
+        for _ in range(_MAX_ROUNDS):
+            if not entered.more:
+                break
+            entered = await freed.let_in(context, tenant)
+            opened += entered.breakers_opened
+            await asyncio.gather(*map(one, entered.job_ids, entered.passed))
+        if entered.more:
+            await context.desk_calls.call(tenant)
     except LuciusError as fault:
         telemetry.record_fault(fault)
+    await freed.call_for_incidents(context, opened)
 
 
 async def admit(
@@ -236,23 +240,26 @@ async def admit(
         return None
     if stored.record.job.park_no and not await desks.holds_place(context, stored.record.job.tenant, job_id):
         return None
-    await mark_unnamed(context, stored.record)
+    await mark_unnamed(context, orchestrations, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
-    return await start_once(orchestrations, (await transition(context, stored, Admitted(gates), origin)).stored)
+    admitted = await transition(context, stored, Admitted(gates), origin, orchestrations=orchestrations)
+    return await start_once(orchestrations, admitted.stored)
 
 
-async def mark_unnamed(context: Context, record: Record) -> None:
+async def mark_unnamed(context: Context, orchestrations: Orchestrations, record: Record) -> None:
     """Where a redrive died before the old job named the new one. Raises LedgerUnavailable."""
     old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
     if old is not None:
         origin = Origin(cause_id="", actor="system", source="sweeper")
-        await mark_redriven(context, old, record.job.job_id, origin)
+        await mark_redriven(context, orchestrations, old, record.job.job_id, origin)
 
 
-async def mark_redriven(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
+async def mark_redriven(
+    context: Context, orchestrations: Orchestrations, old: Stored, new_id: str, origin: Origin
+) -> None:
     """The old job names the job that took it up again. Raises LedgerUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
-    await transition(context, old, Redriven(new_id), mark)
+    await transition(context, old, Redriven(new_id), mark, orchestrations=orchestrations)
     await end_letter(context, old.record.job, new_id, origin)
 
 

@@ -17,9 +17,9 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import after_ends
 from shared.errors import Conflict
-from shared.operations import desk_turns, desks
+from shared.operations import desk_turns
 from shared.operations.context import Context
-from shared.operations.desk_turns import Entered
+from shared.operations.freed import on_breakers_opened
 from shared.operations.gate_logs import going_on
 from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
@@ -85,7 +85,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
 
     written = await desk_turns.at_desk(context, EVERY, act)
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:
-        desks.on_breakers_opened(Entered(breakers_opened=(written,)))
+        on_breakers_opened((written,))
     return written
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.core.gates.desk import Desk
+from shared.core.gates.ends import Freed
 from shared.core.gates.letting import ASLEEP, Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
@@ -34,6 +35,8 @@ class DeskWrite:
     #: when the sweeper looks at those that were let in
     check_at: datetime = ASLEEP
     log: tuple[LogEntry, ...] = ()
+    #: FREED rows that `after` has in its counts: they go
+    freed: tuple[Freed, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,8 @@ class DirectoryRows:
     over_all: dict[str, tuple[GateState, datetime]] = field(default_factory=dict)
     #: since when a limit of the settings concerns every tenant; None: none does
     settings_since: datetime | None = None
+    #: keys of rows that this release cannot decode
+    unread: tuple[str, ...] = ()
 
 
 class Desks(Protocol):
@@ -58,6 +63,9 @@ class Desks(Protocol):
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         """The first of a line, in its order. Raises LedgerUnavailable."""
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from shared.core.gates.places import Place
+from shared.core.gates.desk import Candidate
+from shared.core.gates.ends import Freed
+from shared.core.gates.places import Place, PlaceState
+from shared.core.incidents import escalates
 from shared.core.job import Job
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
@@ -17,6 +20,8 @@ FIRST_CHECK = timedelta(minutes=1)
 
 #: after a job's end, before the sweeper clears the histories that no later end has cleared
 FIRST_CLEARING = timedelta(hours=1)
+#: the same of a job whose end opens an incident: the sweeper sees to it that the list of open ones has it
+FIRST_CLEARING_OF_INCIDENT = timedelta(minutes=1)
 
 #: how long a process relies on having woken a tenant
 WAKE_LASTS = timedelta(minutes=5)
@@ -72,6 +77,28 @@ class ActiveRow:
     place: Place | None = None
     etag: str = ""
 
+    @property
+    def counted_place(self) -> Place:
+        """Its place; a job that no gate concerned when it was created is inside."""
+        if self.place is not None:
+            return self.place
+        candidate = Candidate(
+            job_id=self.job_id,
+            job_type=self.request_type,
+            mode=self.mode,
+            source=self.source,
+            priority=self.priority,
+            rank=0,
+        )
+        return Place(candidate=candidate)
+
+    def freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
+        """What its removal leaves for the tenant's counts; None: they do not have it."""
+        place = self.counted_place
+        if place.state is PlaceState.ENDED or place.uncounted:
+            return None
+        return Freed(place=place, created_at=self.created_at, freed_at=at, is_placed=self.place is not None, good=good)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EndedRow:
@@ -82,6 +109,14 @@ class EndedRow:
     clear_at: datetime
     #: the histories of its orchestrations are gone
     purged: bool = False
+    #: the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
+    owed: bool = False
+
+
+def first_clearing(job: Job) -> EndedRow:
+    """The ENDED row with which a job ends."""
+    after = FIRST_CLEARING_OF_INCIDENT if escalates(job) else FIRST_CLEARING
+    return EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=(job.completed_at or job.updated_at) + after)
 
 
 @dataclass(frozen=True)
@@ -90,6 +125,17 @@ class Clearing:
 
     row: EndedRow
     clear_at: datetime
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """The rows of a new job in its tenant's partition."""
+
+    job: Job
+    #: an expired claim that gives way
+    replacing: Claim | None = None
+    #: where gates concern the job
+    place: Place | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,26 +200,25 @@ class Index(DeadLetters, Protocol):
         Raises AlreadyExists or Conflict where the claim is taken, or the desk moved (look again), LedgerUnavailable.
         """
 
-    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in; of a job that
-        failed for good DEAD in, and where that is an incident INCIDENT, with the first entry of its log.
+    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        """`reserve` of several jobs of one tenant, in one transaction. Raises as `reserve`."""
 
-        `purged`, of earlier ends of the tenant, are moved as by `reschedule_clearing`, in the same transaction.
-        Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
+    async def close(
+        self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
+    ) -> bool:
+        """After a job's end: ACTIVE, DUE and WAIT out, LIST brought up to date, the claim's end set, ENDED in; of a job
+        that failed for good DEAD in, and where that is an incident INCIDENT, with the first entry of its log.
+
+        `counted`: its tenant counts jobs, so a FREED row comes in; whether one did. `purged`, of earlier ends of the
+        tenant, are moved as by `reschedule_clearing`, in the same transaction. Where the store refuses a row for good,
+        or one is gone, the job is closed without it, and its ENDED row says `owed`. Again is harmless. Raises Contended
+        where others changed the rows at every try, LedgerUnavailable.
         """
 
-    async def close_at_desk(
-        self,
-        job: Job,
-        active: ActiveRow | None,
-        desk: DeskWrite,
-        *,
-        claim_expires_at: datetime,
-        purged: Sequence[Clearing] = (),
-    ) -> None:
-        """The same with a change of the desk in it, tried once. `active` as read; None: as its creation left it.
+    async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
+        """The rows of a job's end that `close` left out, each by itself; keys of those that are still refused.
 
-        Raises Conflict or AlreadyExists where a row moved or is gone, LedgerUnavailable.
+        Again is harmless. Raises LedgerUnavailable.
         """
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
@@ -188,12 +233,13 @@ class Index(DeadLetters, Protocol):
         *,
         settled: str | None = None,
         succeeded: bool = True,
+        freed: Freed | None = None,
     ) -> None:
         """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
 
         `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
-        a desk it is under ACTIVE's ETag. Raises Conflict or AlreadyExists where a row moved or is gone,
-        LedgerUnavailable.
+        a desk it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
+        AlreadyExists where a row moved or is gone, LedgerUnavailable.
         """
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
@@ -255,11 +301,11 @@ class Index(DeadLetters, Protocol):
         LedgerUnavailable.
         """
 
-    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
-        """CLAIM, ACTIVE, DUE and LIST of a job that never came to be, in one transaction; again is harmless.
+    async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
+        """CLAIM, ACTIVE, DUE, WAIT and LIST of a job that never came to be, in one transaction; again is harmless.
 
-        ENDED comes in with it: the tombstone is cleared away like every other job. With a change of the desk it is
-        tried once: raises Conflict or AlreadyExists where a row moved or is gone.
+        ENDED comes in with it: the tombstone is cleared away like every other job. `counted`: FREED too, as by
+        `close`; whether it did. Raises Contended, LedgerUnavailable.
         """
 
     async def due_for_clearing(

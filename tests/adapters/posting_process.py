@@ -31,9 +31,9 @@ from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.errors import Transient
 from shared.operations.control_job import control_job
-from shared.operations.desks import let_in
 from shared.operations.divisions import divide_called
 from shared.operations.find_gate import over_all_of_id
+from shared.operations.freed import let_in
 from shared.operations.transition import notify
 from shared.refusals import Overloaded
 from tests.operations.conftest import RecordingOrchestrations, World, built

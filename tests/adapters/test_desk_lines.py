@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from shared.adapters.tables.desks import TablesDesks
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.desk import Candidate, Line, stand, step_away
 from shared.core.gates.places import Place, PlaceState
-from shared.core.gates.rules import GateState
+from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.states import JobStatus
-from shared.errors import Conflict
+from shared.errors import AlreadyExists, Conflict, Undecodable
 from shared.ports.desks import ASLEEP, DeskWrite
-from shared.ports.index import Clearing, EndedRow
+from shared.ports.index import Clearing, EndedRow, Reservation
 from tests.adapters.conftest import Storage
 from tests.adapters.desk_rows import (
     LATER,
@@ -70,55 +72,72 @@ async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
     assert await due(storage, START + timedelta(days=365)) == []
 
 
-async def test_an_end_lets_in_as_many_as_a_transaction_takes(storage: Storage) -> None:
-    """Twenty, with the end's own rows and relocated clearings: all of it or nothing, and each is due for a look."""
+async def freed(storage: Storage) -> list[str]:
+    return [each.job_id for each in await storage.desks.freed("tenant_a", limit=100)]
+
+
+async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
+    """Its ACTIVE row goes in the same transaction, once; the desk is not touched."""
     await opened(storage)
-    first = await inside(storage, 0)
-    rows = [await in_line(storage, number) for number in range(1, 22)]
+    first, before = await inside(storage, 0), await stored(storage)
     purged = []
     for number in range(90, 92):
         gone = await inside(storage, number)
-        await storage.index.close_at_desk(
-            ended(gone), None, admitting(await stored(storage), leaving=Candidate.of(gone)), claim_expires_at=LATER
-        )
+        await storage.index.close(ended(gone), claim_expires_at=LATER)
         row = EndedRow(job_id=gone.job_id, tenant="tenant_a", clear_at=START + timedelta(hours=1))
         purged.append(Clearing(row, LATER + timedelta(days=1)))
+    done = replace(ended(first), status=JobStatus.SUCCEEDED)
     before = await stored(storage)
-    write = admitting(before, *rows[:20], leaving=Candidate.of(first))
-    await storage.index.close_at_desk(ended(first), None, write, claim_expires_at=LATER, purged=purged)
-    after = (await stored(storage)).desk
-    assert (after.active, after.staged, after.waiting) == (20, 1, 1)
-    assert [row.candidate.job_id for row in await storage.desks.first_waiting("tenant_a", 0, 30)] == ["job_021"]
-    assert await due(storage, LATER - timedelta(seconds=1)) == []
-    assert await due(storage, LATER) == [row.candidate.job_id for row in rows[:20]]
+    assert await storage.index.close(done, claim_expires_at=LATER, purged=purged, counted=True)
+    assert await storage.index.read_active("tenant_a", first.job_id) is None
+    [row] = await storage.desks.freed("tenant_a", limit=10)
+    assert (row.job_id, row.place.candidate.job_type, row.good) == (first.job_id, first.request_type, True)
+    assert row.place.state is PlaceState.ADMITTED
+    # the answer was lost, and it is sent again
+    assert not await storage.index.close(done, claim_expires_at=LATER, counted=True)
+    assert await freed(storage) == [first.job_id]
+    assert (await stored(storage)) == before
+    assert await storage.desks.freed("tenant_a", after=row, limit=10) == []
+    assert await storage.desks.freed("tenant_b", limit=10) == []
+
+
+async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
+    """Forty rows and twelve jobs in one transaction: all of it or nothing, and each job is due for a look."""
+    await opened(storage)
+    for number in range(40, 80):
+        await storage.index.close(ended(await inside(storage, number)), claim_expires_at=LATER, counted=True)
+    rows = [await in_line(storage, number) for number in range(12)]
+    taken = tuple(await storage.desks.freed("tenant_a", limit=40))
+    write = replace(admitting(await stored(storage), *rows), freed=taken)
+    await storage.index.write_desk(write)
+    assert await freed(storage) == []
+    assert await due(storage, LATER) == [row.candidate.job_id for row in rows]
     one = await active(storage, 1)
     assert one.place is not None
     assert (one.place.state, one.place.line, one.check_at) == (PlaceState.ADMITTED, None, LATER)
-    assert await storage.index.read_active("tenant_a", first.job_id) is None
+    current = await stored(storage)
     with pytest.raises(Conflict):
-        # the answer was lost, and it is sent again
-        await storage.index.close_at_desk(ended(first), None, write, claim_expires_at=LATER)
-    assert (await stored(storage)).desk == after
+        # another turn has taken them
+        await storage.index.write_desk(DeskWrite(before=current, after=current.desk, freed=taken[:1]))
+    assert (await stored(storage)) == current
 
 
 async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     """Each of the writes from an older reading of the desk, or of the DUE row: no row of it is there."""
     await opened(storage)
-    first, second = await inside(storage, 0), await in_line(storage, 1)
+    await inside(storage, 0)
+    second = await in_line(storage, 1)
     old = await stored(storage)
     await storage.index.write_desk(DeskWrite(before=old, after=replace(old.desk, emergencies=3)))
     current = await stored(storage)
     row, waits = await active(storage, 0), await active(storage, 1)
-    relocated = replace(row, check_at=LATER)
-    stale = admitting(old, second, leaving=Candidate.of(first))
     off = Place(state=PlaceState.OFF, candidate=second.candidate)
     writes = [
-        storage.index.close_at_desk(ended(first), row, stale, claim_expires_at=LATER),
-        storage.index.close_at_desk(ended(first), relocated, admitting(current, second), claim_expires_at=LATER),
-        storage.index.withdraw(row, stale),
-        storage.index.withdraw(relocated, admitting(current, second)),
         storage.index.move_place(waits, off, ASLEEP, admitting(old)),
         storage.index.reserve(job(5), replacing=None, place=off, desk=admitting(old)),
+        storage.index.reserve_together(
+            [Reservation(job(5), place=off), Reservation(job(6), place=off)], admitting(old)
+        ),
         storage.index.write_desk(admitting(old, second)),
     ]
     for write in writes:
@@ -130,24 +149,76 @@ async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     assert len(await storage.desks.first_waiting("tenant_a", 0, 5)) == 1
 
 
+async def test_creations_share_a_transaction(storage: Storage) -> None:
+    """All of them are reserved, or none where one claim is taken."""
+    await opened(storage)
+    one, two, taken = job(1), job(2), replace(job(3), idempotency_hash=job(2).idempotency_hash)
+    before = await stored(storage)
+    write = DeskWrite(before=before, after=replace(before.desk, emergencies=2))
+    places = {each.job_id: Place(candidate=Candidate.of(each)) for each in (one, two, taken)}
+    await storage.index.reserve_together([Reservation(each, place=places[each.job_id]) for each in (one, two)], write)
+    assert [(await active(storage, number)).place for number in (1, 2)] == [places["job_001"], places["job_002"]]
+    before = await stored(storage)
+    write = DeskWrite(before=before, after=replace(before.desk, emergencies=4))
+    with pytest.raises(AlreadyExists):
+        await storage.index.reserve_together([Reservation(job(4)), Reservation(taken)], write)
+    assert await storage.index.read_active("tenant_a", "job_004") is None
+    assert (await stored(storage)) == before
+
+
 async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(storage: Storage) -> None:
-    """Its WAIT row goes with the transaction, and nobody is let in instead of it."""
+    """Its WAIT row goes with the transaction; a turn counts out what an end or a withdrawal leaves."""
     await opened(storage)
     rows = [await in_line(storage, number) for number in range(3)]
-    before = await stored(storage)
-    gone = DeskWrite(before=before, after=replace(step_away(before.desk, 0), staged=2))
-    await storage.index.close_at_desk(ended(job(0)), await active(storage, 0), gone, claim_expires_at=LATER)
-    before = await stored(storage)
-    gone = DeskWrite(before=before, after=replace(step_away(before.desk, 0), staged=1))
-    await storage.index.withdraw(await active(storage, 1), gone)
+    assert await storage.index.close(ended(job(0)), claim_expires_at=LATER, counted=True)
+    assert await storage.index.withdraw(await active(storage, 1), counted=True)
     assert await storage.index.read_claim("tenant_a", job(1).idempotency_hash) is None
+    taken = await storage.desks.freed("tenant_a", limit=9)
+    assert [(each.job_id, each.place.state, each.place.line) for each in taken] == [
+        ("job_000", PlaceState.WAITING, 0),
+        ("job_001", PlaceState.WAITING, 0),
+    ]
+    with pytest.raises(Conflict):
+        # it has ended, and its WAIT row is gone
+        await storage.index.write_desk(admitting(await stored(storage), rows[0]))
     before = await stored(storage)
     off = Place(state=PlaceState.OFF, initial_status=JobStatus.THROTTLED, candidate=rows[2].candidate)
     left = DeskWrite(before=before, after=step_away(before.desk, 0))
     await storage.index.move_place(await active(storage, 2), off, ASLEEP, left)
     assert (await active(storage, 2)).place == off
     assert await storage.desks.first_waiting("tenant_a", 0, 5) == []
-    assert ((await stored(storage)).desk.lines, (await stored(storage)).desk.staged) == ({}, 1)
+
+
+async def test_an_ended_job_may_stay_without_its_slot(storage: Storage) -> None:
+    """While others have yet to hear of its end; it frees nothing when it goes."""
+    await opened(storage)
+    first = await inside(storage, 0)
+    row = await active(storage, 0)
+    place = replace(row.counted_place, state=PlaceState.ENDED)
+    await storage.index.move_place(row, place, LATER, freed=row.freed(LATER, good=False))
+    assert await freed(storage) == [first.job_id]
+    assert not await storage.index.close(ended(first), claim_expires_at=LATER, counted=True)
+    assert await storage.index.read_active("tenant_a", first.job_id) is None
+    assert await freed(storage) == [first.job_id]
+
+
+async def test_a_job_that_came_during_a_count_is_in_none(storage: Storage) -> None:
+    """Its row says so until it moves; it frees nothing."""
+    await opened(storage)
+    one = job(1)
+    place = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(one), uncounted=True)
+    await storage.index.reserve_together([Reservation(one, place=place)])
+    row = await active(storage, 1)
+    assert row.place == place
+    before = await stored(storage)
+    moved = replace(place, state=PlaceState.OFF, uncounted=False)
+    await storage.index.move_place(row, moved, ASLEEP, DeskWrite(before=before, after=before.desk))
+    assert (await active(storage, 1)).place == moved
+    two = job(2)
+    uncounted = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(two), uncounted=True)
+    await storage.index.reserve_together([Reservation(two, place=uncounted)])
+    assert not await storage.index.close(ended(two), claim_expires_at=LATER, counted=True)
+    assert await freed(storage) == []
 
 
 async def test_jobs_move_to_another_line(storage: Storage) -> None:
@@ -209,3 +280,34 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> Non
     await storage.index.write_desk(write)
     assert await due(storage, LATER) == []
     assert await due(storage, LATER + timedelta(hours=1)) == ["job_001"]
+
+
+async def test_rows_of_a_later_release(storage: Storage) -> None:
+    """A member too many is ignored; of the directory a row that cannot be decoded is, and its key is reported; a desk
+    that cannot be is an error with its key."""
+    if not isinstance(storage.desks, TablesDesks):
+        return
+    await opened(storage)
+    type_one = Gate(GateKind.TYPE, EVERY, "OCR")
+    await storage.desks.put_default(type_one, Rule(max_active=3), START)
+    account, own = storage.desks._account, storage.desks
+    gates, index = await account.table(own._gates_table), await account.table(own._index_table)
+    row = await gates.get_entity("directory", f"DEFAULT:{type_one.id}")
+    later = json.dumps({**json.loads(row["rule"]), "max_pages": 7})
+    await gates.update_entity({**row, "rule": later})
+    await gates.upsert_entity({**row, "RowKey": "DEFAULT:later", "kind": "REGION"})
+    rows = await own.directory()
+    assert (rows.defaults[GateKind.TYPE, "OCR"][0], rows.unread) == (Rule(max_active=3), ("DEFAULT:later",))
+    desk = await stored(storage)
+    state = GateState(gate=type_gate("T"), rule=Rule(max_active=1))
+    await storage.index.write_desk(DeskWrite(before=desk, after=desk.desk.with_state(state)))
+    row = await index.get_entity("tenant_a", "GATES")
+    column = f"gate_{state.gate.id}"
+    values = json.loads(row[column])
+    values["rule"]["max_pages"] = 7
+    await index.update_entity({**row, column: json.dumps(values)})
+    assert (await stored(storage)).desk.state(state.gate).rule == Rule(max_active=1)
+    values["gate"]["kind"] = "REGION"
+    await index.update_entity({**row, column: json.dumps(values)})
+    with pytest.raises(Undecodable, match="tenant_a GATES"):
+        await stored(storage)

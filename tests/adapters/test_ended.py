@@ -4,6 +4,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.tables.index import TablesIndex
 from shared.core.job import Job
 from shared.core.plan import tombstone
 from shared.core.states import JobStatus
@@ -210,3 +211,51 @@ async def test_an_end_moves_the_rows_of_earlier_ends(storage: Storage, swept: bo
     left = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
     order = ["job_3", "job_1", "job_2"]
     assert [(row.job_id, row.purged) for row in left] == [(job_id, job_id != "job_3") for job_id in order]
+
+
+@pytest.mark.parametrize("gone", ["LIST", "CLAIM"])
+@pytest.mark.parametrize("counted", [False, True])
+async def test_a_row_that_is_gone_keeps_no_job_from_its_end(storage: Storage, gone: str, *, counted: bool) -> None:
+    """The job is closed without it and is due at once; then the row is there again, as the end would have left it."""
+    job = replace(ended_job(1), status=JobStatus.FAILED_FINAL, error_code="ATTEMPTS_EXHAUSTED")
+    await storage.index.reserve(replace(job, status=JobStatus.QUEUED, error_code=None), replacing=None)
+    claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
+    assert claim is not None
+    if gone == "LIST":
+        await storage.index.delete_listing(replace(job, status=JobStatus.QUEUED, error_code=None))
+    else:
+        await storage.index.delete_claim("tenant_a", job.idempotency_hash, claim)
+    assert await storage.index.close(job, claim_expires_at=LATE, counted=counted) is counted
+    assert await storage.index.read_active("tenant_a", "job_1") is None
+    [row] = await storage.index.due_for_clearing("tenant_a", now=START + timedelta(minutes=1), limit=10)
+    assert (row.job_id, row.owed) == ("job_1", True)
+    for _ in range(2):
+        assert await storage.index.write_owed(job, claim_expires_at=LATE) == []
+    [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=9)
+    assert (listed.status, listed.labels, listed.dead_letter) == ("FAILED_FINAL", job.labels, "LISTED")
+    [dead] = await storage.index.dead_letters("tenant_a", after=None, limit=9)
+    assert dead.job_id == "job_1"
+    claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
+    assert claim is not None
+    assert (claim.job_id, claim.body_hash, claim.expires_at) == ("job_1", job.body_hash, LATE)
+    await storage.index.reschedule_clearing(row, LATE)
+    [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
+    assert not row.owed
+
+
+async def test_a_row_that_is_refused_keeps_no_job_from_its_end(
+    azurite: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key is reported, and the other rows are there."""
+    if not isinstance(storage.index, TablesIndex):
+        return
+    job = ended_job(1)
+    await storage.index.reserve(replace(job, status=JobStatus.QUEUED), replacing=None)
+    wrong = replace(job, current_step_id="s" * 40_000)
+    assert await storage.index.close(wrong, claim_expires_at=LATE, counted=True)
+    assert await storage.index.read_active("tenant_a", "job_1") is None
+    [refused] = await storage.index.write_owed(wrong, claim_expires_at=LATE)
+    assert refused.startswith("LIST:")
+    claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
+    assert claim is not None
+    assert claim.expires_at == LATE

@@ -10,7 +10,6 @@ import pytest
 
 from shared.adapters.tables import incidents as tables_incidents
 from shared.core.chained_log import entry_hash
-from shared.core.gates.desk import Desk
 from shared.core.incidents import (
     Incident,
     IncidentKind,
@@ -25,9 +24,8 @@ from shared.core.incidents import settled as core_settled
 from shared.core.job import Job
 from shared.core.public_log_events import incident_events
 from shared.core.states import JobStatus
-from shared.errors import Conflict, Contended
+from shared.errors import Contended
 from shared.ports.dead_letters import LetterState
-from shared.ports.desks import DeskWrite, StoredDesk
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -100,8 +98,8 @@ async def test_a_jobs_end_writes_its_incident(storage: Storage) -> None:
     assert await ids(storage) == [made[0].id]
 
 
-async def test_an_end_at_a_desk_writes_its_incident(storage: Storage) -> None:
-    """With the desk's change, or not at all."""
+async def test_an_end_that_counts_writes_its_incident(storage: Storage) -> None:
+    """With the row that it leaves for its tenant's counts."""
     created = planned("job_1").job
     await storage.index.reserve(created, replacing=None)
     failed: dict[str, Any] = {
@@ -109,13 +107,8 @@ async def test_an_end_at_a_desk_writes_its_incident(storage: Storage) -> None:
         "error_code": "ATTEMPTS_EXHAUSTED",
         "completed_at": START,
     }
-    job, desk = replace(created, **failed), Desk(tenant=TENANT, counted_at=START)
-    active = await storage.index.read_active(TENANT, "job_1")
-    stale = DeskWrite(before=StoredDesk(desk, "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""), after=desk)
-    with pytest.raises(Conflict):
-        await storage.index.close_at_desk(job, active, stale, claim_expires_at=START)
-    assert await found(storage, job) is None
-    await storage.index.close_at_desk(job, active, DeskWrite(before=None, after=desk), claim_expires_at=START)
+    job = replace(created, **failed)
+    assert await storage.index.close(job, claim_expires_at=START, counted=True)
     incident = await found(storage, job)
     assert incident is not None
     assert await checked_log(storage, incident) == ["OPENED"]

@@ -36,8 +36,8 @@ from shared.core.hints import Hint, encode_hint
 from shared.core.job import Record
 from shared.core.states import JobStatus
 from shared.operations.create_job import create_job
-from shared.operations.desks import let_in
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.hinting import Hinting
 from shared.operations.known_feeds import KnownFeeds
@@ -215,7 +215,8 @@ async def test_requests_of_a_job_with_own_gates(app: App) -> None:
     await gated.job("OCR", 2)
     reads = 0 if app.lane is app.http else 2
     app.requests.pop("directory")
-    assert app.requests == {"writes": 6, "reads": reads + 2}
+    # the end reads ACTIVE; its turn reads the desk and FREED rows, and writes the desk
+    assert app.requests == {"writes": 7, "reads": reads + 4}
 
     first, second = await gated.post("OCR", 3), await gated.post("OCR", 4)
     app.requests.clear()
@@ -231,7 +232,7 @@ async def test_requests_of_a_job_with_own_gates(app: App) -> None:
     await gated.run(second)
     app.requests.pop("directory", None)
     alone = dict(app.requests)
-    assert posted == {"writes": 3, "reads": 1 + 5}
+    assert posted == {"writes": 3, "reads": 1 + 6}
     assert {name: let_in[name] - alone[name] for name in alone} == {"writes": 1, "reads": 2}
     stored = await gated.lane.context.ledger.read(third.job.job_id)
     assert stored is not None

@@ -20,7 +20,7 @@ from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, SweepPosition
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.refusals import TenantForbidden
@@ -73,7 +73,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
         lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
-        lambda index: index.close_at_desk(OTHER, None, DESK, claim_expires_at=START),
+        lambda index: index.reserve_together([Reservation(replace(OTHER, job_id="job_c", idempotency_hash="c"))]),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
         lambda index: index.dead_letters("tenant_b", after=None, limit=10),
@@ -82,7 +82,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
-        *("write_desk", "move_place", "close_at_desk", "list_jobs", "reschedule_clearing"),
+        *("write_desk", "move_place", "reserve_together", "list_jobs", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
 )
@@ -133,6 +133,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "read_position": lambda index: index.read_position(0),
     "write_position": lambda index: index.write_position(0, SweepPosition()),
     "withdraw": lambda index: index.withdraw(ACTIVE),
+    "write_owed": lambda index: index.write_owed(OWN, claim_expires_at=START),
     "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
@@ -153,7 +154,7 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
-    served |= {"write_desk", "move_place", "close_at_desk", "dependants", "is_dependant", "drop_dependant"}
+    served |= {"write_desk", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
     served |= {"failed_dependants"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
@@ -268,6 +269,7 @@ async def test_events_come_of_jobs_that_the_request_has_read() -> None:
 FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
     "read": lambda desks: desks.read("tenant_b"),
     "first_waiting": lambda desks: desks.first_waiting("tenant_b", 0, 1),
+    "freed": lambda desks: desks.freed("tenant_b", limit=1),
     "log": lambda desks: desks.log("tenant_b", "0" * 16, after=0, limit=1),
     "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
     "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),
@@ -283,7 +285,7 @@ async def test_another_tenants_desk_is_out_of_reach(name: str) -> None:
     with pytest.raises(PermissionError):
         await FOREIGN_DESKS[name](TenantDesks(desks, CALLER))
     scoped = TenantDesks(desks, READER)
-    if name in ("read", "first_waiting", "log"):
+    if name in ("read", "first_waiting", "freed", "log"):
         await FOREIGN_DESKS[name](scoped)
     else:
         with pytest.raises(TenantForbidden):

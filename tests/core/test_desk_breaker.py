@@ -58,7 +58,7 @@ class Type:
     def ends(self, job_id: str, status: JobStatus = JobStatus.FAILED_FINAL, code: str = Reason.TIME_EXCEEDED) -> None:
         place = self.places.pop(job_id)
         ended = job(status, code if status is JobStatus.FAILED_FINAL else None)
-        found = judged(give_back(self.desk, place), self.directory, ended, place, self.now)
+        found = judged(give_back(self.desk, place), self.directory, place, self.now, good=is_good(ended))
         self.desk, self.opened = found.desk, found.opened
 
     @property
@@ -126,7 +126,7 @@ def test_a_job_that_was_not_inside_does_not_count() -> None:
     one.posts("a")
     for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
         place = Place(state=state, candidate=one.candidate("a"), line=0)
-        found = judged(one.desk, one.directory, job(JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED), place, one.now)
+        found = judged(one.desk, one.directory, place, one.now, good=False)
         assert found.desk is one.desk
 
 
@@ -137,9 +137,7 @@ def test_each_move_is_an_entry_of_the_log() -> None:
     for number in range(2):
         one.posts(f"j{number}")
         place = one.places.pop(f"j{number}")
-        found = judged(
-            give_back(one.desk, place), one.directory, job(JobStatus.FAILED_FINAL, "TIME_EXCEEDED"), place, one.now
-        )
+        found = judged(give_back(one.desk, place), one.directory, place, one.now, good=False)
         one.desk, entries = found.desk, [*entries, *found.log]
     assert settled(one.desk, one.directory, one.now) == (one.desk, ())
     one.now += MINUTE

@@ -8,7 +8,6 @@ from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.operations import desks
 from shared.operations.quotas import Changed
 from tests.operations.conftest import World
 from tests.operations.gated import posted
@@ -77,9 +76,10 @@ async def later(world: World, seconds: float) -> None:
 
 
 async def desks_look(world: World) -> None:
+    from shared.operations.freed import let_in
     from shared.operations.transition import notify
 
-    await notify(world.context, world.orchestrations, "tenant_a", await desks.let_in(world.context, "tenant_a"))
+    await notify(world.context, world.orchestrations, "tenant_a", await let_in(world.context, "tenant_a"))
 
 
 async def inside(world: World, jobs: list[str]) -> list[str]:

@@ -12,9 +12,9 @@ from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.states import JobStatus
 from shared.operations import quotas
-from shared.operations.desks import let_in
 from shared.operations.divisions import divide_called
 from shared.operations.find_gate import over_all_of_id
+from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.quotas import By
 from shared.operations.transition import notify

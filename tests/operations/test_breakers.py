@@ -10,14 +10,13 @@ import pytest
 
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.desk import Shut
-from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import IncidentKind
 from shared.core.occurrences import ControlKind
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations import desks, quotas
-from shared.operations.desk_turns import Entered
+from shared.operations import freed, quotas
 from shared.operations.waiting import read_desk, standing_of
 from shared.refusals import LimitReached, NoBreaker, QuotaInvalid, RuleChanged
 from shared.views.explain import explain
@@ -133,7 +132,7 @@ async def test_a_crash_counts_an_end_once(world: World, turn: int, *, after: boo
     first, second = await posted(world, 1, 2)
     await ends(world, first)
     assert (await breaker_of(world)).calls == 1
-    for name in ("close_at_desk", "read_active", "write_desk"):
+    for name in ("close", "read_active", "write_desk"):
         dying = killed_at(world, "index", name, after=after, turn=turn)
         if (await world.job(second)).job.status.terminal:
             break
@@ -164,10 +163,10 @@ async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
 
 async def test_an_opening_is_known_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The place at which an incident is raised: with the gate as it was written."""
-    seen: list[Entered] = []
-    monkeypatch.setattr(desks, "on_breakers_opened", seen.append)
+    seen: list[GateState] = []
+    monkeypatch.setattr(freed, "on_breakers_opened", seen.extend)
     await opened(world)
-    [state] = [state for entered in seen for state in entered.breakers_opened]
+    [state] = seen
     assert (state.gate, state.breaker and state.breaker.opened_by) == (OCR, (2, 2))
     assert state.log_seq == 2
 

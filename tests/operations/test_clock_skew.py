@@ -11,8 +11,8 @@ import pytest
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.states import JobStatus
 from shared.operations import quotas
-from shared.operations.desks import let_in
 from shared.operations.divisions import divide_called
+from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.transition import notify
 from tests.operations.conftest import StillClock, World

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.adapters.memory import MemoryIndex
-from shared.core.gates.desk import leave
+from shared.core.gates.desk import Desk, leave
 from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.history import Origin
 from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.operations import create_job, desk_counts, desk_turns, desks
+from shared.operations import arrivals, create_job, desk_counts, desk_turns, freed
 from shared.operations.control_job import change_priority
 from shared.operations.creation import initial_status_of
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.desks import ASLEEP
+from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.index import Reservation
+from tests.jobs import envelope
 from tests.operations.actors import ONE, asks, nothing, posts
 from tests.operations.conftest import World
 from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
@@ -59,6 +63,16 @@ def sweeps() -> Work:
     return lambda world: sweep(world.context, world.orchestrations)
 
 
+def counts() -> Work:
+    """Another process counts the tenant's jobs, as for a quota of which it has just heard."""
+
+    async def work(world: World) -> None:
+        stored = await world.context.desks.read("tenant_a")
+        await desk_counts.recount(world.context, "tenant_a", stored)
+
+    return work
+
+
 @dataclass(frozen=True)
 class Case:
     """What meets, in a world where the first job is in flight and so many others wait."""
@@ -85,6 +99,9 @@ CASES = {
     "a new priority and a pause": Case((prioritises("high"), asks(ControlKind.PAUSE, job_id=SECOND)), staged=2),
     "a resume of a staged job": Case((asks(ControlKind.RESUME, job_id=SECOND), ends(FIRST)), paused=True),
     "a cancel of a paused one": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), paused=True),
+    "a count, a creation and an end": Case((counts(), creates("b"), ends(FIRST)), staged=0),
+    "a count, a cancel and an end": Case((counts(), asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST))),
+    "a count and a pause": Case((counts(), asks(ControlKind.PAUSE, job_id=SECOND))),
     "a sweep, a creation and an end": Case((sweeps(), creates("b"), ends(FIRST)), staged=0),
     "a withdrawal and an end": Case((sweeps(), ends(FIRST)), staged=0, half_made=True),
     "a withdrawal and its late creator": Case((sweeps(), creates("b"), ends(FIRST)), staged=0, half_made=True),
@@ -121,15 +138,18 @@ def wrong(world: World) -> str | None:
     live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
     if len(inside) > 1 or len(live) > 1:
         return f"{len(inside)} inside, {len(live)} at work"
-    if stored is not None:
+    left = [each.place for each in world.index.desks._freed.get("tenant_a", {}).values()]
+    uncounted = sum(desk_counts.place_of(row).uncounted for row in rows)
+    if stored is not None and stored.desk.counting_until is None:
         desk = stored.desk
-        if (desk.active, desk.staged, desk.waiting) != (len(inside), len(rows) - len(inside), len(waiting)):
+        active = len(inside) + sum(not place.is_staged for place in left)
+        staged = len(rows) - len(inside) - uncounted + sum(place.is_staged for place in left)
+        queued = len(waiting) + sum(place.state is PlaceState.WAITING for place in left)
+        if (desk.active, desk.staged, desk.waiting) != (active, staged, queued):
             return f"the desk says {desk.active} inside, {desk.staged} staged, {desk.waiting} in line; not so the rows"
     if any(desk_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
         # Race place
         return "one is at work and not inside"
-    if waiting and not inside:
-        return "one waits beside a free place"
     if any(row.check_at != ASLEEP for row in waiting):
         return "one that waits is due"
     if any(job_id not in world.ledger._jobs for job_id in (row.job_id for row in waiting)):
@@ -160,8 +180,9 @@ async def settled(world: World) -> None:
                 await ends(job.job_id)(world)
         assert wrong(world) is None
     left = {job.job_id: job.status.value for job in jobs(world) if not job.status.terminal}
-    desk = world.index.desks._desks["tenant_a"].desk
+    desk, freed = world.index.desks._desks["tenant_a"].desk, world.index.desks._freed.get("tenant_a")
     assert (left, world.index._active, desk.inside, desk.staged, desk.lines) == ({}, {}, {}, 0, {})
+    assert not freed
 
 
 async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
@@ -181,6 +202,9 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]
         assert untold == [], ended
+        rows = [desk_counts.place_of(row).state for row in world.index._active.values()]
+        if PlaceState.WAITING in rows:
+            assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
     await settled(world)
     return meeting._calls["0"]
 
@@ -253,6 +277,33 @@ async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> No
     await settled(world)
 
 
+def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
+    """A hold ends by time beside a cancel of the job that waits for it and a resume at a full gate: no line is lost."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = replace(meeting.world, context=replace(meeting.world.context, gates=GateDirectory()))
+        now, other = world.clock.now(), envelope().request_type
+        await world.index.desks.enter_tenant("tenant_a", now - timedelta(days=1))
+        hold = Hold(reason="x", actor="o", at=now, until=now + timedelta(microseconds=12))
+        held = GateState(gate=Gate(GateKind.TYPE, "tenant_a", "OCR"), rule_seq=1, hold=hold)
+        full = GateState(gate=Gate(GateKind.TYPE, "tenant_a", other), rule=Rule(max_active=1), rule_seq=1)
+        desk = Desk(tenant="tenant_a", counted_at=now).with_state(held).with_state(full)
+        await world.index.write_desk(DeskWrite(before=None, after=desk))
+        waits = await submitted(world, **ONE)
+        await submitted(world, doc_id="e")
+        paused = await submitted(world, doc_id="d")
+        await asks(ControlKind.PAUSE, "0", paused)(world)
+        works = (asks(ControlKind.CANCEL, "7", waits), asks(ControlKind.RESUME, "8", paused))
+        await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
+        desk = world.index.desks._desks["tenant_a"].desk
+        rows = [desk_counts.place_of(row) for row in world.index._active.values()]
+        rows += [row.place for row in world.index.desks._freed.get("tenant_a", {}).values()]
+        assert desk.staged == sum(place.is_staged for place in rows)
+        assert {place.line for place in rows if place.state is PlaceState.WAITING} <= desk.lines.keys()
+
+    assert every_order(scenario, interruptions=2) > 100
+
+
 # --- mutants
 
 
@@ -266,17 +317,18 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         after, place = line_up(decision.desk, directory, decision.place, now)
         return replace(decision, desk=after, place=place)
 
-    reserve = MemoryIndex.reserve
+    insert = MemoryIndex._insert
 
-    async def reserved(self: MemoryIndex, job: Job, **fields: Any) -> None:
-        await reserve(self, job, **fields)
-        row = self._active[job.tenant, job.job_id]
+    def inserted(self: MemoryIndex, reservation: Reservation) -> None:
+        insert(self, reservation)
+        key = (reservation.job.tenant, reservation.job.job_id)
+        row = self._active[key]
         if row.place is not None and row.place.state is PlaceState.WAITING:
-            self._active[job.tenant, job.job_id] = replace(row, check_at=ASLEEP)
+            self._active[key] = replace(row, check_at=ASLEEP)
             self.desks.stand_in_line(row)
 
-    monkeypatch.setattr(desks, "arrive", arrived)
-    monkeypatch.setattr(MemoryIndex, "reserve", reserved)
+    monkeypatch.setattr(arrivals, "arrive", arrived)
+    monkeypatch.setattr(MemoryIndex, "_insert", inserted)
 
 
 def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,32 +343,42 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has an ACTIVE row is thought to hold a place."""
-    monkeypatch.setattr(desks, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate, 0))
+    monkeypatch.setattr(freed, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate, 0))
 
 
-def lets_in_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one goes in by a transaction after the end's."""
-    end = desks.end_at_desk
+def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end leaves no FREED row, and whoever made it lowers the count in a transaction of its own."""
+    close = MemoryIndex.close
 
-    async def ended(context: Any, job: Job, **fields: Any) -> desk_turns.Entered:
-        letting = desk_turns.letting
+    async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:
+        active = self._active.get((job.tenant, job.job_id))
+        left = await close(self, job, **{**fields, "counted": False})
+        row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
+        if row is not None:
+            self.desks._freed.setdefault(job.tenant, {}).clear()
+            stored = self.desks._desks[job.tenant]
+            self.desks._desks[job.tenant] = replace(stored, desk=give_back(stored.desk, row.place))
+        return left
 
-        async def nobody(context: Any, desk: Any, known: Any, room: int, **fields: Any) -> Any:
-            return await letting(context, desk, known, 0)
+    monkeypatch.setattr(MemoryIndex, "close", closed)
 
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(desks, "letting", nobody)
-            await end(context, job, **fields)
-        return await desks.let_in(context, job.tenant)
 
-    monkeypatch.setattr("shared.operations.transition.desks.end_at_desk", ended)
+def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn leaves the FREED rows that it has taken."""
+    write = desk_turns.desk_write
+
+    async def written(*args: Any) -> Any:
+        return replace(await write(*args), freed=())
+
+    monkeypatch.setattr(freed, "desk_write", written)
 
 
 MUTANTS = {
     lines_up_at_once: "a creation and its duplicate",
     finishes_without_a_look: "a creation and its duplicate",
     counts_by_existence: "a cancel of a staged job",
-    lets_in_afterwards: "a duplicate of a staged job",
+    ends_without_a_row: "a duplicate of a staged job",
+    takes_rows_twice: "a duplicate of a staged job",
 }
 
 

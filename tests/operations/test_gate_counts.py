@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import Contended
 from shared.operations import desk_counts
+from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
+from shared.operations.places import follow
 from shared.ports.desks import DeskWrite
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -66,6 +68,9 @@ def _blind() -> GateDirectory:
         async def read(self, *args: Any) -> Any:
             return self._known
 
+        def is_outdated(self, now: datetime) -> bool:
+            return False
+
     return Blind()
 
 
@@ -99,21 +104,47 @@ async def test_a_setting_set_and_taken_back(world: World) -> None:
     assert (await desk_of(again)).active == 4
 
 
-async def test_others_wait_while_one_counts(staging: World) -> None:
-    """Not for ever: one that died while it counted is followed by another, five seconds later."""
-    await posted(staging, 1)
-    await counted_by_another(staging, timedelta(seconds=5))
-    waits = []
+def hurrying(world: World) -> World:
+    """Each wait takes a second."""
 
     async def sleeping(seconds: float) -> None:
-        waits.append(seconds)
-        staging.clock.advance(1)
+        world.clock.advance(1)
 
-    slept = replace(staging, context=replace(staging.context, sleep=sleeping))
-    [second] = await posted(slept, 2)
-    assert len(waits) == 5
+    return replace(world, context=replace(world.context, sleep=sleeping))
+
+
+async def test_jobs_come_and_end_beside_a_count(staging: World) -> None:
+    """A new job is staged after a second, an end waits for nothing. The counter died: the sweeper counts both."""
+    [first] = await posted(staging, 1)
+    await counted_by_another(staging, timedelta(seconds=30))
+    began = staging.clock.now()
+    [second] = await posted(hurrying(staging), 2)
+    assert staging.clock.now() - began <= timedelta(seconds=3)
     assert await status(staging, second) == ["THROTTLED"]
-    assert (await desk_of(staging)).counting_until is None
+    [called] = [call for call in staging.context.desk_calls.calls if call[1] == second]  # type: ignore[attr-defined]
+    assert called[2] is not None
+    await ended(hurrying(staging), first)
+    assert await staging.index.read_active("tenant_a", first) is None
+    staging.clock.advance(61)
+    await swept(staging)
+    assert await status(staging, second) == ["QUEUED"]
+    desk = await desk_of(staging)
+    assert (desk.counting_until, desk.active, desk.staged) == (None, 1, 0)
+
+
+async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request reads more than one page of rows: the job is staged, and a function of the queue counts."""
+    monkeypatch.setattr(desk_counts, "_PAGE", 2)
+    await posted(world, *range(5))
+    counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
+    [late] = await posted(counted, 6)
+    assert await status(world, late) == ["THROTTLED"]
+    await let_in(counted.context, "tenant_a")
+    stored = await world.ledger.read(late)
+    assert stored is not None
+    await follow(counted.context, counted.orchestrations, stored)
+    assert await status(world, late) == ["QUEUED"]
+    assert (await desk_of(counted)).active == 6
 
 
 async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,23 +162,20 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
         return await pages(*args, **fields)
 
     staging.index.list_active = slow  # type: ignore[method-assign]
-    await posted(staging, 10)
+    await let_in(staging.context, "tenant_a")
     staging.index.list_active = pages  # type: ignore[method-assign]
     assert others == ["waits"] * 5
     assert (await desk_of(staging)).active == 9
 
 
-async def test_a_desk_that_cannot_be_written_is_an_answer(staging: World) -> None:
-    """After twenty seconds of the caller's time 503, never 429; nothing is left behind."""
+async def test_a_count_without_an_end_stages_no_job_that_must_not_wait(staging: World) -> None:
+    """Where the deployment stages no job, 503 after a second, never 429; nothing is left behind."""
     await posted(staging, 1)
     await counted_by_another(staging, timedelta(hours=1))
-
-    async def sleeping(seconds: float) -> None:
-        staging.clock.advance(1)
-
+    settings = replace(staging.context.settings, staging="off")
     with pytest.raises(Contended):
-        await posted(replace(staging, context=replace(staging.context, sleep=sleeping)), 2)
-    assert staging.clock.now() <= START + timedelta(seconds=21)
+        await posted(hurrying(replace(staging, context=replace(staging.context, settings=settings))), 2)
+    assert staging.clock.now() <= START + timedelta(seconds=3)
     assert len(staging.ledger._jobs) == len(staging.index._active) == 1
 
 

@@ -138,7 +138,7 @@ async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind
     _, second = await posted(staging, 1, 2)
     if kind is ControlKind.RESUME:
         await control(staging, second, ControlKind.PAUSE)
-    dying = killed_at(staging, "index", "close_at_desk" if kind is ControlKind.CANCEL else "move_place")
+    dying = killed_at(staging, "index", "close" if kind is ControlKind.CANCEL else "move_place")
     with pytest.raises(LedgerUnavailable):
         await control(dying, second, kind)
     staging.clock.advance(61 if kind is ControlKind.RESUME else 3600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.access.caller import Caller
@@ -9,12 +11,13 @@ from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.operations import quotas
 from shared.operations.over_all import state_over_all
+from shared.ports.desks import DeskWrite
 from shared.refusals import RuleChanged
 from shared.wiring import seen_by
 from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
 from tests.operations.conftest import World
 from tests.operations.fed import TENANT, Fed, logs, of, swept_at_the_hour
-from tests.operations.gated import posted
+from tests.operations.gated import desk_of, posted
 from tests.operations.ruled import OCR, OPERATOR, entries, ruled
 from tests.operations.support import limited
 
@@ -94,3 +97,20 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
     assert previewed.changed.before.rule_seq == read.rule_seq == 2
     with pytest.raises(RuleChanged):
         await quotas.preview_rule(world.context, gate, {}, rule_seq=0)
+
+
+async def test_a_desk_that_does_not_know_the_head_of_a_log_goes_past_it(world: World) -> None:
+    """As a GATES row that was restored: jobs end, the breaker opens, and the log stays numbered and chained."""
+    world = limited(world, staging="on", overflow="stage")
+    for number in (20, 21):
+        await ruled(world, OCR, breaker={"min_calls": 2}, max_active=number)
+    stored = await world.index.desks.read(TENANT)
+    assert stored is not None
+    behind = stored.desk.with_state(replace(stored.desk.state(OCR), log_seq=1))
+    await world.index.write_desk(DeskWrite(before=stored, after=behind))
+    for job_id in await posted(world, 1, 2):
+        await ends(world, job_id)
+    log = await entries(world, OCR)
+    assert [(each.seq, each.type) for each in log] == [(1, "RULE_SET"), (2, "RULE_SET"), (3, "BREAKER_OPENED")]
+    assert log[2].prev_hash == log[1].hash
+    assert (await desk_of(world)).active == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,11 +12,13 @@ from typing import Any
 import pytest
 
 from shared.core.gates.rules import GateState, Hold, Rule
-from shared.core.job import Job
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
+from shared.errors import LedgerRefused, LedgerUnavailable
+from shared.operations import freed
+from shared.operations.freed import let_in
 from shared.ports.desks import DeskWrite
-from shared.ports.index import Clearing, EndedRow
+from shared.ports.index import Reservation
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -172,35 +177,92 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     assert (await desk_of(staging)).waiting == 1
 
 
-async def test_a_transaction_takes_a_hundred_operations(world: World) -> None:
-    """Azure's limit: a creation with fifty dependencies, and an end with clearings, let in as many as there is room."""
+async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's limit: a creation with 50 dependencies, and a turn after 40 ends, admit as many as there is room."""
+
+    async def no_turn(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable
+
     until = START + timedelta(hours=1)
     await ruled(world, held(until))
     waiting = await posted(world, *range(50))
     world.clock.advance(3601)
-    reserve, close, sizes = world.index.reserve, world.index.close_at_desk, []
+    reserve, write, sizes = world.index.reserve_together, world.index.write_desk, []
 
-    async def reserves(job: Job, *, desk: DeskWrite | None = None, **fields: Any) -> None:
-        # CLAIM, LIST, ACTIVE, DUE and GATES; WAIT out, ACTIVE, DUE out and in
-        sizes.append(5 + len(job.dependencies or ()) + 4 * len(desk.let_in if desk is not None else ()))
-        await reserve(job, desk=desk, **fields)
+    async def reserves(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        # CLAIM, LIST, ACTIVE and DUE; GATES; WAIT out, ACTIVE, DUE out and in
+        own = sum(4 + len(each.job.dependencies or ()) for each in reservations)
+        sizes.append(own + 1 + 4 * len(desk.let_in if desk is not None else ()))
+        await reserve(reservations, desk)
 
-    async def closes(job: Job, active: Any, desk: DeskWrite, *, purged: Any = (), **fields: Any) -> None:
-        # ACTIVE, DUE, WAIT, LIST, CLAIM, ENDED, DEAD, INCIDENT, its log, GATES, and GATE of release 0.2.0
-        sizes.append(11 + 2 * len(purged) + 4 * len(desk.let_in))
-        await close(job, active, desk, purged=purged, **fields)
+    async def writes(desk: DeskWrite) -> None:
+        if desk.let_in:
+            sizes.append(1 + len(desk.freed) + 4 * len(desk.let_in))
+        await write(desk)
 
-    world.index.reserve, world.index.close_at_desk = reserves, closes  # type: ignore[method-assign]
+    world.index.reserve_together, world.index.write_desk = reserves, writes  # type: ignore[method-assign]
     await posted(world, 60, dependencies=waiting)
     assert 90 < sizes[0] <= 100
     await ruled(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
-    held_again = await posted(world, *range(61, 85))
+    held_again = await posted(world, *range(61, 141))
+    for job_id in held_again[-40:]:
+        # their turn is never taken
+        with monkeypatch.context() as patched:
+            patched.setattr(freed, "let_in", no_turn)
+            await cancelled(world, job_id)
     await ruled(world, GateState(gate=TENANT, rule_seq=3))
-    row = EndedRow(job_id="gone", tenant="tenant_a", clear_at=START)
-    world.context.recent_ends._purged["tenant_a"] = [Clearing(row, START)] * 30
     sizes.clear()
-    await cancelled(world, held_again[-1])
-    assert 90 < sizes[0] <= 100
+    await let_in(world.context, "tenant_a")
+    assert 80 < sizes[0] <= 100
+
+
+async def test_jobs_that_come_and_end_together_share_transactions(world: World) -> None:
+    """Forty creations of one process, then forty ends: a few writes of the desk, and each job has its own rows."""
+    world = limited(world, max_inflight_per_tenant=100, overflow="stage")
+    await posted(world, 0)
+    writes = Counter[str]()
+
+    def counted(name: str) -> Any:
+        real = getattr(world.index, name)
+
+        async def call(*args: Any, **fields: Any) -> None:
+            writes[name] += 1
+            # others come meanwhile
+            await asyncio.sleep(0)
+            await real(*args, **fields)
+
+        return call
+
+    for name in ("reserve_together", "write_desk"):
+        setattr(world.index, name, counted(name))
+    created = await asyncio.gather(*(create_numbered(world, number) for number in range(1, 41)))
+    jobs = [each.stored.record.job.job_id for each in created]
+    assert await status(world, *jobs) == ["QUEUED"] * 40
+    assert writes["reserve_together"] <= 5
+    await asyncio.gather(*(ended(world, job_id) for job_id in jobs))
+    assert writes["write_desk"] <= 8
+    assert (await desk_of(world)).active == 1
+
+
+async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
+    """A duplicate, a job past the limit and a row that the store refuses: each has an outcome of its own."""
+    world = limited(world, max_inflight_per_tenant=3)
+    await posted(world, 0)
+    reserve = world.index.reserve_together
+
+    async def refuses(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        await asyncio.sleep(0)
+        if any(each.job.doc_id == "doc-2" for each in reservations):
+            raise LedgerRefused("a row is too large")
+        await reserve(reservations, desk)
+
+    world.index.reserve_together = refuses  # type: ignore[method-assign]
+    found = await asyncio.gather(
+        *(create_numbered(world, number) for number in (1, 1, 2, 3, 4)), return_exceptions=True
+    )
+    outcomes = [type(each).__name__ if isinstance(each, Exception) else "Created" for each in found]
+    assert sorted(outcomes) == ["Created", "Created", "Created", "LedgerRefused", "LimitReached"]
+    assert (await desk_of(world)).active == 3
 
 
 # --- what is refused

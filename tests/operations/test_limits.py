@@ -81,7 +81,7 @@ async def test_a_creation_that_is_broken_off_frees_its_place(
         raise fault
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.index, "reserve", broken)
+        patch.setattr(world.index, "reserve_together", broken)
         with pytest.raises(fault):
             await create_numbered(world, 1)
     assert not (await create_numbered(world, 2)).replayed

@@ -10,8 +10,9 @@ from shared.core.gates.desk import Shut
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.operations import desks, quotas
+from shared.operations import quotas
 from shared.operations.admit_job import admit_job
+from shared.operations.freed import let_in
 from shared.operations.waiting import first_waiting, read_desk, standing_of
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from shared.views.explain import explain
@@ -102,7 +103,7 @@ async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -
     jobs = [await created(world, number) for number in range(3)]
     assert calls == [("tenant_a", None, until)]
     world.clock.advance(3600)
-    await desks.let_in(world.context, "tenant_a")
+    await let_in(world.context, "tenant_a")
     assert (await read_desk(world.context, "tenant_a"))[0].active == 3
     await held(world)
     jobs.append(await created(world, 9))

@@ -17,6 +17,7 @@ from shared.core.states import JobStatus
 from shared.errors import CreationWithdrawn
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
+from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
@@ -121,7 +122,8 @@ def test_creators_at_a_limit() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         world = limited(world, max_inflight_per_tenant=1)
-        ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
+        other = replace(world, context=replace(world.context, gates=GateDirectory()))
+        ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(other))
         assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
         desk = await world.index.desks.read("tenant_a")
         assert (len(world.index._active), desk and desk.desk.active) == (1, 1)

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
+from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations import desk_turns, desks, quotas
-from shared.operations.desk_turns import Entered
+from shared.operations import desk_turns, quotas, type_breakers
 from shared.operations.divisions import divide
 from shared.operations.over_all import state_over_all
 from shared.operations.sweeper.sweep import sweep
@@ -73,8 +72,8 @@ async def cooled_down(world: World) -> None:
 
 async def test_one_tenant_alone_does_not_open_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of its documents are broken; with the bad end of another it opens, and is known once."""
-    seen: list[Entered] = []
-    monkeypatch.setattr(desks, "on_breakers_opened", seen.append)
+    seen: list[GateState] = []
+    monkeypatch.setattr(type_breakers, "on_breakers_opened", seen.extend)
     await with_breaker(world)
     bad = [await posted(world, number, "t0") for number in range(4)]
     other = await posted(world, 9, "t1")
@@ -83,8 +82,7 @@ async def test_one_tenant_alone_does_not_open_it(world: World, monkeypatch: pyte
     assert (found.state, found.bad, found.calls) == (BreakerState.CLOSED, 4, 4)
     await fail(world, other)
     assert (await breaker_of(world)).state is BreakerState.OPEN
-    openings = [state for entered in seen for state in entered.breakers_opened]
-    assert [(state.gate, state.breaker and state.breaker.opened_by) for state in openings] == [(OCR, (5, 5))]
+    assert [(state.gate, state.breaker and state.breaker.opened_by) for state in seen] == [(OCR, (5, 5))]
     assert await log(world) == ["RULE_SET", "BREAKER_OPENED"]
 
 

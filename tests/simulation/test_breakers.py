@@ -17,7 +17,7 @@ from shared.core.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.breaker_incidents import answer_call
 from shared.operations.desk_counts import place_of
-from shared.operations.desks import let_in
+from shared.operations.freed import let_in
 from shared.operations.transition import notify
 from tests.jobs import START
 from tests.simulation import protocols
@@ -91,7 +91,9 @@ class Outage(World):
             if breaker is None or not breaker.epoch:
                 continue
             places = [place_of(row) for row in self.index._active.values() if row.tenant == tenant]
+            freed = self.index.desks._freed.get(tenant, {}).values()
             inside = [place for place in places if not place.is_staged]
+            inside += [each.place for each in freed if not each.place.is_staged]
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
             now = at(breaker, self.scheduler.now)
             allowed = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: now.allow}.get(now.state, probes)

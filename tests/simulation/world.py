@@ -15,6 +15,7 @@ from shared.adapters.memory_bulks import MemoryBulks
 from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
+from shared.core.gates.places import PlaceState
 from shared.core.incidents import ESCALATED
 from shared.core.occurrences import ControlKind
 from shared.core.registry import Registry
@@ -283,13 +284,17 @@ class World:
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
 
     def _check_desks(self) -> None:
-        """At every instant what is inside is what the desk says, and never more than a limit."""
+        """At every instant the desk counts what is inside and what has left a FREED row; never more than a limit."""
         limit, of_all = self.plan.tenant_limit, self.plan.platform_limit
         if limit is None and of_all is None:
             return
-        inside = Counter(row.tenant for row in self.index._active.values() if not place_of(row).is_staged)
+        active = self.index._active.values()
+        inside = Counter(row.tenant for row in active if place_of(row).state is PlaceState.ADMITTED)
         for tenant, stored in self.index.desks._desks.items():
-            if stored.desk.active != inside[tenant] or (limit is not None and inside[tenant] > limit):
+            freed = self.index.desks._freed.get(tenant, {}).values()
+            counted = inside[tenant] + sum(not each.place.is_staged for each in freed)
+            is_wrong = stored.desk.counting_until is None and stored.desk.active != counted
+            if is_wrong or (limit is not None and inside[tenant] > limit):
                 self.add_violation(f"{inside[tenant]} jobs of {tenant} are inside, its desk says {stored.desk.inside}")
         if of_all is not None and inside.total() > of_all:
             self.add_violation(f"{inside.total()} jobs are inside, of {of_all}")
@@ -300,6 +305,8 @@ class World:
             if not record.job.status.terminal:
                 yield f"{job_id} is {record.job.status}"
         yield from (f"{job_id} has an ACTIVE row" for _, job_id in self.index._active)
+        if self.plan.tenant_limit is not None or self.plan.platform_limit is not None:
+            yield from (f"{row} is there" for rows in self.index.desks._freed.values() for row in rows)
         for one in self.durable.instances():
             if not one.status.is_terminal:
                 yield f"orchestration {one.instance_id} waits for {', '.join(self.durable.waits_for(one.instance_id))}"
@@ -370,6 +377,7 @@ class World:
         due = any(active.check_at <= now for active in self.index._active.values())
         # a line moves by the sweeps, where nothing else moves it
         due = due or any(active.place and active.place.is_staged for active in self.index._active.values())
+        due = due or any(self.index.desks._freed.values())
         due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
         due = due or (self.feeds is not None and self.feeds.is_behind())
         if self.host.up and (due or self.bus.dead_letters):

@@ -12,8 +12,9 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.desks import place_columns, place_of, wait_entity
+from shared.adapters.tables.desks import wait_entity
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
+from shared.adapters.tables.places import place_columns, place_of
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
@@ -59,10 +60,13 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 
 
-def deletes(partition: str, job_id: str, check_at: datetime) -> list[Operation]:
-    """Both rows; the transaction fails where DUE stands elsewhere by now."""
-    keys = (active_row(job_id), due_row(check_at, job_id))
-    return [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
+def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[Operation]:
+    """Both rows; the transaction fails where DUE stands elsewhere by now, or with `etag` where ACTIVE has moved."""
+    active, due = (
+        {"PartitionKey": partition, "RowKey": key} for key in (active_row(job_id), due_row(check_at, job_id))
+    )
+    unmoved = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag is not None else {}
+    return [("delete", active, unmoved), ("delete", due)]
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
@@ -91,6 +95,9 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)
     merged = {**operations[0][1], **place_columns(place)}
+    if old is not None and old.uncounted:
+        # a merge takes no column out
+        merged["uncounted"] = place.uncounted
     unmoved = {"etag": active.etag, "match_condition": MatchConditions.IfNotModified} if under_etag else {}
     operations[0] = ("update", merged, {"mode": UpdateMode.MERGE, **unmoved})
     left, waiting = leaves_line(partition, old), []

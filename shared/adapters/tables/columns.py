@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,11 @@ def whole(name: str, entity: Mapping[str, Any]) -> Any:
     while (piece := entity.get(f"{name}_{number}")) is not None:
         text, number = text + piece, number + 1
     return json.loads(text)
+
+
+def known_members(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are fields of the dataclass; a later release may have written more."""
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
 
 def json_text(value: Any) -> str:

@@ -6,7 +6,7 @@ GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -14,31 +14,37 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
+from shared import telemetry
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row
 from shared.adapters.tables.breakers import breaker_json, breaker_of, desk_breaker_json, desk_breaker_of
-from shared.adapters.tables.columns import json_text, parts, whole
+from shared.adapters.tables.columns import json_text, known_members, parts, whole
 from shared.adapters.tables.keys import (
     DIRECTORY_PARTITION,
     GATES_ROW,
     active_row,
     after_line,
     due_row,
+    freed_row,
     gate_log_row,
     wait_row,
 )
 from shared.adapters.tables.log_rows import entries_of, entry_entity
+from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.gates.breaker import BreakerRule
-from shared.core.gates.desk import Candidate, Desk, Line, epoch_of
+from shared.core.gates.desk import Desk, Line, epoch_of
+from shared.core.gates.ends import Freed
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
-from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
-from shared.core.states import JobStatus
+from shared.errors import Undecodable
 from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
 
 _GATE = "gate_"
+#: what a row raises that a later release wrote, or that is broken
+UNDECODABLE = (KeyError, TypeError, ValueError)
 _TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
@@ -52,13 +58,31 @@ class TablesDesks:
 
     async def read(self, tenant: str) -> StoredDesk | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
-        return StoredDesk(_desk_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+        if entity is None:
+            return None
+        try:
+            return StoredDesk(_desk_of(entity), entity.metadata["etag"] or "")
+        except UNDECODABLE as error:
+            raise Undecodable(f"{encode_key(tenant)} {GATES_ROW}", type(error).__name__) from error
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
         return [_waiting_of(entity) for entity in await first_rows(table, query, parameters, limit)]
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        first = freed_row(after.job_id) if after is not None else "FREED:"
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": "FREED;"}
+        found = []
+        for entity in await first_rows(table, query, parameters, limit):
+            try:
+                found.append(freed_of(entity))
+            except UNDECODABLE:
+                telemetry.warn("ROW_UNDECODABLE", row=f"{encode_key(tenant)} {entity['RowKey']}")
+        return found
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         table = await self._account.table(self._index_table)
@@ -76,18 +100,17 @@ class TablesDesks:
         rows = DirectoryRows(tenants={}, defaults={})
         since: datetime | None = None
         query = "PartitionKey eq @directory"
+        unread: list[str] = []
         async for entity in table.query_entities(query, parameters={"directory": DIRECTORY_PARTITION}):
             if entity["RowKey"] == _SETTINGS:
                 since = entity["since"]
-            elif entity["RowKey"].startswith(_TENANT):
-                rows.tenants[entity["tenant"]] = entity["since"]
-            elif entity["RowKey"].startswith(_OVER_ALL):
-                state = _gate_of(json.loads(entity["state"]))
-                rows.over_all[state.gate.id] = (state, entity["since"])
-            elif entity["RowKey"].startswith(_DEFAULT):
-                key = (GateKind(entity["kind"]), entity["name"])
-                rows.defaults[key] = (_rule_of(json.loads(entity["rule"])), entity["since"])
-        return replace(rows, settings_since=since)
+                continue
+            try:
+                _enter_row(rows, entity)
+            except UNDECODABLE:
+                # a later release wrote it: the other rows count
+                unread.append(entity["RowKey"])
+        return replace(rows, settings_since=since, unread=tuple(unread))
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         table = await self._account.table(self._gates_table)
@@ -135,6 +158,18 @@ class TablesDesks:
         await (await self._account.table(self._gates_table)).delete_entity(DIRECTORY_PARTITION, row)
 
 
+def _enter_row(rows: DirectoryRows, entity: Entity) -> None:
+    """Raises UNDECODABLE."""
+    if entity["RowKey"].startswith(_TENANT):
+        rows.tenants[entity["tenant"]] = entity["since"]
+    elif entity["RowKey"].startswith(_OVER_ALL):
+        state = _gate_of(json.loads(entity["state"]))
+        rows.over_all[state.gate.id] = (state, entity["since"])
+    elif entity["RowKey"].startswith(_DEFAULT):
+        key = (GateKind(entity["kind"]), entity["name"])
+        rows.defaults[key] = (_rule_of(json.loads(entity["rule"])), entity["since"])
+
+
 def operations_of(write: DeskWrite) -> list[Operation]:
     """The rows of the change, for a transaction of the tenant's partition."""
     partition = encode_key(write.after.tenant)
@@ -178,6 +213,7 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             ("create", wait_entity(partition, waiting, line)),
             ("update", in_line, {"mode": UpdateMode.MERGE}),
         ]
+    operations += [freed_delete(partition, each) for each in write.freed]
     operations += [
         ("create", entry_entity(partition, gate_log_row(entry.gate_id, entry.seq), entry)) for entry in write.log
     ]
@@ -200,66 +236,12 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
         "created_at": waiting.created_at,
         "due_at": waiting.due_at,
         "job_id": candidate.job_id,
-        **_candidate_columns(candidate),
+        **candidate_columns(candidate),
     }
 
 
 def _waiting_of(entity: Entity) -> Waiting:
-    return Waiting(_candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
-
-
-def _candidate_columns(candidate: Candidate) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "request_type": candidate.job_type,
-        "mode": candidate.mode,
-        "priority": candidate.priority,
-        "rank": (candidate.rank, "Edm.Int64"),
-    }
-    return columns if candidate.source is None else {**columns, "source": candidate.source}
-
-
-def _candidate_of(entity: Mapping[str, Any]) -> Candidate:
-    return Candidate(
-        job_id=entity["job_id"],
-        job_type=entity["request_type"],
-        mode=entity["mode"],
-        source=entity.get("source"),
-        priority=entity["priority"],
-        rank=int(entity["rank"]),
-    )
-
-
-def place_columns(place: Place) -> dict[str, Any]:
-    """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
-    columns = {
-        "state": place.state.value,
-        "initial_status": place.initial_status.value,
-        **_candidate_columns(place.candidate),
-    }
-    if place.initial_status is JobStatus.WAITING_FOR_JOBS:
-        columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
-    if place.failed_dependency is not None:
-        columns["failed_dependency"] = place.failed_dependency
-    if place.breaker_epoch:
-        columns["breaker_epoch"] = place.breaker_epoch
-    return columns if place.line is None else {**columns, "line": place.line}
-
-
-def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """None: the job was created where no gate concerned it."""
-    if "state" not in entity:
-        return None
-    state = PlaceState(entity["state"])
-    return Place(
-        state=state,
-        initial_status=JobStatus(entity["initial_status"]),
-        line=entity["line"] if state is PlaceState.WAITING else None,
-        dependencies_left=entity.get("dependencies_left", 0),
-        failed_dependency=entity.get("failed_dependency"),
-        marked=entity.get("marked", False),
-        breaker_epoch=entity.get("breaker_epoch", 0),
-        candidate=_candidate_of(entity),
-    )
+    return Waiting(candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
 def _desk_columns(desk: Desk) -> dict[str, Any]:
@@ -310,7 +292,10 @@ def _gate_json(state: GateState) -> dict[str, Any]:
 
 def _rule_of(values: dict[str, Any]) -> Rule:
     breaker = values.get("breaker")
-    return Rule(**{**values, "breaker": BreakerRule(**breaker) if breaker is not None else None})
+    known = known_members(Rule, values)
+    return Rule(
+        **{**known, "breaker": BreakerRule(**known_members(BreakerRule, breaker)) if breaker is not None else None}
+    )
 
 
 def _gate_of(values: dict[str, Any]) -> GateState:
@@ -319,8 +304,8 @@ def _gate_of(values: dict[str, Any]) -> GateState:
     return GateState(
         gate=gate,
         rule=_rule_of(values["rule"]) if "rule" in values else None,
-        hold=Hold(**_instants(values["hold"])) if "hold" in values else None,
-        throttle=Throttle(**_instants(values["throttle"])) if "throttle" in values else None,
+        hold=Hold(**known_members(Hold, _instants(values["hold"]))) if "hold" in values else None,
+        throttle=Throttle(**known_members(Throttle, _instants(values["throttle"]))) if "throttle" in values else None,
         credit_at=_instant(values.get("credit_at")),
         breaker=breaker_of(values["breaker"]) if "breaker" in values else None,
         **known,

@@ -12,11 +12,11 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.account import read_row
 from shared.adapters.tables.incidents import incident_inserts
 from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
-from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column
+from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
 from shared.adapters.tables.table import Operation, Table
 from shared.core.canonical import encode_key
 from shared.core.job import Job
-from shared.ports.index import FIRST_CLEARING, Clearing, EndedRow
+from shared.ports.index import Clearing, EndedRow, first_clearing
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
@@ -29,13 +29,45 @@ def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
         **letter_column(job),
     }
     claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
-    clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
     return [
         ("update", listed, {"mode": UpdateMode.MERGE}),
         ("update", claim, {"mode": UpdateMode.MERGE}),
-        ("create", ended_entity(partition, job.job_id, clear_at, purged=False)),
+        ("create", ended_entity(partition, job.job_id, first_clearing(job).clear_at, purged=False)),
         *dead_inserts(partition, job),
         *incident_inserts(partition, job),
+    ]
+
+
+def ending_owed(job: Job) -> list[Operation]:
+    """The ENDED row alone, for the sweeper's next pass: another row was refused, or is gone."""
+    clear_at = job.completed_at or job.updated_at
+    return [("create", ended_entity(encode_key(job.tenant), job.job_id, clear_at, purged=False, owed=True))]
+
+
+def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
+    """The rows of `ending` but ENDED, each whole, so that one that is gone comes back; LIST is the last one."""
+    partition = encode_key(job.tenant)
+    claim = {
+        "PartitionKey": partition,
+        "RowKey": claim_row(job.idempotency_hash),
+        "job_id": job.job_id,
+        "body_hash": job.body_hash,
+        "created_at": job.created_at,
+        "expires_at": claim_expires_at,
+    }
+    listed = {
+        "PartitionKey": partition,
+        "RowKey": list_row(job.created_at, job.job_id),
+        **list_columns(job),
+        **changing_columns(job),
+        **letter_column(job),
+    }
+    whole = {"mode": UpdateMode.REPLACE}
+    return [
+        ("upsert", claim, whole),
+        *dead_inserts(partition, job),
+        *incident_inserts(partition, job),
+        ("upsert", listed, whole),
     ]
 
 
@@ -54,10 +86,13 @@ def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: 
     return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
 
 
-def ended_entity(partition: str, job_id: str, clear_at: datetime, *, purged: bool) -> dict[str, Any]:
+def ended_entity(
+    partition: str, job_id: str, clear_at: datetime, *, purged: bool, owed: bool = False
+) -> dict[str, Any]:
     """An ENDED row."""
     row = ended_row(clear_at, job_id)
-    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
+    entity = {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
+    return {**entity, "owed": True} if owed else entity
 
 
 async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:

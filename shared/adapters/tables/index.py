@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +26,15 @@ from shared.adapters.tables.active import (
     settles,
 )
 from shared.adapters.tables.desks import operations_of
-from shared.adapters.tables.ending import ended_entity, ending, gate_of_0_2_0, put_off, rescheduled
+from shared.adapters.tables.ending import (
+    ended_entity,
+    ending,
+    ending_owed,
+    gate_of_0_2_0,
+    owed_rows,
+    put_off,
+    rescheduled,
+)
 from shared.adapters.tables.keys import (
     GUARD_PARTITION,
     POSITION_ROW,
@@ -45,12 +54,14 @@ from shared.adapters.tables.listing import (
     changing_columns,
     list_columns,
 )
+from shared.adapters.tables.places import freed_insert
 from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
+from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended
+from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CLEARING,
@@ -61,12 +72,34 @@ from shared.ports.index import (
     Clearing,
     EndedRow,
     Looks,
+    Reservation,
     SweepPosition,
 )
 
 #: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
 _MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """What the transaction that removes a job's ACTIVE row writes beside it."""
+
+    rows: list[Operation]
+    #: instead of `rows`, where one of them is refused or gone; empty: the job stays
+    owed: list[Operation] = field(default_factory=list)
+    #: with the first try alone
+    beside: Sequence[Operation] = ()
+    #: None: no FREED row
+    freed_at: datetime | None = None
+    good: bool | None = None
+    gated: bool = False
+
+
+@dataclass(frozen=True)
+class _Ended:
+    freed: bool = False
+    with_beside: bool = False
 
 
 class TablesIndex(TablesLists):
@@ -102,34 +135,12 @@ class TablesIndex(TablesLists):
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
     ) -> None:
-        await self._tenants.wake(job.tenant, job.created_at)
-        partition = encode_key(job.tenant)
-        claim = {
-            "PartitionKey": partition,
-            "RowKey": claim_row(job.idempotency_hash),
-            "job_id": job.job_id,
-            "body_hash": job.body_hash,
-            "created_at": job.created_at,
-        }
-        listed = {
-            "PartitionKey": partition,
-            "RowKey": list_row(job.created_at, job.job_id),
-            **list_columns(job),
-        }
-        if replacing is None:
-            claiming: tuple[Any, ...] = ("create", claim)
-        else:
-            under_etag = {
-                "mode": UpdateMode.REPLACE,
-                "etag": replacing.etag,
-                "match_condition": MatchConditions.IfNotModified,
-            }
-            claiming = ("update", claim, under_etag)
-        operations = [claiming, ("create", listed), *inserts(partition, job, place)]
-        operations += [
-            ("create", {"PartitionKey": partition, "RowKey": dependant_row(each, job.job_id), "job_id": job.job_id})
-            for each in job.dependencies or ()
-        ]
+        await self.reserve_together([Reservation(job, replacing, place)], desk)
+
+    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        first = reservations[0].job
+        await self._tenants.wake(first.tenant, first.created_at)
+        operations = [operation for each in reservations for operation in _inserts(each)]
         await transact(await self._account.table(self._table), [*operations, *(operations_of(desk) if desk else [])])
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
@@ -145,8 +156,11 @@ class TablesIndex(TablesLists):
         *,
         settled: str | None = None,
         succeeded: bool = True,
+        freed: Freed | None = None,
     ) -> None:
         operations = moves_place(active, place, check_at, under_etag=desk is None)
+        if freed is not None:
+            operations.append(freed_insert(encode_key(active.tenant), freed))
         if settled is not None:
             operations += settles(active.tenant, settled, active.job_id, succeeded=succeeded)
         await transact(
@@ -174,68 +188,84 @@ class TablesIndex(TablesLists):
     async def write_desk(self, desk: DeskWrite) -> None:
         await transact(await self._account.table(self._table), operations_of(desk))
 
-    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
-        operations = ending(job, claim_expires_at)
-        ended_at = job.completed_at or job.updated_at
+    async def close(
+        self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
+    ) -> bool:
         # of a job that ends sooner no sweeper has moved the DUE row
-        check_at = first_check(job) if ended_at < first_check(job) else None
-        partition, later = encode_key(job.tenant), put_off(purged)
-        if not await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at, at_first=later):
+        is_as_created = not counted and (job.completed_at or job.updated_at) < first_check(job)
+        end = _End(
+            rows=ending(job, claim_expires_at),
+            owed=ending_owed(job),
+            beside=put_off(purged),
+            freed_at=(job.completed_at or job.updated_at) if counted else None,
+            good=is_good(job),
+            gated=job.gated,
+        )
+        ended = await self._end(job.tenant, job.job_id, end, check_at=first_check(job) if is_as_created else None)
+        if not ended.with_beside:
             for one in purged:
                 await self.reschedule_clearing(one.row, one.clear_at, purged=True)
+        return ended.freed
 
-    async def close_at_desk(
-        self,
-        job: Job,
-        active: ActiveRow | None,
-        desk: DeskWrite,
-        *,
-        claim_expires_at: datetime,
-        purged: Sequence[Clearing] = (),
-    ) -> None:
-        partition, table = encode_key(job.tenant), await self._account.table(self._table)
-        operations = [
-            *deletes(partition, job.job_id, active.check_at if active is not None else first_check(job)),
-            *leaves_line(partition, active.place if active is not None else None),
-            *ending(job, claim_expires_at),
-            *put_off(purged),
-            *operations_of(desk),
-        ]
-        await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if job.gated else [])])
+    async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
+        table, refused = await self._account.table(self._table), []
+        listed = await read_row(table, encode_key(job.tenant), list_row(job.created_at, job.job_id))
+        if listed is not None and listed.get("status") == job.status.value:
+            # LIST is the last row, and others may have changed it since
+            return []
+        claim = await self.read_claim(job.tenant, job.idempotency_hash)
+        is_anothers = claim is not None and claim.job_id != job.job_id
+        for operation in owed_rows(job, claim_expires_at)[1 if is_anothers else 0 :]:
+            try:
+                await transact(table, [operation])
+            except AlreadyExists:
+                continue
+            except LedgerRefused:
+                refused.append(operation[1]["RowKey"])
+        return refused
 
-    async def _end(
-        self,
-        partition: str,
-        job_id: str,
-        operations: list[Any],
-        *,
-        gated: bool,
-        check_at: datetime | None,
-        at_first: Sequence[Operation] = (),
-    ) -> bool:
+    async def _end(self, tenant: str, job_id: str, end: _End, *, check_at: datetime | None) -> _Ended:
         """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is.
 
-        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked. `at_first`: what goes with the first
-        try, and may be why it failed; whether it went through.
+        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
         """
-        table = await self._account.table(self._table)
+        table, partition = await self._account.table(self._table), encode_key(tenant)
+        rows, beside = end.rows, end.beside
+        tried: ActiveRow | None = None
         for race in range(_MAX_RACES):
-            if check_at is None:
-                active = await read_row(table, partition, active_row(job_id))
-                if active is None:
-                    return False
-                check_at = active["check_at"]
-            ending = [*deletes(partition, job_id, check_at), *operations, *(at_first if race == 0 else ())]
+            freed: Freed | None = None
+            if check_at is not None:
+                leaving = deletes(partition, job_id, check_at)
+            else:
+                entity = await read_row(table, partition, active_row(job_id))
+                if entity is None:
+                    return _Ended()
+                active = active_of(tenant, entity)
+                if tried is not None and tried.etag == active.etag and end.owed:
+                    # it did not move, so a row that the end changes is gone
+                    rows = end.owed
+                tried = active if not beside else None
+                etag = active.etag if end.freed_at is not None else None
+                leaving = [
+                    *deletes(partition, job_id, active.check_at, etag=etag),
+                    *leaves_line(partition, active.place),
+                ]
+                freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
+            operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *beside]
             try:
-                await transact(table, [*ending, *(await gate_of_0_2_0(table, partition) if gated else [])])
+                await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if end.gated else [])])
             except (Conflict, AlreadyExists):
-                # ACTIVE is gone with all the rest; or a sweeper moved DUE (Race sweeps)
-                check_at = None
+                # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
+                check_at, beside = None, ()
                 if race:
                     await self._wait(race)
+            except LedgerRefused:
+                if not end.owed or rows is end.owed:
+                    raise
+                rows, beside = end.owed, ()
             else:
-                return race == 0
-        raise Contended("the job's DUE row was changed by others at every try")
+                return _Ended(freed is not None, with_beside=bool(beside))
+        raise Contended("the job's rows were changed by others at every try")
 
     async def _wait(self, race: int) -> None:
         await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())
@@ -306,18 +336,18 @@ class TablesIndex(TablesLists):
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
 
-    async def withdraw(self, active: ActiveRow, desk: DeskWrite | None = None) -> None:
+    async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
-        operations = [
+        rows: list[Operation] = [
             *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
             ("create", ended_entity(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
-        if desk is None:
-            await self._end(partition, active.job_id, operations, gated=active.gated, check_at=active.check_at)
-            return
-        ending = [*deletes(partition, active.job_id, active.check_at), *leaves_line(partition, active.place)]
-        await transact(await self._account.table(self._table), [*ending, *operations, *operations_of(desk)])
+        # where LIST or CLAIM is gone already
+        owed: list[Operation] = rows[-1:]
+        end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None, gated=active.gated)
+        ended = await self._end(active.tenant, active.job_id, end, check_at=None if counted else active.check_at)
+        return ended.freed
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
@@ -329,6 +359,7 @@ class TablesIndex(TablesLists):
                 tenant=tenant,
                 clear_at=entity["clear_at"],
                 purged=bool(entity["purged"]),
+                owed=bool(entity.get("owed", False)),
             )
             for entity in await self._range(tenant, first, f"{ended_before(now)};", limit)
         ]
@@ -347,3 +378,32 @@ class TablesIndex(TablesLists):
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
+
+
+def _inserts(reservation: Reservation) -> list[Operation]:
+    job, replacing, partition = reservation.job, reservation.replacing, encode_key(reservation.job.tenant)
+    claim = {
+        "PartitionKey": partition,
+        "RowKey": claim_row(job.idempotency_hash),
+        "job_id": job.job_id,
+        "body_hash": job.body_hash,
+        "created_at": job.created_at,
+    }
+    listed = {"PartitionKey": partition, "RowKey": list_row(job.created_at, job.job_id), **list_columns(job)}
+    claiming: Operation = ("create", claim)
+    if replacing is not None:
+        under_etag = {
+            "mode": UpdateMode.REPLACE,
+            "etag": replacing.etag,
+            "match_condition": MatchConditions.IfNotModified,
+        }
+        claiming = ("update", claim, under_etag)
+    return [
+        claiming,
+        ("create", listed),
+        *inserts(partition, job, reservation.place),
+        *(
+            ("create", {"PartitionKey": partition, "RowKey": dependant_row(each, job.job_id), "job_id": job.job_id})
+            for each in job.dependencies or ()
+        ),
+    ]

@@ -80,6 +80,10 @@ def wait_row(line: int, rank: int, job_id: str) -> str:
     return f"WAIT:{line:04d}:{rank:013d}:{job_id}"
 
 
+def freed_row(job_id: str) -> str:
+    return f"FREED:{job_id}"
+
+
 def dependant_row(upstream: str, job_id: str) -> str:
     """Sorts by the job that is waited for."""
     return f"DEP:{upstream}:{job_id}"

@@ -35,6 +35,31 @@ _LOG_TYPES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Freed:
+    """A FREED row: a job that left, and that its tenant's counts still have (R49).
+
+    The transaction that removes the job's ACTIVE row creates it, so the counts are never too low. The tenant's next
+    turn counts the job out and deletes the row.
+    """
+
+    place: Place
+    created_at: datetime
+    freed_at: datetime
+    #: its ACTIVE row said where it stands; False: a process created the job that knew of no quota
+    is_placed: bool = True
+    #: `is_good` of the job's end
+    good: bool | None = None
+
+    @property
+    def job_id(self) -> str:
+        return self.place.candidate.job_id
+
+    def is_counted(self, counted_at: datetime) -> bool:
+        """Whether counts of that instant have the job."""
+        return self.is_placed or self.created_at <= counted_at
+
+
 @dataclass(frozen=True)
 class Judged:
     """A desk after the end of a job."""
@@ -52,12 +77,12 @@ def is_good(job: Job) -> bool | None:
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
-def judged(desk: Desk, directory: Directory, job: Job, place: Place, now: datetime) -> Judged:
-    """The desk after the job's end has counted, which gave its `place` back already; one that was not inside says
-    nothing.
+def judged(desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool | None) -> Judged:
+    """The desk after the end of a job has counted at the breakers of its type. The desk has the job's slot back
+    already. `good`: as `is_good` says; an end of a job that was not active says nothing.
     """
     gate = Gate(GateKind.TYPE, desk.tenant, place.candidate.job_type)
-    state, good = desk.state(gate), is_good(job)
+    state = desk.state(gate)
     rule = directory.rule_of(state)
     if place.state is not PlaceState.ADMITTED or good is None:
         return Judged(desk)

@@ -90,12 +90,10 @@ class Letting:
 
     def load(self, number: int, rows: Sequence[Waiting]) -> None:
         """The first rows of the line, in its order."""
-        line = self._desk.lines[number]
         self._heads[number] = list(rows)
         if not rows:
-            # its rows are gone, whatever the desk counted
-            lines = {each: kept for each, kept in self._desk.lines.items() if each != number}
-            self._desk = replace(self._desk, lines=lines, staged=max(0, self._desk.staged - line.count))
+            # its jobs have left: the FREED row of each counts the line down
+            self._read_out.add(number)
             return
         self._set_head(number)
 

@@ -63,6 +63,8 @@ class Place:
     failed_dependency: str | None = None
     #: each of them knows that somebody waits for its end
     marked: bool = False
+    #: it came while its tenant's jobs were counted, and is in no count before it moves
+    uncounted: bool = False
 
     @property
     def is_staged(self) -> bool:
@@ -212,6 +214,8 @@ def set_apart(
 
 def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
     """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
+    if place.uncounted:
+        desk, place = replace(desk, staged=desk.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
     verdicts = words_to(desk, directory, candidate, now)
     try:
@@ -228,7 +232,7 @@ def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tu
 
 def give_back(desk: Desk, place: Place) -> Desk:
     """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
-    if place.state is PlaceState.ENDED:
+    if place.state is PlaceState.ENDED or place.uncounted:
         return desk
     if place.state is PlaceState.ADMITTED:
         return leave(desk, place.candidate, place.breaker_epoch)
@@ -240,7 +244,7 @@ def give_back(desk: Desk, place: Place) -> Desk:
 def set_aside(desk: Desk, place: Place) -> tuple[Desk, Place]:
     """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
     after = give_back(desk, place)
-    return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None)
+    return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None, uncounted=False)
 
 
 def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
@@ -250,7 +254,7 @@ def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
     fresh = replace(desk, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
     lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
     for place in places:
-        if place.state is PlaceState.ENDED:
+        if place.state is PlaceState.ENDED or place.uncounted:
             continue
         if not place.is_staged:
             fresh = count(fresh, place.candidate, place.breaker_epoch)

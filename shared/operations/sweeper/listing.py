@@ -39,12 +39,14 @@ class Surveyed:
     behind: int = 0
     #: tenants of jobs that have ended, and whose end is not in the index, or was not when its row was listed
     ended: set[str] = field(default_factory=set)
-    #: tenants of jobs that wait in line
-    waiting: set[str] = field(default_factory=set)
+    #: jobs that wait in line, by tenant
+    waiting: Counter[str] = field(default_factory=Counter)
     #: jobs that wait or were set aside, and whose place does not follow them: whoever moved them died
     astray: list[ActiveRow] = field(default_factory=list)
     #: jobs inside, by tenant
     inside: Counter[str] = field(default_factory=Counter)
+    #: accepted jobs that are not, and are counted, by tenant
+    staged: Counter[str] = field(default_factory=Counter)
     #: the same by type and source (`shared.core.usage.inside_by`)
     inside_by: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
     #: by service, of the jobs that were read: the attempt that nobody has taken up for the longest time
@@ -131,12 +133,15 @@ async def _take(
 
     inside = [row for row in rows if row.place is None or row.place.state is PlaceState.ADMITTED]
     found.inside[tenant] += len(inside)
+    found.staged[tenant] += sum(
+        row.place is not None and row.place.is_staged and not row.place.uncounted for row in rows
+    )
     found.inside_by.setdefault(tenant, Counter()).update(inside_by((row.request_type, row.source) for row in inside))
     for row in rows:
         if row.place is None:
             continue
         if row.place.state is PlaceState.WAITING:
-            found.waiting.add(tenant)
+            found.waiting[tenant] += 1
     for first in range(0, len(rows), _ROUND):
         part = rows[first : first + _ROUND]
         if (start is not None and (tenant, part[-1].job_id) <= start) or found.stopped_at is not None:

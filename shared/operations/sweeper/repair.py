@@ -30,9 +30,10 @@ from shared.errors import (
     OrchestrationUnavailable,
     UnknownStatus,
 )
-from shared.operations import desk_turns, desks
+from shared.operations import desk_turns
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
+from shared.operations.freed import take_turn
 from shared.operations.places import follow
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.report import SweepAction, SweepReport
@@ -98,9 +99,10 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     if instance.state is InstanceState.NOT_FOUND:
         report.add_action(job.job_id, SweepAction.START)
         if not report.dry_run:
-            await mark_unnamed(context, stored.record)
+            await mark_unnamed(context, orchestrations, stored.record)
             repaired = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
-            await transition(context, stored, repaired, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
+            origin = _origin(f"start:{job.instance_id}")
+            await transition(context, stored, repaired, origin, orchestrations=orchestrations, maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif instance.state is InstanceState.ENDED:
         report.add_action(job.job_id, SweepAction.RESTART)
@@ -187,11 +189,11 @@ async def _withdraw(
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
     row = await context.index.read_active(active.tenant, active.job_id)
-    if (row is not None and row.place is not None) or (await desk_turns.directory(context)).concerns(active.tenant):
-        entered = await desks.withdraw_at_desk(context, active.tenant, active.job_id)
-        await notify(context, orchestrations, active.tenant, entered)
-    else:
-        await context.index.withdraw(active)
+    counted = (row is not None and row.place is not None) or (await desk_turns.directory(context)).concerns(
+        active.tenant
+    )
+    if await context.index.withdraw(active, counted=counted):
+        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant))
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:
@@ -285,7 +287,8 @@ async def _look(
     event = durable_names.look(shown.look_no)
     # one EVENT for each number, however often it is raised
     repaired = Repaired(event, before="its orchestration is behind", after=f"told to look: {event}")
-    await transition(context, again, repaired, _origin(f"{instance_id}:{event}"), maybe_repeated=True)
+    origin = _origin(f"{instance_id}:{event}")
+    await transition(context, again, repaired, origin, orchestrations=orchestrations, maybe_repeated=True)
     with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that
         await orchestrations.raise_event(instance_id, event, {})
 

@@ -64,7 +64,7 @@ class Clearing:
             return
         try:
             self.actions.append(Action(ended.job_id, await clear(self._context, self._orchestrations, ended)))
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
             self.actions.append(Action(ended.job_id, SweepAction.FAILED))
@@ -91,6 +91,10 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         await context.index.finish_clearing(ended)
         return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
+    if ended.owed:
+        claim_ends = (job.completed_at or job.updated_at) + timedelta(days=context.settings.idempotency_ttl_days)
+        for key in await context.index.write_owed(job, claim_expires_at=claim_ends):
+            telemetry.warn("ROW_REFUSED", jobId=job.job_id, tenant_id=job.tenant, row=key)
     if job.status is JobStatus.FAILED_FINAL:
         # its end, or its redrive, may be by a release that knows no dead letters and no incidents
         await restore_dead_letter(context, job)

@@ -17,12 +17,11 @@ from shared import telemetry
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory, GateState
 from shared.errors import LuciusError
-from shared.operations import desk_counts
 from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
-from shared.operations.desk_turns import at_desk, directory
-from shared.operations.desks import let_in
+from shared.operations.desk_turns import Uncounted, at_desk, directory
 from shared.operations.divisions import divide_owed
+from shared.operations.freed import let_in
 from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
@@ -86,6 +85,8 @@ class _Pass:
         #: of listings
         self._faults: list[LuciusError] = []
         self._counts: WorkCounts | None = None
+        #: tenants whose FREED rows no turn of this pass is known to have taken
+        self._unsettled: set[str] = set()
         #: at the desks that were looked at, and over all tenants
         self._gates: list[GateState] = []
         #: a sweep by hand is over all tenants, also where several sweepers share them: it leaves their marks alone
@@ -172,12 +173,13 @@ class _Pass:
         report.looked_at += 1
         try:
             await repair(self._context, self._orchestrations, active, report)
-        except LuciusError as fault:
+        except Exception as fault:
+            # one job stops no pass, whatever its rows are
             telemetry.record_fault(fault)
             telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
             report.add_action(active.job_id, SweepAction.FAILED)
             if not self._dry_run and active.check_at <= self._context.clock.now():
-                with contextlib.suppress(LuciusError):
+                with contextlib.suppress(Exception):
                     # behind those that wait already: else jobs that fail keep the tenant's others from their look
                     await postpone(self._context, active, self._context.clock.now())
 
@@ -190,7 +192,7 @@ class _Pass:
         until = context.clock.now() + timedelta(seconds=_USAGE_S)
         try:
             return await fold_usage(context, context.usage, self._share, awake, lambda: context.clock.now() >= until)
-        except LuciusError as fault:
+        except Exception as fault:
             # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("USAGE_UNFOLDED", reason=str(fault))
@@ -215,14 +217,15 @@ class _Pass:
                 self._last.pop(tenant, None)
             # this very pass shall close what has ended
             await self._in_turns(sorted(found.ended), self._due, self._look, PASS_S)
+            await at_once(found.astray, self._look)
+            await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             for tenant in found.idle:
                 posted_at = awake[tenant].posted_at + WAKE_LASTS
                 # of one that sleeps nobody would fold the hour
                 is_folded = self._context.usage is None or (folded_to is not None and posted_at < folded_to)
-                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST and is_folded:
+                is_settled = is_folded and tenant not in self._unsettled
+                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST and is_settled:
                     await self._context.index.put_to_sleep(awake[tenant])
-            await at_once(found.astray, self._look)
-            await at_once(sorted(awake), lambda tenant: self._look_at_desk(tenant, found))
             if self._share.number == 0:
                 over_all = list((await directory(self._context)).over_all.values())
                 await self._keep_incidents(over_all)
@@ -233,7 +236,7 @@ class _Pass:
                     for tenant, entered in admissions.items():
                         await notify(self._context, self._orchestrations, tenant, entered)
             await look_for_silence(self._context, found.untaken)
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
             return None
@@ -241,13 +244,16 @@ class _Pass:
 
     async def _look_at_desk(self, tenant: str, found: Surveyed) -> None:
         """A line moves by this alone where a gate opened by time, or whoever opened it died (R49)."""
+        self._unsettled.add(tenant)
+        rows = (found.inside[tenant], found.staged[tenant], found.waiting[tenant])
         try:
-            if (desk := await _check_counts(self._context, tenant, found.inside[tenant])) is not None:
+            if (desk := await _check_counts(self._context, tenant, rows)) is not None:
                 await self._keep_incidents(desk.gates.values())
                 self._gates += desk.gates.values()
             inside_by = found.inside_by.get(tenant) or Counter()
             await self._context.tally.raise_peaks(self._context.usage, tenant, inside_by, self._context.clock.now())
-            if tenant not in found.waiting:
+            if (desk is None or _counts_of(desk) == rows) and tenant not in found.waiting:
+                self._unsettled.discard(tenant)
                 return
             entered = await let_in(self._context, tenant)
             while entered.job_ids or entered.more:
@@ -256,7 +262,8 @@ class _Pass:
                     self._report.more = True
                     return
                 entered = await let_in(self._context, tenant)
-        except LuciusError as fault:
+            self._unsettled.discard(tenant)
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
@@ -276,7 +283,7 @@ class _Pass:
     async def _look_at_bulks(self) -> None:
         try:
             await look_at_bulks(self._context, self._orchestrations, self._share.has, self._is_over(PASS_S))
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("BULK_UNSEEN", reason=str(fault))
 
@@ -288,7 +295,7 @@ class _Pass:
             written = await compare_dead_letters(self._context, self._share, lambda: self._context.clock.now() >= until)
             if written:
                 telemetry.info("DEAD_LETTERS_RESTORED", count=written)
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
 
@@ -296,7 +303,7 @@ class _Pass:
         whole, is_over = self._began.minute == 0, self._is_over(PASS_S)
         try:
             await compare_logs(self._context, self._share, self._gates, is_over, whole=whole)
-        except LuciusError as fault:
+        except Exception as fault:
             # events come a pass later; whoever reads the list of open incidents leaves out what is settled
             telemetry.record_fault(fault)
             telemetry.warn("LOG_UNCOMPARED", reason=str(fault))
@@ -304,7 +311,7 @@ class _Pass:
     async def _remove_old(self) -> None:
         try:
             self._report.more = await remove_old(self._context) or self._report.more
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("REJECTED_KEPT", reason=str(fault))
 
@@ -356,24 +363,34 @@ class _Pass:
             await marks.write(self._share.number, mark)
 
 
-async def _check_counts(context: Context, tenant: str, inside: int) -> Desk | None:
+#: active, staged and waiting jobs of a tenant
+_Counts = tuple[int, int, int]
+
+
+def _counts_of(desk: Desk) -> _Counts:
+    return desk.active, desk.staged, desk.waiting
+
+
+async def _check_counts(context: Context, tenant: str, rows: _Counts) -> Desk | None:
     """The desk as it was read; None: there is none.
 
-    Counts anew where `inside`, the jobs of the tenant by their rows, is not what the desk says, every ten minutes.
+    Counts anew where `rows`, the jobs of the tenant by their rows, are not what the desk says, every ten minutes.
 
-    Jobs that end while others count differ for a moment; what differs for long was ended by a process that knew no
-    gates, as of release 0.2.0. Raises Contended, LedgerUnavailable.
+    Jobs that end while others count differ until their turn; what differs for long was ended by a process that knew no
+    gates. Raises Contended, LedgerUnavailable.
     """
     if not (await directory(context)).concerns(tenant):
         return None
-    stored, now = await context.desks.read(tenant), context.clock.now()
-    if stored is None or stored.desk.active == inside or now < stored.desk.counted_at + _COUNTED_AGAIN:
-        return stored.desk if stored is not None else None
+    seen, now = await context.desks.read(tenant), context.clock.now()
+    if seen is None or _counts_of(seen.desk) == rows or now < seen.desk.counted_at + _COUNTED_AGAIN:
+        return seen.desk if seen is not None else None
 
-    async def act(stored: StoredDesk, known: Directory) -> tuple[int, int]:
-        return stored.desk.active, (await desk_counts.recount(context, tenant, stored)).desk.active
+    async def act(stored: StoredDesk, known: Directory) -> Desk:
+        if stored.desk.counted_at == seen.desk.counted_at:
+            raise Uncounted(stored)
+        return stored.desk
 
-    counted, found = await at_desk(context, tenant, act)
-    if counted != found:
+    found = _counts_of(await at_desk(context, tenant, act))
+    if found != (counted := _counts_of(seen.desk)):
         telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=found)
-    return stored.desk
+    return seen.desk

@@ -62,7 +62,7 @@ async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(world.index, name)
 
-        async def withdraw(self, *_: Any) -> None:
+        async def withdraw(self, *_: Any, **__: Any) -> None:
             return None
 
     await sweep(replace(world.context, index=NoWithdraw()), world.orchestrations)
@@ -131,7 +131,7 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     world.clock.advance(301)
     withdraw = world.index.withdraw
 
-    async def dies(*_: Any) -> None:
+    async def dies(*_: Any, **__: Any) -> None:
         raise LedgerUnavailable
 
     world.index.withdraw = dies  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from shared import errors, refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
+from shared.operations.desk_turns import BeingCounted, QuotasUnknown
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
 from tests.jobs import ROOT
 from triggers.http.problems import RequestError, problem_body, problem_response
@@ -158,6 +159,8 @@ ROWS = (
     unavailable(errors.KeysUnavailable("https://issuer.example")),
     Row(refusals.Overloaded(), 503, "OVERLOADED", {"Retry-After": "2"}),
     Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(QuotasUnknown(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(BeingCounted(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.OtherStoreVersion(1, 2), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.UnknownStatus(), 503, "DEPENDENCY_UNAVAILABLE", SOON),

@@ -1,0 +1,104 @@
+"""Where a job stands, as columns of its ACTIVE, WAIT and FREED rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.adapters.tables.keys import freed_row
+from shared.adapters.tables.table import Entity, Operation
+from shared.core.gates.desk import Candidate
+from shared.core.gates.ends import Freed
+from shared.core.gates.places import Place, PlaceState
+from shared.core.states import JobStatus
+
+
+def candidate_columns(candidate: Candidate) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "request_type": candidate.job_type,
+        "mode": candidate.mode,
+        "priority": candidate.priority,
+        "rank": (candidate.rank, "Edm.Int64"),
+    }
+    return columns if candidate.source is None else {**columns, "source": candidate.source}
+
+
+def candidate_of(entity: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        job_id=entity["job_id"],
+        job_type=entity["request_type"],
+        mode=entity["mode"],
+        source=entity.get("source"),
+        priority=entity["priority"],
+        rank=int(entity["rank"]),
+    )
+
+
+def place_columns(place: Place) -> dict[str, Any]:
+    """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
+    columns = {
+        "state": place.state.value,
+        "initial_status": place.initial_status.value,
+        **candidate_columns(place.candidate),
+    }
+    if place.initial_status is JobStatus.WAITING_FOR_JOBS:
+        columns |= {"dependencies_left": place.dependencies_left, "marked": place.marked}
+    if place.failed_dependency is not None:
+        columns["failed_dependency"] = place.failed_dependency
+    if place.breaker_epoch:
+        columns["breaker_epoch"] = place.breaker_epoch
+    if place.uncounted:
+        columns["uncounted"] = True
+    return columns if place.line is None else {**columns, "line": place.line}
+
+
+def place_of(entity: Mapping[str, Any]) -> Place | None:
+    """None: the job was created where no gate concerned it."""
+    if "state" not in entity:
+        return None
+    state = PlaceState(entity["state"])
+    return Place(
+        state=state,
+        initial_status=JobStatus(entity["initial_status"]),
+        line=entity["line"] if state is PlaceState.WAITING else None,
+        dependencies_left=entity.get("dependencies_left", 0),
+        failed_dependency=entity.get("failed_dependency"),
+        marked=entity.get("marked", False),
+        breaker_epoch=entity.get("breaker_epoch", 0),
+        uncounted=entity.get("uncounted", False),
+        candidate=candidate_of(entity),
+    )
+
+
+def freed_insert(partition: str, freed: Freed) -> Operation:
+    """Fails where the row is there already: the job was counted as gone before."""
+    row: dict[str, Any] = {
+        **_key(partition, freed),
+        "job_id": freed.job_id,
+        "created_at": freed.created_at,
+        "freed_at": freed.freed_at,
+        "is_placed": freed.is_placed,
+        **place_columns(freed.place),
+    }
+    return ("create", row if freed.good is None else {**row, "good": freed.good})
+
+
+def freed_delete(partition: str, freed: Freed) -> Operation:
+    return ("delete", _key(partition, freed))
+
+
+def freed_of(entity: Entity) -> Freed:
+    place = place_of(entity)
+    if place is None:
+        raise ValueError("a FREED row without a place")
+    return Freed(
+        place=place,
+        created_at=entity["created_at"],
+        freed_at=entity["freed_at"],
+        is_placed=entity["is_placed"],
+        good=entity.get("good"),
+    )
+
+
+def _key(partition: str, freed: Freed) -> dict[str, Any]:
+    return {"PartitionKey": partition, "RowKey": freed_row(freed.job_id)}

@@ -1,0 +1,218 @@
+"""Jobs that left: their FREED rows become free slots, and the next jobs are admitted (R48, R49).
+
+An end touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A turn
+takes all of the tenant's FREED rows at once: it lowers the counts, judges breakers, writes logs, and admits jobs. So a
+count is never too low. Many ends cost one turn; where the process dies between, the sweeper takes the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.gates.desk import Desk
+from shared.core.gates.ends import MAX_SETTLED, Freed, Judged, is_good, judged
+from shared.core.gates.letting import MAX_LET_IN
+from shared.core.gates.log import LogEntry
+from shared.core.gates.places import PlaceState, give_back
+from shared.core.gates.rules import Directory, Gate, GateState
+from shared.core.job import Job
+from shared.errors import Conflict, Contended, LuciusError
+from shared.operations import desk_counts
+from shared.operations.context import Context
+from shared.operations.desk_turns import (
+    Entered,
+    ask_divisions,
+    at_desk,
+    call_again,
+    desk_calls,
+    desk_write,
+    directory,
+    entered_by,
+    letting,
+)
+from shared.ports.desks import StoredDesk
+from shared.ports.index import FIRST_CHECK
+
+#: FREED rows that one transaction takes
+MAX_FREED = 40
+#: entries of logs that they may add
+MAX_LOG = 12
+#: operations of a transaction; of the desk and what time alone does to its breakers; of each job that is admitted
+_OPERATIONS, _OF_THE_DESK, _EACH = 100, 1 + MAX_SETTLED, 4
+#: an end waits so long for other writers, or for a count; then another process, or the sweeper, takes the turn
+_PATIENCE, _COUNTS_PATIENCE = timedelta(seconds=5), timedelta(seconds=1)
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+
+async def may_be_counted(context: Context, job: Job) -> bool:
+    """Whether the job's end is a matter of its tenant's quotas; raises nothing of LUCIUS's.
+
+    Where the directory is unreadable it is: a FREED row too many does no harm.
+    """
+    if job.staged_at is not None or job.dependencies is not None:
+        return True
+    try:
+        known = await directory(context)
+        return context.gates.is_outdated(context.clock.now()) or known.concerns(job.tenant)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        return True
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A desk whose counts have these FREED rows."""
+
+    desk: Desk
+    freed: tuple[Freed, ...] = ()
+    log: tuple[LogEntry, ...] = ()
+    #: gates whose breaker opened
+    opened: tuple[GateState, ...] = ()
+    #: gates over all tenants whose next division has to see an end
+    seen_by: frozenset[Gate] = frozenset()
+    #: there are more rows
+    more: bool = False
+
+
+async def take_freed(context: Context, desk: Desk, known: Directory, *, limit: int = MAX_FREED) -> Taken:
+    """The desk with the tenant's first FREED rows in its counts. Raises LedgerUnavailable."""
+    rows = await context.desks.freed(desk.tenant, limit=limit) if limit else []
+    taken = Taken(desk)
+    for each in sorted(rows, key=lambda row: row.freed_at):
+        # one end adds two at most
+        if len(taken.log) > MAX_LOG - 2:
+            return replace(taken, more=True)
+        after = _after(context, taken.desk, known, each)
+        taken = Taken(
+            after.desk,
+            (*taken.freed, each),
+            (*taken.log, *after.log),
+            (*taken.opened, *after.opened),
+            taken.seen_by | ({after.seen_by} if after.seen_by is not None else frozenset()),
+        )
+    return replace(taken, more=len(rows) == limit)
+
+
+def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Judged:
+    if not freed.is_counted(desk.counted_at):
+        return Judged(desk)
+    desk = give_back(desk, freed.place)
+    try:
+        return judged(desk, known, freed.place, context.clock.now(), good=freed.good)
+    except Exception as fault:
+        # a breaker must not keep a slot
+        telemetry.record_fault(fault)
+        return Judged(desk)
+
+
+def on_breakers_opened(opened: Iterable[GateState]) -> None:
+    """After the transaction, also of a division: whoever has to know of an opened breaker is told here.
+
+    Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
+    """
+    for state in opened:
+        reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
+        telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
+
+
+async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
+    """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
+    for state in opened:
+        try:
+            await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+        except Exception as fault:  # it stops nothing of the job whose end opened the breaker
+            telemetry.record_fault(fault)
+            telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
+
+
+async def let_in(context: Context, tenant: str) -> Entered:
+    """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
+
+    It also repeats what may have been lost: a wake-up, a request for an allocation. Raises Contended,
+    LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        entered, after = await _turn(context, stored, known)
+        if after.wake_at == stored.desk.wake_at:
+            await call_again(context, tenant, stored.desk.wake_at)
+        if not entered.more:
+            # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
+            await ask_divisions(context, after, known)
+        return entered
+
+    return await at_desk(context, tenant, act)
+
+
+async def take_turn(context: Context, tenant: str) -> Entered:
+    """The turn after an end or a withdrawal, which is committed: a fault is logged, and is for the sweeper.
+
+    Callers of one process share a turn that begins after each of them asked.
+    """
+    turn = context.gates.turn(tenant)
+    turn.asked += 1
+    number = turn.asked
+
+    asked = 0
+
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        nonlocal asked
+        asked = turn.asked
+        return (await _turn(context, stored, known))[0]
+
+    async with turn.ends:
+        if turn.covered >= number:
+            return Entered()
+        asked = turn.asked
+        try:
+            if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                # the end did not know that no quota concerns the tenant; its row does no harm
+                return Entered()
+            return await at_desk(context, tenant, act, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE)
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+            return Entered()
+        finally:
+            # of a turn that failed too: the others would wait as long, one after the other
+            turn.covered = max(turn.covered, asked)
+
+
+async def _turn(context: Context, stored: StoredDesk, known: Directory) -> tuple[Entered, Desk]:
+    """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    taken = await take_freed(context, stored.desk, known)
+    room = (_OPERATIONS - _OF_THE_DESK - len(taken.log) - len(taken.freed)) // _EACH
+    let = await letting(context, taken.desk, known, max(0, min(room, MAX_LET_IN)))
+    write = await desk_write(context, stored, known, let, taken.log, taken.freed)
+    if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
+        await context.index.write_desk(write)
+        await desk_calls(context, write, known, seen_by=taken.seen_by)
+        on_breakers_opened(taken.opened)
+    more = let.more or taken.more
+    return replace(entered_by(let), more=more, breakers_opened=taken.opened), write.after
+
+
+async def give_back_slot(context: Context, job: Job) -> bool:
+    """Frees the slot of an ended job whose ACTIVE row stays, since other jobs have yet to hear of its end; whether it
+    had one.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    for race in range(_MAX_RACES):
+        active = await context.index.read_active(job.tenant, job.job_id)
+        now = context.clock.now()
+        freed = active.freed(now, good=is_good(job)) if active is not None else None
+        if active is None or freed is None:
+            return False
+        place = replace(desk_counts.place_of(active), state=PlaceState.ENDED, line=None)
+        try:
+            await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
+        except Conflict:
+            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+        else:
+            return True
+    raise Contended("the job's rows were changed by others at every try")
