@@ -252,13 +252,13 @@ class MemoryIndex(MemoryLists):
 
     def _apply(self, write: DeskWrite) -> None:
         """The rows that a desk moves beside its own."""
-        moved = (*((each, None) for each in write.let_in), *write.relined)
-        for waiting, _ in moved:
+        changed = (*((each, None) for each in write.let_in), *write.relined)
+        for waiting, _ in changed:
             row = self._active.get((write.after.tenant, waiting.candidate.job_id))
             if row is None or row.place is None or row.place.line != waiting.line:
                 # it has ended, or left the line: its WAIT row is gone
                 raise Conflict
-        for waiting, line in moved:
+        for waiting, line in changed:
             key = (write.after.tenant, waiting.candidate.job_id)
             row = self._active[key]
             assert row.place is not None

@@ -85,7 +85,7 @@ async def reserve_at_desk(
     arrivals = turn.arrivals
     own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of)
     if turn.stages_until is not None and context.clock.now() < turn.stages_until:
-        return await stage_beside(context, job, replacing=replacing)
+        return await stage_uncounted(context, job, replacing=replacing)
     arrivals.append(own)
 
     async def act(stored: StoredDesk, known: Directory) -> None:
@@ -106,7 +106,7 @@ async def reserve_at_desk(
     finally:
         arrivals.remove(own)
     if own.must_stage and not own.is_done:
-        return await stage_beside(context, job, replacing=replacing)
+        return await stage_uncounted(context, job, replacing=replacing)
     if own.refused is not None:
         raise own.refused
     return own.found
@@ -254,7 +254,7 @@ def _reservation(job: Job, replacing: Claim | None, decision: Decision) -> Reser
     return Reservation(initial_status, replacing, decision.place)
 
 
-async def stage_beside(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
+async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
     """The job is staged while its tenant's quotas or counts are not known; it is counted when it moves into the waiting
     queue. Raises LedgerUnavailable, and QuotasUnknown where the deployment stages no job.
     """

@@ -17,7 +17,7 @@ from shared.core.job import Event, Job, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
-from shared.operations.arrivals import NeedsDivision, reserve_at_desk, stage_beside
+from shared.operations.arrivals import NeedsDivision, reserve_at_desk, stage_uncounted
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered, directory
 from shared.operations.divisions import place_for
@@ -79,7 +79,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
         except LedgerUnavailable as fault:
             # a quota may concern it: the job is staged, and decided on later
             telemetry.record_fault(fault)
-            found = await stage_beside(context, job, replacing=replacing)
+            found = await stage_uncounted(context, job, replacing=replacing)
             return Reserved(*found) if found is not None else None
         if is_concerned:
             reserved = await _at_desk(context, job, replacing, notify)

@@ -211,9 +211,9 @@ async def test_a_job_that_came_during_a_count_is_in_none(storage: Storage) -> No
     row = await active(storage, 1)
     assert row.place == place
     before = await stored(storage)
-    moved = replace(place, state=PlaceState.OFF, uncounted=False)
-    await storage.index.move_place(row, moved, ASLEEP, DeskWrite(before=before, after=before.desk))
-    assert (await active(storage, 1)).place == moved
+    changed = replace(place, state=PlaceState.OFF, uncounted=False)
+    await storage.index.move_place(row, changed, ASLEEP, DeskWrite(before=before, after=before.desk))
+    assert (await active(storage, 1)).place == changed
     two = job(2)
     uncounted = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(two), uncounted=True)
     await storage.index.reserve_together([Reservation(two, place=uncounted)])

@@ -129,7 +129,7 @@ async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     assert (await desk_of(staging)).active == 1
 
 
-async def test_a_count_beside_a_job_that_ended_and_stays(staging: World) -> None:
+async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     """Its dependants could not be read, so its ACTIVE row says ENDED and its FREED row waits: the count has it."""
     world = limited(staging, max_inflight_per_tenant=2, overflow="stage")
     first, second = await posted(world, 1, 2)

@@ -113,7 +113,7 @@ def hurrying(world: World) -> World:
     return replace(world, context=replace(world.context, sleep=sleeping))
 
 
-async def test_jobs_come_and_end_beside_a_count(staging: World) -> None:
+async def test_jobs_come_and_end_during_a_count(staging: World) -> None:
     """A new job is staged after a second, an end waits for nothing. The counter died: the sweeper counts both."""
     [first] = await posted(staging, 1)
     await counted_by_another(staging, timedelta(seconds=30))

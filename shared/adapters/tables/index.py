@@ -89,7 +89,7 @@ class _End:
     #: instead of `rows`, where one of them is refused or gone; empty: the job stays
     owed: list[Operation] = field(default_factory=list)
     #: with the first try alone
-    beside: Sequence[Operation] = ()
+    extra: Sequence[Operation] = ()
     #: None: no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
@@ -99,7 +99,7 @@ class _End:
 @dataclass(frozen=True)
 class _Ended:
     freed: bool = False
-    with_beside: bool = False
+    with_extra: bool = False
 
 
 class TablesIndex(TablesLists):
@@ -196,13 +196,13 @@ class TablesIndex(TablesLists):
         end = _End(
             rows=ending(job, claim_expires_at),
             owed=ending_owed(job),
-            beside=put_off(purged),
+            extra=put_off(purged),
             freed_at=(job.completed_at or job.updated_at) if counted else None,
             good=is_good(job),
             gated=job.gated,
         )
         ended = await self._end(job.tenant, job.job_id, end, check_at=first_check(job) if is_as_created else None)
-        if not ended.with_beside:
+        if not ended.with_extra:
             for one in purged:
                 await self.reschedule_clearing(one.row, one.clear_at, purged=True)
         return ended.freed
@@ -230,7 +230,7 @@ class TablesIndex(TablesLists):
         `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
         """
         table, partition = await self._account.table(self._table), encode_key(tenant)
-        rows, beside = end.rows, end.beside
+        rows, extra = end.rows, end.extra
         tried: ActiveRow | None = None
         for race in range(_MAX_RACES):
             freed: Freed | None = None
@@ -244,27 +244,27 @@ class TablesIndex(TablesLists):
                 if tried is not None and tried.etag == active.etag and end.owed:
                     # it did not move, so a row that the end changes is gone
                     rows = end.owed
-                tried = active if not beside else None
+                tried = active if not extra else None
                 etag = active.etag if end.freed_at is not None else None
                 leaving = [
                     *deletes(partition, job_id, active.check_at, etag=etag),
                     *leaves_line(partition, active.place),
                 ]
                 freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
-            operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *beside]
+            operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
             try:
                 await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if end.gated else [])])
             except (Conflict, AlreadyExists):
                 # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
-                check_at, beside = None, ()
+                check_at, extra = None, ()
                 if race:
                     await self._wait(race)
             except LedgerRefused:
                 if not end.owed or rows is end.owed:
                     raise
-                rows, beside = end.owed, ()
+                rows, extra = end.owed, ()
             else:
-                return _Ended(freed is not None, with_beside=bool(beside))
+                return _Ended(freed is not None, with_extra=bool(extra))
         raise Contended("the job's rows were changed by others at every try")
 
     async def _wait(self, race: int) -> None:
