@@ -93,7 +93,7 @@ LINES: tuple[Line, ...] = (
     Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),
     Line("DESK_UNSEEN", _W, "Could not admit waiting jobs of a tenant; retried by the next sweep"),
     Line("DIRECTORY_UNREAD", _W, "Could not read which tenants have quotas; the last copy is in effect for 5 minutes"),
-    Line("ROW_UNDECODABLE", _W, "A row of the quotas cannot be decoded and is ignored; `row` has the key"),
+    Line("ROW_UNDECODABLE", _W, "A row cannot be decoded and is left out of its list; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),

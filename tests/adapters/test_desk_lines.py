@@ -283,8 +283,8 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> Non
 
 
 async def test_rows_of_a_later_release(storage: Storage) -> None:
-    """A member too many is ignored; of the directory a row that cannot be decoded is, and its key is reported; a desk
-    that cannot be is an error with its key."""
+    """A member too many is ignored, and a quota of another kind; of the directory a row that cannot be decoded is, and
+    its key is reported; a desk that cannot be is an error with its key."""
     if not isinstance(storage.desks, TablesDesks):
         return
     await opened(storage)
@@ -309,5 +309,7 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     assert (await stored(storage)).desk.state(state.gate).rule == Rule(max_active=1)
     values["gate"]["kind"] = "REGION"
     await index.update_entity({**row, column: json.dumps(values)})
+    assert (await stored(storage)).desk.gates == {}
+    await index.update_entity({**row, column: "{"})
     with pytest.raises(Undecodable, match="tenant_a GATES"):
         await stored(storage)
