@@ -236,6 +236,16 @@ async def test_a_page_goes_on_past_rows_that_cannot_be_decoded() -> None:
     assert [each.candidate.job_id for each in five] == ["job_3", "job_7", "job_8"]
 
 
+async def test_a_source_that_gave_way_ends_no_page() -> None:
+    """Its row came back with its last job alone, and is not of the list."""
+    made = await stores()
+    [row] = made.of("SOURCE")
+    made.remove("SOURCE")
+    for number, columns in enumerate(({"name": "a", "last_at": START}, row, row)):
+        made.table("index").put({**columns, "PartitionKey": TENANT, "RowKey": f"SOURCE:{number}"})
+    assert [each.cursor for each in await made.usage.sources(TENANT, after="", limit=1)] == ["SOURCE:1"]
+
+
 async def test_a_list_ends_with_an_error_where_most_of_it_cannot_be_decoded() -> None:
     """So a query has an end in a store of another release."""
     made = await stores()

@@ -46,21 +46,23 @@ async def first_decoded(
     query: str,
     parameters: dict[str, Any],
     limit: int | None,
-    decode: Callable[[Entity], T],
+    decode: Callable[[Entity], T | None],
     unread: list[str] | None = None,
     **options: Any,
 ) -> list[T]:
     """Returns the objects of the first rows that can be decoded, at most `limit`, in the order of their keys.
 
-    The query continues past a row that cannot be decoded: a page is shorter than its limit only at the end of its
-    range. Raises LedgerUnavailable; Undecodable after `MAX_LEFT_OUT` such rows.
+    `decode` returns None for a row that is not of the list. The query continues past such a row, and past one that
+    cannot be decoded: a page is shorter than its limit only at the end of its range. Raises LedgerUnavailable;
+    Undecodable after `MAX_LEFT_OUT` rows that cannot be decoded.
     """
     found: list[T] = []
     left_out = 0
     page = min(limit, 1000) if limit is not None else None
     async for entity in table.query_entities(query, parameters=parameters, results_per_page=page, **options):
         try:
-            found.append(decoded(decode, entity))
+            if (one := decoded(decode, entity)) is not None:
+                found.append(one)
         except Undecodable as row:
             left_out += 1
             if left_out > MAX_LEFT_OUT:

@@ -117,8 +117,9 @@ class TablesUsage:
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
-        found = await self._range(GUARD_PARTITION, first, end, limit)
-        return all_decoded(lambda row: (row["hour"], row["tenant"], row["RowKey"]), found)
+        parameters = {"partition": GUARD_PARTITION, "first": first, "end": end}
+        table = await self._account.table(self._table)
+        return await first_decoded(table, _BETWEEN, parameters, limit, _refold_of)
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
         await self._delete(GUARD_PARTITION, fold_again_row(hour, tenant))
@@ -158,8 +159,7 @@ class TablesUsage:
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
         parameters = {"partition": encode_key(tenant), "first": after or "SOURCE:", "end": "SOURCE;"}
-        found = await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, _source_of)
-        return [each for each in found if each is not None]
+        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, _source_of)
 
     async def _put(self, tenant: str, hour: datetime, part: str, content: Any, **columns: Any) -> None:
         row = {**_row(tenant, hour, part, content), **columns}
@@ -188,6 +188,10 @@ def _source_of(row: Entity) -> SeenSource | None:
         last_at=row["last_at"],
         cursor=row["RowKey"],
     )
+
+
+def _refold_of(row: Entity) -> tuple[datetime, str, str]:
+    return row["hour"], row["tenant"], row["RowKey"]
 
 
 def _part_of(row: Entity) -> tuple[datetime, dict[str, Any]]:
