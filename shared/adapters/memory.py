@@ -292,6 +292,10 @@ class MemoryIndex(MemoryLists):
             row = replace(ended, clear_at=clear_at, purged=purged, owed=False)
             self._ended[ended_row(clear_at, ended.job_id)] = row
 
+    async def clear_again(self, tenant: str, ended: Sequence[EndedRow], now: datetime) -> None:
+        self._wake(tenant, now)
+        self._ended.update({ended_row(each.clear_at, each.job_id): each for each in ended})
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
 

@@ -316,6 +316,9 @@ class Index(DeadLetters, Protocol):
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
 
+    async def clear_again(self, tenant: str, ended: Sequence[EndedRow], now: datetime) -> None:
+        """Wakes the tenant, and writes these ENDED rows, at most 100; again is harmless. Raises LedgerUnavailable."""
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
 

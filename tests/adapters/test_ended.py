@@ -259,3 +259,19 @@ async def test_a_row_that_is_refused_keeps_no_job_from_its_end(
     claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
     assert claim is not None
     assert claim.expires_at == LATE
+
+
+async def test_cleared_jobs_get_a_row_again(storage: Storage) -> None:
+    """Again is harmless; the tenant, which sleeps, is awake."""
+    await close(storage, ended_job(1))
+    [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
+    await storage.index.finish_clearing(row)
+    [awake] = await storage.index.awake_tenants(now=LATE)
+    await storage.index.put_to_sleep(awake)
+    assert await storage.index.awake_tenants(now=LATE) == []
+    rows = [replace(row, job_id=f"job_{number}", clear_at=LATE, purged=True) for number in range(100)]
+    for _ in range(2):
+        await storage.index.clear_again("tenant_a", rows, LATE)
+    found = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=1000)
+    assert found == sorted(rows, key=lambda each: each.job_id)
+    assert [each.tenant for each in await storage.index.awake_tenants(now=LATE)] == ["tenant_a"]

@@ -370,6 +370,14 @@ class TablesIndex(TablesLists):
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
 
+    async def clear_again(self, tenant: str, ended: Sequence[EndedRow], now: datetime) -> None:
+        await self._tenants.wake(tenant, now)
+        partition, whole = encode_key(tenant), {"mode": UpdateMode.REPLACE}
+        rows: list[Operation] = [
+            ("upsert", ended_entity(partition, each.job_id, each.clear_at, purged=each.purged), whole) for each in ended
+        ]
+        await transact(await self._account.table(self._table), rows)
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
 
