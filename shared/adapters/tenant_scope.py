@@ -222,7 +222,7 @@ class TenantIndex:
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
 
-    async def clear_again(self, tenant: str, ended: Sequence[EndedRow], now: datetime) -> None:
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         raise sweeper_only()
 
     async def finish_clearing(self, ended: EndedRow) -> None:

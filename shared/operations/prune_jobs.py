@@ -10,16 +10,16 @@ from datetime import timedelta
 
 from shared.core.states import JobStatus
 from shared.operations.context import Context
-from shared.ports.index import EndedRow, ListRow
+from shared.ports.index import ListRow
 
 #: after a job's retention: until then its own ENDED row may be there, two days longer than its retention (R73)
 _GRACE = timedelta(days=4)
-#: rows of one query, and of one transaction
-_PAGE, _WRITTEN = 1000, 100
+#: rows of one query, and jobs of one transaction
+_PAGE, _WRITTEN = 1000, 50
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Has the tenant's jobs cleared whose retention is over for days; returns their number. Again is harmless.
+    """Has the tenant's jobs cleared whose retention is over for days, each once; returns their number.
 
     Raises LedgerUnavailable.
     """
@@ -31,9 +31,10 @@ async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool])
     while True:
         rows = await context.index.list_jobs(tenant, after=after, limit=_PAGE, until=before)
         late = [
-            EndedRow(job_id=row.job_id, tenant=tenant, clear_at=row.ended_at + retention, purged=True)
+            (row, row.ended_at + retention)
             for row in rows
-            if row.ended_at is not None and row.ended_at < before and _has_ended(row)
+            # once: that of a job that cannot be read is put off again and again
+            if row.ended_at is not None and row.ended_at < before and _has_ended(row) and not row.cleared_again
         ]
         for start in range(0, len(late), _WRITTEN):
             await context.index.clear_again(tenant, late[start : start + _WRITTEN], now)

@@ -135,7 +135,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "withdraw": lambda index: index.withdraw(ACTIVE),
     "write_owed": lambda index: index.write_owed(OWN, claim_expires_at=START),
     "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
-    "clear_again": lambda index: index.clear_again("tenant_a", [ENDED], START),
+    "clear_again": lambda index: index.clear_again("tenant_a", [], START),
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),

@@ -19,7 +19,7 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
-from shared.errors import LedgerUnavailable
+from shared.errors import DataLost, LedgerUnavailable
 from shared.operations import incidents, prune_logs, quotas
 from shared.operations.breaker_incidents import keep_incident
 from shared.operations.gate_logs import state_of
@@ -363,6 +363,26 @@ async def test_jobs_that_ended_before_there_was_a_retention_are_archived(world: 
     assert await world.ledger.read(young) is not None
     await pruned(world)
     assert "archive" not in await sweep_labels(world)
+
+
+async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put off again and again by the sweeper; a second row each day would be one more to look at for ever."""
+    settings = replace(world.context.settings, idempotency_ttl_days=1)
+    world = replace(world, context=replace(world.context, settings=settings))
+    await ended(world)
+    for _ in range(4):
+        await sweep_labels(world, 86_400)
+    world = replace(world, context=replace(world.context, settings=replace(settings, retention_days=30)))
+
+    async def broken(_job_id: str) -> None:
+        raise DataLost("a blob is gone", tenant_id="tenant_a")
+
+    monkeypatch.setattr(world.ledger, "read", broken)
+    await pruned(world, timedelta(days=40))
+    for _ in range(5):
+        await sweep_labels(world)
+        await pruned(world)
+    assert len(world.index._ended) == 1
 
 
 async def test_quotas_of_a_tenant_without_jobs(world: World) -> None:

@@ -71,6 +71,7 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
+    ListRow,
     Looks,
     Reservation,
     SweepPosition,
@@ -370,13 +371,19 @@ class TablesIndex(TablesLists):
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
 
-    async def clear_again(self, tenant: str, ended: Sequence[EndedRow], now: datetime) -> None:
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         await self._tenants.wake(tenant, now)
-        partition, whole = encode_key(tenant), {"mode": UpdateMode.REPLACE}
-        rows: list[Operation] = [
-            ("upsert", ended_entity(partition, each.job_id, each.clear_at, purged=each.purged), whole) for each in ended
-        ]
-        await transact(await self._account.table(self._table), rows)
+        partition, operations = encode_key(tenant), list[Operation]()
+        for row, clear_at in late:
+            listed = {"PartitionKey": partition, "RowKey": row.cursor, "cleared_again": True}
+            ended = ended_entity(partition, row.job_id, clear_at, purged=True)
+            operations += [
+                ("update", listed, {"mode": UpdateMode.MERGE}),
+                ("upsert", ended, {"mode": UpdateMode.REPLACE}),
+            ]
+        # Race archived: one of the jobs has just been cleared
+        with contextlib.suppress(Conflict):
+            await transact(await self._account.table(self._table), operations)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
