@@ -58,9 +58,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
 async def _make(context: Context, state: GateState) -> None:
     """The incident of the last opening, unless an incident was open then or since."""
     openings = await _openings(context, state)
-    kept_for = timedelta(days=context.settings.change_log_days)
-    # that of an older one may have been settled, and pruned
-    if not openings or context.clock.now() - openings[-1].at >= kept_for:
+    if not openings:
         return
     gate, last = state.gate, openings[-1]
     for opening in openings[-_OPENINGS:]:

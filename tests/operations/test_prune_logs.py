@@ -14,20 +14,16 @@ import pytest
 from shared.adapters.memory_desks import MemoryDesks
 from shared.adapters.memory_usage import MemoryUsage
 from shared.core.chained_log import entry_hash
-from shared.core.gates.breaker import BreakerState
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
 from shared.errors import DataLost, LedgerUnavailable
 from shared.operations import incidents, prune_logs, quotas
-from shared.operations.breaker_incidents import keep_incident
 from shared.operations.gate_logs import state_of
 from shared.operations.prune_feeds import prune_feeds
 from shared.operations.tell import take_hints
 from shared.ports.desks import LogPlace
-from tests.operations.breaking import breaker_of
-from tests.operations.breaking import opened as breaker_opened
 from tests.operations.conftest import World
 from tests.operations.fed import logs, of, swept_at_the_hour
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world
@@ -164,17 +160,26 @@ async def test_a_run_that_dies_leaves_a_chained_log(
     assert [len(await entries(world, gate)) for gate in whole] == [1, 1]
 
 
+@pytest.mark.parametrize("dies_after", [1, 2, 99])
 @pytest.mark.parametrize("lead", range(6))
-async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, lead: int) -> None:
-    """The second begins between any two transactions of the first; no gap is left, and the next day has the rest."""
+async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, lead: int, dies_after: int) -> None:
+    """The second begins between any two transactions of the first, and may die after some of its own, which have
+    another size. No gap is left, and the next day has the rest.
+    """
     whole = {gate: await changed(world, gate, range(12)) for gate in (OCR, SCANNER)}
-    desks, real, calls = world.index.desks, world.index.desks.drop_log, itertools.count()
+    desks, real, first, second = world.index.desks, world.index.desks.drop_log, itertools.count(), itertools.count(1)
+    is_second = False
 
     async def overtaken(tenant: str, places: Sequence[LogPlace]) -> None:
-        if next(calls) == lead:
+        nonlocal is_second
+        if is_second and next(second) > dies_after:
+            raise LedgerUnavailable("killed here")
+        if not is_second and next(first) == lead:
+            is_second = True
             monkeypatch.setattr(prune_logs, "_REMOVED", 2)
             await prune_logs.prune_logs(world.context)
             monkeypatch.setattr(prune_logs, "_REMOVED", 3)
+            is_second = False
         await real(tenant, places)
 
     monkeypatch.setattr(desks, "drop_log", overtaken)
@@ -182,6 +187,7 @@ async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, l
     for gate, log in whole.items():
         assert is_chained(left := await entries(world, gate))
         assert left[-1] == log[-1]
+    monkeypatch.setattr(desks, "drop_log", real)
     await pruned(world)
     assert [len(await entries(world, gate)) for gate in whole] == [1, 1]
 
@@ -323,21 +329,6 @@ async def test_an_incident_that_cannot_be_removed_stops_no_other(world: World, m
     monkeypatch.setattr(world.index.incidents, "remove", remove)
     await pruned(world, timedelta(days=KEPT + 1))
     assert await all_incidents(world) == ["service_7"]
-
-
-async def test_a_breaker_that_stays_open_for_years_has_its_incident_once(world: World) -> None:
-    """An operator resolved it; when it is pruned the opening makes no other one."""
-    await breaker_opened(world, waiting=0)
-    assert (await breaker_of(world)).state is not BreakerState.CLOSED
-    stored = await world.index.desks.read("tenant_a")
-    assert stored is not None
-    state = stored.desk.gates[OCR.id]
-    await keep_incident(world.context, state)
-    [row] = await world.context.incidents.list_at(None, after=None, limit=9)
-    await incidents.resolve_incident(world.context, row.incident.id, by())
-    await pruned(world, timedelta(days=KEPT + 1))
-    await keep_incident(world.context, state)
-    assert await world.context.incidents.list_at(None, after=None, limit=9) == []
 
 
 # --- jobs
