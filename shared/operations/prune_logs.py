@@ -4,8 +4,8 @@ A log loses its oldest entries. Of those that are older than `LUCIUS_CHANGE_LOG_
 was in effect when the first younger one was written, and has the hash that the younger one follows on. So a log is
 never empty, and its numbers and hashes go on. An entry that the feed has not got yet stays, with all that follow (R79).
 
-Each call removes rows from the oldest on, and none twice. So a call that is stopped, or meets another one, leaves the
-rest to the next day. At least the first page of each tenant is looked at in a call.
+Each call removes rows from the oldest on, and begins at another tenant. So a call that is stopped, or meets another
+one, leaves the rest to the next day, and none is always the last.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ async def prune_logs(context: Context) -> int:
         return 0
     before = now - timedelta(days=context.settings.change_log_days)
 
-    def is_over() -> bool:
-        return context.clock.now() - now >= BUDGET
+    def is_over(budget: timedelta = BUDGET) -> bool:
+        return context.clock.now() - now >= budget
 
     async def one(tenant: str) -> int:
         try:
-            # the time may be over before a tenant's turn: each call begins at another one
             removed = 0 if is_over() else await prune_gate_logs(context, tenant, before, is_over)
             if context.usage is not None and not is_over():
                 # the sweeper does it for tenants that have jobs
@@ -67,10 +66,11 @@ async def prune_logs(context: Context) -> int:
         return removed
 
     try:
+        # tenants, however many, have the other half of the time
+        removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
         ordered = sorted(await _tenants(context))
         first = ordered[int(context.random() * len(ordered)) % len(ordered)]
-        removed = sum(await at_once(from_on(ordered, first), one, limit=_AT_ONCE))
-        removed += await prune_incidents(context, before, is_over)
+        removed += sum(await at_once(from_on(ordered, first), one, limit=_AT_ONCE))
     except Exception as fault:
         telemetry.record_fault(fault)
         telemetry.warn("LOG_UNPRUNED", reason=str(fault))

@@ -211,7 +211,7 @@ async def test_a_broken_row_and_a_broken_tenant_stop_no_other(world: World, monk
 
 
 async def test_a_run_whose_time_is_over_goes_on_the_next_day(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of each tenant's at least; the tenant that comes first is another one each time."""
+    """The tenant that comes first is another one each time."""
     await changed(world, OCR, range(30))
     await changed(world, EVERYBODY, range(30))
     real = MemoryDesks.log_places
