@@ -7,14 +7,15 @@ kind of quota that this release does not have stops no job here, and stays as it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
 from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
 from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.decoding import decoded, first_decoded
@@ -40,7 +41,7 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, LogPlace, StoredDesk
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
@@ -85,6 +86,18 @@ class TablesDesks(TablesDirectory):
             "end": f"GATELOG:{gate_id};",
         }
         return await first_decoded(table, query, parameters, limit, entry_of(LogEntry))
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
+        key = gate_log_row(first.gate_id, first.seq) if first.gate_id else "GATELOG:"
+        parameters = {"tenant": encode_key(tenant), "first": key, "end": "GATELOG;"}
+        return await first_decoded(table, query, parameters, limit, _log_place)
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        keys = [gate_log_row(each.gate_id, each.seq) for each in places]
+        deletes: list[Operation] = [("delete", {"PartitionKey": encode_key(tenant), "RowKey": key}) for key in keys]
+        await transact(await self._account.table(self._index_table), deletes)
 
 
 def operations_of(write: DeskWrite) -> list[Operation]:
@@ -168,6 +181,12 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
         "job_id": candidate.job_id,
         **candidate_columns(candidate),
     }
+
+
+def _log_place(entity: Entity) -> LogPlace:
+    _, gate_id, number = entity["RowKey"].split(":")
+    at = entity.get("at")
+    return LogPlace(gate_id, int(number), at if isinstance(at, datetime) else None)
 
 
 def _waiting_of(entity: Entity) -> Waiting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from azure.core import MatchConditions
@@ -130,6 +131,23 @@ class TablesIncidents:
                 await transact(table, operations)
         raise Contended("the incident was changed by others at every try")
 
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        table, partition = await self._place(None)
+        # none was opened after it was settled
+        first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
+        parameters = {"partition": partition, "first": first, "end": f"{_ROW};", "before": before}
+        query = f"{_RANGE} and settled_at lt @before"
+        return await first_decoded(table, query, parameters, limit, partial(_row_of, _ROW))
+
+    async def remove(self, incident: Incident) -> None:
+        table, partition = await self._place(None)
+        rows = [incident_log_row(incident.id, seq) for seq in range(1, incident.log_seq + 1)]
+        if incident.tenant is not None:
+            rows.append(newest_first(_of(incident.tenant), incident.opened_at, incident.id))
+        # last, since it leads to the others
+        for row in [*rows, newest_first(_ROW, incident.opened_at, incident.id)]:
+            await table.delete_entity(partition, row)
+
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         table, partition = await self._place(incident.home)
         parameters = {
@@ -230,16 +248,17 @@ async def _rows(
     if since is not None:
         end = newest_first(prefix, since - _MILLISECOND, "")
         query, parameters = f"{query} and opened_at ge @since", {**parameters, "since": since}
+    parameters |= {"first": first, "end": end}
+    return await first_decoded(table, query, parameters, limit, partial(_row_of, prefix))
 
-    def decode(entity: Entity) -> IncidentRow:
-        return IncidentRow(
-            incident=_incident_of(entity),
-            cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
-            entered_at=entity.get("entered_at"),
-            etag=entity.metadata["etag"] or "",
-        )
 
-    return await first_decoded(table, query, {**parameters, "first": first, "end": end}, limit, decode)
+def _row_of(prefix: str, entity: Entity) -> IncidentRow:
+    return IncidentRow(
+        incident=_incident_of(entity),
+        cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
+        entered_at=entity.get("entered_at"),
+        etag=entity.metadata["etag"] or "",
+    )
 
 
 def _entity(partition: str, prefix: str, incident: Incident) -> dict[str, Any]:
