@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 from weakref import WeakValueDictionary
 
 from shared import telemetry
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable, LuciusError
+from shared.operations.turn import Turn
 from shared.ports.desks import Desks
 from shared.settings import Settings
 
@@ -23,24 +23,6 @@ _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
-
-
-class Turn(asyncio.Lock):
-    """One writer of a desk at a time in a process, and what waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: callers that asked for an admission, by number, and up to which one a turn has begun after they asked
-        self.asked = 0
-        self.covered = 0
-        #: an entry of a log was there already at the last write
-        self.is_behind = False
-        #: held by the end, or the creation, that works for the others that wait for these
-        self.ends, self.creations = asyncio.Lock(), asyncio.Lock()
-        #: until then creations are staged at once: the quotas or the counts were not known
-        self.stages_until: datetime | None = None
-        #: creations
-        self.arrivals: list[Any] = []
 
 
 class GateDirectory:
