@@ -72,24 +72,25 @@ class MemoryDirectory:
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         if (name := f"TENANT:{tenant}") not in self._groups:
-            self._put(name, DirectoryRows(tenants={tenant: since}))
+            self.put_group(name, DirectoryRows(tenants={tenant: since}))
 
     async def remove_tenant(self, tenant: str) -> None:
         if (name := f"TENANT:{tenant}") in self._groups:
-            self._put(name, None)
+            self.put_group(name, None)
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         rows = DirectoryRows(defaults={(gate.kind, gate.name): (rule, since)}) if rule is not None else None
-        self._put(f"DEFAULT:{gate.id}", rows)
+        self.put_group(f"DEFAULT:{gate.id}", rows)
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
         rows = DirectoryRows(over_all={gate.id: (state, since)}) if state is not None else None
-        self._put(f"OVERALL:{gate.id}", rows)
+        self.put_group(f"OVERALL:{gate.id}", rows)
 
     async def note_settings(self, since: datetime | None) -> None:
-        self._put("SETTINGS", DirectoryRows(settings_since=since) if since is not None else None)
+        self.put_group("SETTINGS", DirectoryRows(settings_since=since) if since is not None else None)
 
-    def _put(self, name: str, rows: DirectoryRows | None) -> None:
+    def put_group(self, name: str, rows: DirectoryRows | None) -> None:
+        """Puts the rows of a group, or removes them, with its next version."""
         self._versions[name] = next(self._changes)
         self._groups.pop(name, None)
         if rows is not None:

@@ -15,6 +15,7 @@ from shared.operations.directory_copy import DirectoryCopy
 from shared.operations.turn import Turn
 from shared.ports.desks import Desks, DirectoryRows
 from shared.settings import Settings
+from shared.time_limits import time_limit
 
 #: longest time for which a process relies on the directory that it read
 DIRECTORY_LIVES = timedelta(seconds=10)
@@ -22,6 +23,8 @@ DIRECTORY_LIVES = timedelta(seconds=10)
 _JITTER = timedelta(seconds=2)
 #: how long a process goes on with the last copy while the directory cannot be read, and how soon it tries again
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
+#: seconds for one try: requests wait for it, less long if there is a copy
+_TRY_S, _FIRST_TRY_S = 3.0, 20.0
 #: a process calls for a division of one gate so often at most
 _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
@@ -74,8 +77,9 @@ class GateDirectory:
     async def _read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> None:
         changes = self._changes
         try:
-            unread_group = await self._copy.refresh(desks, now, random)
-            self._known = await _with_settings(self._copy.rows, desks, settings, now)
+            async with time_limit(_FIRST_TRY_S if self._read_last is None else _TRY_S):
+                unread_group = await self._copy.refresh(desks, now, random)
+                self._known = await _with_settings(self._copy.rows, desks, settings, now)
             if unread_group is not None:
                 raise unread_group
         except Exception as fault:

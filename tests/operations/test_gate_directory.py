@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from shared.adapters.memory_desks import MemoryDesks
+from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
+from shared.operations import gate_directory
 from shared.operations.desk_turns import QuotasUnknown
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
@@ -158,6 +160,21 @@ async def test_rows_of_a_backup_without_a_new_version_are_known_after_half_an_ho
     assert (await process.at(1800)).tenants == {"tenant_a": START}
 
 
+async def test_versions_that_are_lost_or_of_a_later_release_take_nothing_away() -> None:
+    """VERSION is removed by hand, or has groups that this release does not know: rows stay, and changes are known."""
+    table = DirectoryTable()
+    directory, process = directory_over(table), Process(directory_over(table))
+    await directory.enter_tenant("tenant_a", START)
+    await process.at(0)
+    del table.rows["VERSION"]
+    assert {*(await process.at(10)).tenants} == {"tenant_a"}
+    await directory.put_default(TYPE, Rule(max_active=1), START)
+    table.put({**table.rows["VERSION"], "REGION_1": 7, "TENANTS_20": 8})
+    table.put({**table.rows[row_of_tenant("tenant_a")], "RowKey": "TENANTS:20", "tenants": f'{{"b": ["{START}"]}}'})
+    known = await process.at(20)
+    assert ({*known.tenants}, len(known.defaults)) == ({"tenant_a", "b"}, 1)
+
+
 async def test_a_row_of_tenants_that_becomes_undecodable_keeps_what_it_had(caplog: pytest.LogCaptureFixture) -> None:
     """And is reported once."""
     table = DirectoryTable()
@@ -206,6 +223,23 @@ async def test_one_caller_tries_and_no_other_waits() -> None:
         assert tries == 2
         hangs.set()
         await asyncio.gather(waits, return_exceptions=True)
+
+
+async def test_a_store_that_hangs_holds_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try ends after three seconds, here after ten milliseconds; the copy is in effect."""
+    monkeypatch.setattr(gate_directory, "_TRY_S", 0.01)
+    directory = MemoryDesks()
+    process = Process(directory)
+    await directory.enter_tenant("tenant_a", START)
+    await process.at(0)
+
+    async def versions() -> dict[str, int]:
+        await asyncio.Event().wait()
+        raise AssertionError("not reached")
+
+    directory.versions = versions  # type: ignore[method-assign]
+    known = await asyncio.gather(*(process.at(10) for _ in range(3)))
+    assert [{*each.tenants} for each in known] == [{"tenant_a"}] * 3
 
 
 @pytest.mark.parametrize("is_on", ["on", "off"])
