@@ -172,12 +172,35 @@ async def test_what_a_later_release_wrote_stays(table: DirectoryTable) -> None:
     """Columns of a row, parts of a tenant's entry, members of a rule and of a quota, when this release writes them."""
     directory = directory_over(table)
     await directory.enter_tenant("tenant_a", START)
-    await directory.put_default(TYPE, RULE, START)
-    await directory.put_over_all(PLATFORM, HELD, START)
-    key = next(key for key in table.rows if key.startswith("TENANTS"))
+    key = row_of_tenant("tenant_a")
     later = {"tenant_a": [START.isoformat(), "more"]}
-    table.put({**table.rows[key], "tenants": json.dumps(later), "other": 1})
+    # longer than this release writes it
+    table.put({**table.rows[key], "tenants": json.dumps(later)[:9], "tenants_1": json.dumps(later)[9:], "other": 2**40})
     neighbour = next(name for number in range(999) if row_of_tenant(name := f"n{number}") == key)
     await directory.enter_tenant(neighbour, START)
+    assert (await directory.directory()).tenants == {"tenant_a": START, neighbour: START}
     assert json.loads(table.rows[key]["tenants"])["tenant_a"] == later["tenant_a"]
-    assert table.rows[key]["other"] == 1
+    assert table.rows[key]["other"] == 2**40
+
+
+@pytest.mark.parametrize("is_other_hold", [False, True])
+async def test_members_that_a_later_release_wrote_stay(table: DirectoryTable, is_other_hold: bool) -> None:
+    """Those of the quota, its rule, its breaker and its hold; another hold is without those of the hold before."""
+    directory = directory_over(table)
+    await directory.put_default(TYPE, RULE, START)
+    await directory.put_over_all(PLATFORM, HELD, START)
+    default, over_all = table.rows[f"DEFAULT:{TYPE.id}"], table.rows[f"OVERALL:{PLATFORM.id}"]
+    rule, state = json.loads(default["rule"]), json.loads(over_all["state"])
+    later = {"later": 1}
+    table.put({**default, "rule": json.dumps({**rule, **later, "breaker": {**rule["breaker"], **later}}), **later})
+    table.put({**over_all, "state": json.dumps({**state, **later, "hold": {**state["hold"], **later}})})
+    await directory.put_default(TYPE, Rule(max_active=1, breaker=BreakerRule()), START)
+    hold = Hold(reason="s", actor="a", at=LATER if is_other_hold else START)
+    await directory.put_over_all(PLATFORM, replace(HELD, rule=None, hold=hold), START)
+    default, over_all = table.rows[f"DEFAULT:{TYPE.id}"], table.rows[f"OVERALL:{PLATFORM.id}"]
+    rule, state = json.loads(default["rule"]), json.loads(over_all["state"])
+    assert [each.get("later") for each in (default, rule, rule["breaker"], state)] == [1] * 4
+    assert state["hold"].get("later") == (None if is_other_hold else 1)
+    rows = await directory.directory()
+    assert rows.defaults == {(GateKind.TYPE, "OCR"): (Rule(max_active=1, breaker=BreakerRule()), START)}
+    assert rows.over_all == {PLATFORM.id: (replace(HELD, rule=None, hold=hold), START)}

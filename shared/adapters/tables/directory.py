@@ -28,7 +28,7 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact
 from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
-from shared.adapters.tables.gates import gate_json, gate_of, rule_of
+from shared.adapters.tables.gates import gate_json, gate_of, rule_of, with_unknown
 from shared.adapters.tables.keys import DIRECTORY_PARTITION
 from shared.adapters.tables.table import Entity, NotThere, Operation, Table
 from shared.core.canonical import digest
@@ -86,13 +86,26 @@ class TablesDirectory:
         )
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        columns = {"kind": gate.kind.value, "name": gate.name, "since": since}
-        text = json.dumps(asdict(rule)) if rule is not None else None
-        await self._put(f"{_DEFAULT}:{gate.id}", {**columns, "rule": text} if text is not None else None)
+        row, columns = f"{_DEFAULT}:{gate.id}", None
+        if rule is not None:
+            values = with_unknown(asdict(rule), await self._stored(row, "rule"), Rule)
+            columns = {"kind": gate.kind.value, "name": gate.name, "rule": json.dumps(values), "since": since}
+        await self._put(row, columns)
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        columns = {"state": json_text(gate_json(state)), "since": since} if state is not None else None
-        await self._put(f"{_OVER_ALL}:{gate.id}", columns)
+        row, columns = f"{_OVER_ALL}:{gate.id}", None
+        if state is not None:
+            values = with_unknown(gate_json(state), await self._stored(row, "state"), GateState)
+            columns = {"state": json_text(values), "since": since}
+        await self._put(row, columns)
+
+    async def _stored(self, row: str, column: str) -> Any:
+        """Returns the JSON of a column; None without the row, or if it cannot be decoded."""
+        entity = await read_row(await self._table(), DIRECTORY_PARTITION, row)
+        try:
+            return json.loads(entity[column]) if entity is not None else None
+        except UNDECODABLE:
+            return None
 
     async def note_settings(self, since: datetime | None) -> None:
         await self._put(_SETTINGS, {"since": since} if since is not None else None)
@@ -113,9 +126,10 @@ class TablesDirectory:
             columns = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **parts(_COLUMN, after)}
             operation: Operation = ("create", columns)
             if entity is not None:
-                kept = {name: value for name, value in entity.items() if not name.startswith(_COLUMN)}
+                emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
                 unmoved = {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
-                operation = ("update", {**kept, **columns}, {"mode": UpdateMode.REPLACE, **unmoved})
+                # merged: a later release may have more columns
+                operation = ("update", {**emptied, **columns}, {"mode": UpdateMode.MERGE, **unmoved})
             try:
                 await _change(table, row, operation)
             except (Conflict, AlreadyExists):
@@ -128,7 +142,7 @@ class TablesDirectory:
         key = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row}
         table = await self._table()
         if columns is not None:
-            await _change(table, row, ("upsert", {**key, **columns}, {"mode": UpdateMode.REPLACE}))
+            await _change(table, row, ("upsert", {**key, **columns}, {"mode": UpdateMode.MERGE}))
             return
         try:
             await _change(table, row, ("delete", key))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.breakers import breaker_json, breaker_of
-from shared.adapters.tables.columns import known_members
-from shared.core.gates.breaker import BreakerRule
+from shared.adapters.tables.columns import json_text, known_members
+from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+
+#: members that are objects of their own
+_MEMBERS: dict[type[Any], dict[str, type[Any]]] = {
+    Rule: {"breaker": BreakerRule},
+    GateState: {"gate": Gate, "rule": Rule, "hold": Hold, "throttle": Throttle, "breaker": Breaker},
+}
 
 
 def gate_json(state: GateState) -> dict[str, Any]:
@@ -37,6 +43,25 @@ def gate_of(values: dict[str, Any]) -> GateState:
         breaker=breaker_of(values["breaker"]) if "breaker" in values else None,
         **known,
     )
+
+
+def with_unknown(values: dict[str, Any], stored: Any, kind: type[Any]) -> dict[str, Any]:
+    """Returns the members of `kind` that are written, with those of `stored` that a later release wrote.
+
+    A hold or a throttle that another one replaced leaves nothing behind.
+    """
+    if not isinstance(stored, dict) or (
+        kind in (Hold, Throttle) and json_text(stored.get("at")) != json_text(values["at"])
+    ):
+        return values
+    known = {each.name for each in fields(kind)}
+    unknown = {name: value for name, value in stored.items() if name not in known}
+    inner = {
+        name: with_unknown(values[name], stored.get(name), each)
+        for name, each in _MEMBERS.get(kind, {}).items()
+        if isinstance(values.get(name), dict)
+    }
+    return unknown | values | inner
 
 
 def _instants(values: dict[str, Any]) -> dict[str, Any]:
