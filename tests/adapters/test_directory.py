@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.tables import directory as adapter
 from shared.adapters.tables.columns import parts
 from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Hold, Rule
-from shared.errors import LedgerUnavailable, Undecodable
+from shared.errors import Contended, LedgerUnavailable, Undecodable
 from shared.ports.desks import joined
 from tests.adapters.conftest import Storage
 from tests.directory_table import DirectoryTable, directory_over, size_of
@@ -85,6 +86,29 @@ async def test_a_tenant_that_enters_and_leaves_at_the_same_time(table: Directory
         await asyncio.gather(*(calls if enters_first else reversed(calls)))
         assert (await directory.directory()).tenants in ({}, {"tenant_a": LATER})
         assert await directory.versions() != before
+
+
+async def test_two_changes_of_one_row_of_tenants_at_once(
+    table: DirectoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second writer reads the row again; a row that others change at every try is an error after eight."""
+    monkeypatch.setattr(adapter, "_FIRST_WAIT_S", 0)
+    directory, rows = directory_over(table), defaultdict[str, list[str]](list)
+    for number in range(99):
+        rows[row_of_tenant(f"tenant_{number}")].append(f"tenant_{number}")
+    key, names = max(rows.items(), key=lambda each: len(each[1]))
+    await asyncio.gather(*(directory.enter_tenant(name, START) for name in names[:2]))
+    assert {*(await directory.group(key)).tenants} == {*names[:2]}
+    assert table.transactions == 3
+
+    def changed_by_another(kind: str, row: str) -> None:
+        if kind == "transaction":
+            table.put(table.rows[key])
+
+    table.before = changed_by_another
+    with pytest.raises(Contended):
+        await directory.enter_tenant(names[2], START)
+    assert table.transactions == 3 + 8
 
 
 @pytest.mark.parametrize("is_written", [False, True])
