@@ -1,4 +1,4 @@
-"""The directory of quotas as one process has it: a group of rows is read again if its version has moved."""
+"""The directory of quotas as one process has it: a group of rows is read again if its version has changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DirectoryCopy:
         self.rows = DirectoryRows()
 
     async def refresh(self, desks: QuotaDirectory, now: datetime, random: Callable[[], float]) -> Exception | None:
-        """Reads the versions and then the groups that moved: the next refresh sees a change between the two.
+        """Reads the versions and then the groups that changed: the next refresh sees a change between the two.
 
         `random` returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
         reads it again; returns the fault of the first such group. Raises LedgerUnavailable.
@@ -39,9 +39,9 @@ class DirectoryCopy:
             self._all_again_at = now + _ALL_AGAIN * (1 + random()) / 2
             self.rows = joined(self._groups.values())
             return None
-        return await self._read_moved(desks, versions)
+        return await self._read_changed(desks, versions)
 
-    async def _read_moved(self, desks: QuotaDirectory, versions: dict[str, int]) -> Exception | None:
+    async def _read_changed(self, desks: QuotaDirectory, versions: dict[str, int]) -> Exception | None:
         async def read(name: str) -> Exception | None:
             try:
                 self._groups[name] = self._or_last(name, await desks.group(name))
@@ -54,10 +54,10 @@ class DirectoryCopy:
             return None
 
         known = self._versions
-        moved = sorted(name for name in {*known, *versions} if known.get(name) != versions.get(name))
-        if not moved:
+        changed = sorted(name for name in {*known, *versions} if known.get(name) != versions.get(name))
+        if not changed:
             return None
-        faults = [fault for fault in await at_once(moved, read) if fault is not None]
+        faults = [fault for fault in await at_once(changed, read) if fault is not None]
         self.rows = joined(self._groups.values())
         return faults[0] if faults else None
 

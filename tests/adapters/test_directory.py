@@ -53,8 +53,8 @@ async def test_each_change_moves_the_version_of_its_group_alone(storage: Storage
         before = await desks.versions()
         await getattr(desks, name)(*values)
         versions = await desks.versions()
-        [moved] = [group for group in versions if versions[group] != before.get(group)]
-        copy[moved] = await desks.group(moved)
+        [changed] = [group for group in versions if versions[group] != before.get(group)]
+        copy[changed] = await desks.group(changed)
         assert joined(copy.values()) == await desks.directory()
     versions = await desks.versions()
     await desks.enter_tenant("tenant_a", LATER)
@@ -72,8 +72,8 @@ async def test_tenants_that_enter_and_leave_at_once(storage: Storage) -> None:
     await asyncio.gather(*enter, *(storage.desks.remove_tenant(name) for name in names[::2]))
     assert {*(await storage.desks.directory()).tenants} == {*names[1::2]}
     after = await storage.desks.versions()
-    moved = [group for group in after if after[group] != before.get(group)]
-    assert {name for group in moved for name in (await storage.desks.group(group)).tenants} == {*names[1::2]}
+    changed = [group for group in after if after[group] != before.get(group)]
+    assert {name for group in changed for name in (await storage.desks.group(group)).tenants} == {*names[1::2]}
 
 
 async def test_a_tenant_that_enters_and_leaves_at_the_same_time(table: DirectoryTable) -> None:
@@ -114,7 +114,7 @@ async def test_two_changes_of_one_row_of_tenants_at_once(
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("name", ["enter_tenant", "put_default"])
 async def test_a_writer_that_is_killed(table: DirectoryTable, name: str, is_written: bool) -> None:
-    """Before its transaction neither the row nor the version has moved, after it both have; the repetition is done."""
+    """Before its transaction neither the row nor the version has changed, after it both have; a repetition is done."""
     directory = directory_over(table)
     values: Any = ("tenant_a", START) if name == "enter_tenant" else (TYPE, RULE, START)
 
