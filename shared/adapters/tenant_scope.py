@@ -277,8 +277,18 @@ class TenantDesks:
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
         raise sweeper_only()
 
+    # the directory is of all tenants, and of no job: every process reads it to know whose gates it must ask
+
+    async def versions(self) -> dict[str, int]:
+        return await self._desks.versions()
+
+    async def group(self, name: str) -> DirectoryRows:
+        return await self._desks.group(name)
+
+    async def groups(self) -> dict[str, DirectoryRows]:
+        return await self._desks.groups()
+
     async def directory(self) -> DirectoryRows:
-        # of all tenants, and of no job: every process reads it to know whose gates it must ask
         return await self._desks.directory()
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
