@@ -159,8 +159,9 @@ class _Together:
         taken = None
         if not decided.is_free:
             # slots may be free that the counts do not say
-            limit = min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations)
-            taken = await take_freed(context, let.desk, known, limit=max(0, limit))
+            limit = max(0, min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations))
+            rows = await context.desks.freed(let.desk.tenant, limit=limit) if limit else []
+            taken = take_freed(context, let.desk, known, rows, limit=limit)
             if taken.freed:
                 decided = self._decided(arrivals, taken.desk)
         if decided.decisions:
