@@ -212,12 +212,26 @@ class QuotaProcess:
         async def chain(number: int) -> None:
             for place in range(max(command["transactions"], command["reads"])):
                 if place < command["transactions"]:
-                    await table.submit_transaction(operations(f"{key}:{number:03d}:{place:03d}", text))
+                    await self._sent(table.submit_transaction, operations(f"{key}:{number:03d}:{place:03d}", text))
                 if place < command["reads"]:
-                    await table.get_entity(_BARE_PARTITION, f"{key}:{number:03d}:000:00")
+                    await self._sent(table.get_entity, _BARE_PARTITION, f"{key}:{number:03d}:000:00")
 
         work = [(0.0, number) for number in range(command["chains"])]
         return await _run({**command, "work": work}, chain)
+
+    async def _sent(self, send: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """The request, again while the store does not answer."""
+        while True:
+            try:
+                await send(*arguments)
+            except Transient:
+                self.counts["again"] += 1
+                await asyncio.sleep(_PAUSE_S)
+            except AlreadyExists:
+                # the answer of an earlier try was lost
+                return
+            else:
+                return
 
 
 def _now() -> float:
