@@ -32,9 +32,9 @@ _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
-#: between two tries; one writer wins each race, so the wait grows only after as many races as few writers cause
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
-_SHORT_WAITS, _MAX_DOUBLINGS = 8, 6
+#: between two tries; one writer wins each race, so the wait doubles after some races only
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
+_RACES_OF_A_WAIT = 6
 #: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -124,8 +124,7 @@ async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
     await _wait(context, race)
 
 
-async def _wait(context: Context, race: int) -> None:
-    doublings = min(max(0, race + 1 - _SHORT_WAITS), _MAX_DOUBLINGS)
+async def _wait(context: Context, doublings: int) -> None:
     await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
 
 
@@ -153,7 +152,7 @@ async def _in_turn(
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
                 raise Contended("the tenant's desk was changed by others at every try") from None
-            await _wait(context, race)
+            await _wait(context, race // _RACES_OF_A_WAIT)
         else:
             turn.is_behind = False
             return done

@@ -169,14 +169,16 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         taken = take_freed(context, stored.desk, known, rows)
-        own = asked.intersection(each.job_id for each in taken.freed)
-        if not own and not taken.more:
+        found = {each.job_id for each in taken.freed}
+        if job_id not in found and not taken.more:
+            # those that came meanwhile have a turn of their own
+            asked.difference_update(found)
             return Entered()
         entered, _ = await _turn(context, stored, known, taken)
         if taken.more:
             # the others have turns of their own, with the next rows
-            asked.intersection_update({*own, job_id})
-        return replace(entered, more=entered.more or (taken.more and job_id not in own))
+            asked.intersection_update({*found, job_id})
+        return replace(entered, more=entered.more or (taken.more and job_id not in found))
 
     async with turn.ends:
         if job_id not in turn.ended:
