@@ -15,7 +15,7 @@ from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.books import Ask, StoredBook
-from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, DirectoryRows, LogPlace, StoredDesk
 from shared.ports.index import ActiveRow
 
 
@@ -50,39 +50,14 @@ class MemoryBooks:
                 del self._asks[gate_id, ask.tenant]
 
 
-class MemoryDesks:
-    """See `shared.ports.desks.Desks`. Its rows are of the index, which moves them in its own transactions too."""
+class MemoryDirectory:
+    """See `shared.ports.desks.QuotaDirectory`."""
 
     def __init__(self) -> None:
-        self._desks: dict[str, StoredDesk] = {}
-        self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
-        self._log: dict[str, list[LogEntry]] = {}
-        self._freed: dict[str, dict[str, Freed]] = {}
         self._tenants: dict[str, datetime] = {}
         self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
         self._over_all: dict[str, tuple[GateState, datetime]] = {}
         self._settings_since: datetime | None = None
-        self._etags = itertools.count(1)
-
-    async def read(self, tenant: str) -> StoredDesk | None:
-        return self._desks.get(tenant)
-
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
-
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        first = freed_row(after.job_id) if after is not None else ""
-        return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
-
-    def free(self, tenant: str, freed: Freed) -> None:
-        """A FREED row in. Raises AlreadyExists."""
-        rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)
-        if key in rows:
-            raise AlreadyExists
-        rows[key] = freed
-
-    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
 
     async def directory(self) -> DirectoryRows:
         return DirectoryRows(
@@ -112,6 +87,55 @@ class MemoryDesks:
     async def note_settings(self, since: datetime | None) -> None:
         self._settings_since = since
 
+
+class MemoryDesks(MemoryDirectory):
+    """See `shared.ports.desks.Desks`. Its rows are of the index, which moves them in its own transactions too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._desks: dict[str, StoredDesk] = {}
+        self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
+        #: by tenant and quota, each by number
+        self._log: dict[tuple[str, str], dict[int, LogEntry]] = {}
+        self._freed: dict[str, dict[str, Freed]] = {}
+        self._etags = itertools.count(1)
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        return self._desks.get(tenant)
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        first = freed_row(after.job_id) if after is not None else ""
+        return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
+
+    def free(self, tenant: str, freed: Freed) -> None:
+        """A FREED row in. Raises AlreadyExists."""
+        rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)
+        if key in rows:
+            raise AlreadyExists
+        rows[key] = freed
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        log = self._log.get((tenant, gate_id), {})
+        return [entry for seq, entry in sorted(log.items()) if seq > after][:limit]
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        places = [
+            LogPlace(gate_id, seq, entry.at)
+            for (whose, gate_id), log in self._log.items()
+            for seq, entry in log.items()
+            if whose == tenant and (gate_id, seq) >= first[:2]
+        ]
+        return sorted(places, key=lambda place: place[:2])[:limit]
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        if any(place.seq not in self._log.get((tenant, place.gate_id), {}) for place in places):
+            raise Conflict
+        for place in places:
+            del self._log[tenant, place.gate_id][place.seq]
+
     def check(self, write: DeskWrite) -> None:
         """Raises Conflict, AlreadyExists."""
         found = self._desks.get(write.after.tenant)
@@ -122,7 +146,7 @@ class MemoryDesks:
         rows = self._freed.get(write.after.tenant, {})
         if any(freed_row(each.job_id) not in rows for each in write.freed):
             raise Conflict
-        if any(entry.seq <= len(self._log.get(entry.gate_id, [])) for entry in write.log):
+        if any(entry.seq in self._log.get((write.after.tenant, entry.gate_id), {}) for entry in write.log):
             raise AlreadyExists
 
     def put(self, write: DeskWrite) -> None:
@@ -130,7 +154,7 @@ class MemoryDesks:
         for each in write.freed:
             del self._freed[write.after.tenant][freed_row(each.job_id)]
         for entry in write.log:
-            self._log.setdefault(entry.gate_id, []).append(entry)
+            self._log.setdefault((write.after.tenant, entry.gate_id), {})[entry.seq] = entry
 
     def leave_line(self, row: ActiveRow) -> None:
         place = row.place

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -19,6 +20,15 @@ class StoredDesk:
 
     desk: Desk
     etag: str
+
+
+class LogPlace(NamedTuple):
+    """Where an entry stands in the logs of a tenant's quotas."""
+
+    gate_id: str
+    seq: int
+    #: None: the row does not have it
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,20 +65,8 @@ class DirectoryRows:
     unread: tuple[str, ...] = ()
 
 
-class Desks(Protocol):
-    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
-
-    async def read(self, tenant: str) -> StoredDesk | None:
-        """None: the tenant has none yet. Raises LedgerUnavailable."""
-
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        """The first of a line, in its order. Raises LedgerUnavailable."""
-
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
-
-    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+class QuotaDirectory(Protocol):
+    """Which tenants have quotas, the rules for every tenant, and the quotas over all tenants."""
 
     async def directory(self) -> DirectoryRows:
         """Raises LedgerUnavailable."""
@@ -87,3 +85,28 @@ class Desks(Protocol):
 
     async def note_settings(self, since: datetime | None) -> None:
         """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""
+
+
+class Desks(QuotaDirectory, Protocol):
+    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        """None: the tenant has none yet. Raises LedgerUnavailable."""
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        """The first of a line, in its order. Raises LedgerUnavailable."""
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone, LedgerUnavailable."""
