@@ -25,7 +25,7 @@ from tests.operations.support import create_numbered, dispatch, limited, service
 __all__ = ["staging"]  # a fixture
 
 
-def moved_together(world: World, refused: str = "") -> list[list[str]]:
+def joined_together(world: World, refused: str = "") -> list[list[str]]:
     """The jobs of each transaction in which some join the queue; one with the job `refused` the store refuses."""
     found: list[list[str]] = []
     real = world.index.move_places
@@ -60,7 +60,7 @@ async def repeated(world: World, *numbers: int) -> list[Any]:
 async def test_jobs_that_join_the_queue_together_share_transactions(staging: World) -> None:
     """Sixteen of one process join it by five transactions at most, each once."""
     await posted(staging, 0)
-    together = moved_together(staging)
+    together = joined_together(staging)
     await asyncio.gather(*(create_numbered(staging, number) for number in range(1, 17)))
     assert len(together) <= 5
     assert len({job_id for jobs in together for job_id in jobs}) == 16
@@ -72,7 +72,7 @@ async def test_a_request_that_comes_twice_joins_the_queue_once(staging: World) -
     """Two deliveries of one request finish its creation in one process: a transaction has a job's rows once."""
     await posted(staging, 0)
     [waits, other] = await on_their_way(staging, 1, 2)
-    together = moved_together(staging)
+    together = joined_together(staging)
     await repeated(staging, 1, 1, 2)
     assert sorted(job_id for jobs in together for job_id in jobs) == [waits, other]
     assert (await desk_of(staging)).waiting == 2
@@ -82,7 +82,7 @@ async def test_one_of_those_that_join_is_refused(staging: World) -> None:
     """Its row is refused by the store: it alone gets the error, and the others wait in the queue."""
     await posted(staging, 0)
     jobs = await on_their_way(staging, 1, 2, 3, 4)
-    moved_together(staging, refused=jobs[1])
+    joined_together(staging, refused=jobs[1])
     found = await repeated(staging, 1, 2, 3, 4)
     assert [type(each).__name__ for each in found] == ["Created", "LedgerRefused", "Created", "Created"]
     rows = await staging.index.list_active("tenant_a", after=None, limit=10)
