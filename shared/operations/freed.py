@@ -78,6 +78,13 @@ class Taken:
     more: bool = False
 
 
+async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
+    """The tenant's first FREED rows, without those that cannot be decoded: these keep their slots. Raises
+    LedgerUnavailable.
+    """
+    return await context.desks.freed(tenant, limit=limit, unread=[])
+
+
 def take_freed(
     context: Context, desk: Desk, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> Taken:
@@ -138,7 +145,7 @@ async def let_in(context: Context, tenant: str) -> Entered:
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
-        taken = take_freed(context, stored.desk, known, await context.desks.freed(tenant, limit=MAX_FREED))
+        taken = take_freed(context, stored.desk, known, await read_freed(context, tenant, MAX_FREED))
         entered, after = await _turn(context, stored, known, taken)
         entered = replace(entered, more=entered.more or taken.more)
         if after.wake_at == stored.desk.wake_at:
@@ -165,7 +172,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
 
     async def read() -> None:
         asked.update(turn.ended)
-        rows[:] = await context.desks.freed(tenant, limit=MAX_FREED)
+        rows[:] = await read_freed(context, tenant, MAX_FREED)
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         taken = take_freed(context, stored.desk, known, rows)
