@@ -31,6 +31,7 @@ from shared.ports.index import (
     EndedRow,
     ListRow,
     Looks,
+    PlaceMove,
     Reservation,
     SweepPosition,
     first_clearing,
@@ -241,11 +242,27 @@ class MemoryIndex(MemoryLists):
             self._apply(desk)
         if settled is not None:
             await self.drop_dependant(*awaited, active.job_id, succeeded=succeeded)
-        self.desks.leave_line(found)
         if freed is not None:
             self.desks.free(active.tenant, freed)
-        self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
-        self.desks.stand_in_line(self._active[key])
+        self._move(PlaceMove(found, place, check_at))
+
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        for each in moves:
+            found = self._active.get((each.active.tenant, each.active.job_id))
+            if found is None or found.check_at != each.active.check_at:
+                raise Conflict
+        self.desks.check(desk)
+        self._apply(desk)
+        for each in moves:
+            found = self._active[each.active.tenant, each.active.job_id]
+            self._move(replace(each, active=found))
+
+    def _move(self, move: PlaceMove) -> None:
+        row = move.active
+        self.desks.leave_line(row)
+        changed = replace(row, place=move.place, check_at=move.check_at, etag=str(next(self._etags)))
+        self._active[row.tenant, row.job_id] = changed
+        self.desks.stand_in_line(changed)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)

@@ -32,6 +32,7 @@ from shared.ports.index import (
     Index,
     ListRow,
     Looks,
+    PlaceMove,
     Reservation,
     SweepPosition,
 )
@@ -141,6 +142,11 @@ class TenantIndex:
     ) -> None:
         self._reach.check_move(active.tenant)
         await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded, freed=freed)
+
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        for each in moves:
+            self._reach.check_move(each.active.tenant)
+        await self._index.move_places(moves, desk)
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)

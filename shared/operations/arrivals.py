@@ -23,7 +23,7 @@ from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered, QuotasUnknown, at_desk, desk_calls, desk_write, entered_by, letting
-from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, take_freed
+from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.ports.desks import StoredDesk
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
@@ -159,8 +159,9 @@ class _Together:
         taken = None
         if not decided.is_free:
             # slots may be free that the counts do not say
-            limit = min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations)
-            taken = await take_freed(context, let.desk, known, limit=max(0, limit))
+            limit = max(0, min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations))
+            rows = await read_freed(context, let.desk.tenant, limit) if limit else []
+            taken = take_freed(context, let.desk, known, rows, limit=limit)
             if taken.freed:
                 decided = self._decided(arrivals, taken.desk)
         if decided.decisions:

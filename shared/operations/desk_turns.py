@@ -5,6 +5,7 @@ Within a process the writers of a desk take turns; between processes the one tha
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
@@ -31,7 +32,9 @@ _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
+#: between two tries; one writer wins each race, so the wait doubles after some races only
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
+_RACES_OF_A_WAIT = 6
 #: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -79,11 +82,13 @@ async def at_desk(
     *,
     patience: timedelta = _PATIENCE,
     counts_patience: timedelta = _PATIENCE,
+    alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
     """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists); counted first where it is not.
 
     `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
-    page of rows is read here if it is shorter than usual. Raises QuotasUnknown, BeingCounted, Contended,
+    page of rows is read here if it is shorter than usual. `alongside`: a read that each try makes together with that of
+    the desk, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     try:
@@ -94,7 +99,7 @@ async def at_desk(
     for race in itertools.count():
         try:
             async with context.gates.turn(tenant):
-                return await _in_turn(context, tenant, act, known, began + patience)
+                return await _in_turn(context, tenant, act, known, began + patience, alongside)
         except Uncounted as found:
             try:
                 await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
@@ -119,8 +124,8 @@ async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
     await _wait(context, race)
 
 
-async def _wait(context: Context, race: int) -> None:
-    await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+async def _wait(context: Context, doublings: int) -> None:
+    await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
 
 
 async def _call_desk(context: Context, tenant: str) -> None:
@@ -136,17 +141,18 @@ async def _in_turn(
     act: Callable[[StoredDesk, Directory], Awaitable[_T]],
     known: Directory,
     until: datetime,
+    alongside: Callable[[], Awaitable[None]] | None,
 ) -> _T:
     """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
     turn = context.gates.turn(tenant)
     for race in itertools.count():
         try:
-            done = await act(await _opened(context, tenant, known), known)
+            done = await act(await _opened(context, tenant, known, alongside), known)
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
                 raise Contended("the tenant's desk was changed by others at every try") from None
-            await _wait(context, race)
+            await _wait(context, race // _RACES_OF_A_WAIT)
         else:
             turn.is_behind = False
             return done
@@ -169,9 +175,15 @@ async def read_opened(
     return await at_desk(context, tenant, act, counts_patience=counts_patience)
 
 
-async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
+async def _opened(
+    context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
+) -> StoredDesk:
     """The desk with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
-    stored, now = await context.desks.read(tenant), context.clock.now()
+    if alongside is None:
+        stored = await context.desks.read(tenant)
+    else:
+        stored, _ = await asyncio.gather(context.desks.read(tenant), alongside())
+    now = context.clock.now()
     counting = stored.desk.counting_until if stored is not None else None
     if counting is not None and counting > now:
         raise _Counting

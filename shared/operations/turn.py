@@ -12,14 +12,14 @@ class Turn(asyncio.Lock):
 
     def __init__(self) -> None:
         super().__init__()
-        #: callers that asked for an admission, by number, and up to which one a turn has begun after they asked
-        self.asked = 0
-        self.covered = 0
+        #: jobs whose ends wait for a turn that begins after they asked
+        self.ended: set[str] = set()
         #: an entry of a log was there already at the last write
         self.is_behind = False
-        #: held by the end, or the creation, that works for the others that wait for these
-        self.ends, self.creations = asyncio.Lock(), asyncio.Lock()
+        #: held by the end, the creation or the waiting job that works for the others that wait for these
+        self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         #: until then creations are staged at once: the quotas or the counts were not known
         self.stages_until: datetime | None = None
-        #: creations
+        #: creations, and accepted jobs that have yet to join the waiting queue
         self.arrivals: list[Any] = []
+        self.joins: list[Any] = []

@@ -142,6 +142,16 @@ class Reservation:
     place: Place | None = None
 
 
+@dataclass(frozen=True)
+class PlaceMove:
+    """A job that moves at its tenant's quotas."""
+
+    active: ActiveRow
+    place: Place
+    #: where its DUE row goes
+    check_at: datetime
+
+
 @dataclass(frozen=True, kw_only=True)
 class AwakeTenant:
     """A tenant to which the sweeper may owe something."""
@@ -246,6 +256,12 @@ class Index(DeadLetters, Protocol):
         `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
         a desk it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
         AlreadyExists where a row moved or is gone, LedgerUnavailable.
+        """
+
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        """ACTIVE of each job with its new place, DUE and WAIT, in one transaction with the change of the desk.
+
+        Jobs of one tenant, none of them twice. Raises as `move_place`.
         """
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:

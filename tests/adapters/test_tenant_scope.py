@@ -20,7 +20,16 @@ from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
+from shared.ports.index import (
+    FIRST_CLEARING,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    EndedRow,
+    PlaceMove,
+    Reservation,
+    SweepPosition,
+)
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.refusals import TenantForbidden
@@ -73,6 +82,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
         lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
+        lambda index: index.move_places([PlaceMove(replace(ACTIVE, tenant="tenant_b"), PLACE, START)], DESK),
         lambda index: index.reserve_together([Reservation(replace(OTHER, job_id="job_c", idempotency_hash="c"))]),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
@@ -82,7 +92,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
-        *("write_desk", "move_place", "reserve_together", "list_jobs", "reschedule_clearing"),
+        *("write_desk", "move_place", "move_places", "reserve_together", "list_jobs", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
 )
@@ -156,7 +166,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_desk", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
-    served |= {"failed_dependants"}
+    served |= {"failed_dependants", "move_places"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

@@ -153,15 +153,15 @@ async def test_release_0_2_0_meets_jobs_in_line(adjacent: SideBySide) -> None:
     """It skips and counts them; what it begins and ends past the desk is counted by the sweeper ten minutes later."""
     world = adjacent.world
     first, second = await posted(world, 1, 2)
-    move = world.context.index.move_place
+    move = world.context.index.move_places
 
     async def dies(*args: Any) -> None:
         raise LedgerUnavailable("killed here")
 
-    world.context.index.move_place = dies  # type: ignore[method-assign]
+    world.context.index.move_places = dies  # type: ignore[method-assign]
     with pytest.raises(LedgerUnavailable):
         await posted(world, 3)
-    world.context.index.move_place = move  # type: ignore[method-assign]
+    world.context.index.move_places = move  # type: ignore[method-assign]
     assert await adjacent.status(first, second) == ["QUEUED", "THROTTLED"]
 
     # its sweep: the one on its way into line is due, and left to this version

@@ -75,6 +75,7 @@ from shared.ports.index import (
     EndedRow,
     ListRow,
     Looks,
+    PlaceMove,
     Reservation,
     SweepPosition,
 )
@@ -161,6 +162,12 @@ class TablesIndex(TablesLists):
         await transact(
             await self._account.table(self._table), [*operations, *(operations_of(desk) if desk is not None else [])]
         )
+
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        operations: list[Operation] = []
+        for each in moves:
+            operations += moves_place(each.active, each.place, each.check_at, under_etag=False)
+        await transact(await self._account.table(self._table), [*operations, *operations_of(desk)])
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)

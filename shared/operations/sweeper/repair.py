@@ -194,7 +194,7 @@ async def _withdraw(
         active.tenant
     )
     if await context.index.withdraw(active, counted=counted):
-        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant))
+        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant, active.job_id))
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:
