@@ -42,9 +42,9 @@ from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
-from shared.ports.index import ActiveRow, EndedRow, SweepPosition
+from shared.ports.index import ActiveRow, EndedRow
 from shared.ports.rejected import RejectedMessage
-from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.views.audit import bundle
 from tests.jobs import START, Story

@@ -31,12 +31,11 @@ from shared.ports.index import (
     EndedRow,
     Looks,
     Reservation,
-    SweepPosition,
     first_clearing,
 )
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
-from shared.ports.sweeps import SweepMark
+from shared.ports.sweeps import SweepMark, SweepPosition
 
 
 class MemoryLedger:

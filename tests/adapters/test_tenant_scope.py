@@ -20,9 +20,10 @@ from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
+from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
 

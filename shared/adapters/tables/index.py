@@ -55,13 +55,14 @@ from shared.adapters.tables.listing import (
     list_columns,
 )
 from shared.adapters.tables.places import freed_insert
+from shared.adapters.tables.sweep_position import position_entity, position_of
 from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
+from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused, Undecodable
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (
     FIRST_CLEARING,
@@ -73,8 +74,8 @@ from shared.ports.index import (
     EndedRow,
     Looks,
     Reservation,
-    SweepPosition,
 )
+from shared.ports.sweeps import SweepPosition
 
 #: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
 _MAX_RACES = 8
@@ -310,24 +311,16 @@ class TablesIndex(TablesLists):
         await self._tenants.sleep(awake, ended[0]["clear_at"] if ended else None)
 
     async def read_position(self, share: int) -> SweepPosition:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
-        if entity is None:
-            return SweepPosition()
-        listed = (entity["tenant"], entity["job_id"]) if entity["job_id"] else None
-        return SweepPosition(entity["look"] or None, entity["clear"] or None, listed)
+        key = share_row(POSITION_ROW, share)
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, key)
+        try:
+            return position_of(entity) if entity is not None else SweepPosition()
+        except (KeyError, TypeError, ValueError) as error:
+            raise Undecodable(f"{GUARD_PARTITION} {key}", type(error).__name__) from error
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
-        tenant, job_id = position.listed or ("", "")
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(POSITION_ROW, share),
-            "look": position.look or "",
-            "clear": position.clear or "",
-            "tenant": tenant,
-            "job_id": job_id,
-        }
         table = await self._account.table(self._table)
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(position_entity(share, position), mode=UpdateMode.REPLACE)
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         partition = encode_key(active.tenant)
