@@ -53,7 +53,7 @@ class Entered:
 
 async def directory(context: Context) -> Directory:
     """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
-    return await context.gates.read(context.desks, context.settings, context.clock.now())
+    return await context.gates.read(context.desks, context.settings, context.clock.now(), context.random)
 
 
 class Uncounted(Exception):

@@ -19,7 +19,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
-from shared.ports.desks import Desks, DeskWrite, LogPlace
+from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
@@ -304,6 +304,8 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     await own.note_settings(START)
     rows = await own.directory()
     assert (rows.tenants, rows.settings_since) == ({"tenant_a": START}, START)
+    assert {*await own.versions()} == {*(groups := await own.groups())}
+    assert joined([await own.group(name) for name in groups]) == rows
     await own.remove_tenant("tenant_a")
     await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
     await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
@@ -321,4 +323,5 @@ async def test_what_only_the_daily_run_does_at_desks_is_refused() -> None:
 def test_every_method_of_the_desks_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
     methods = {name for name, _ in inspect.getmembers(Desks, inspect.isfunction) if not name.startswith("_")}
-    assert methods == {*FOREIGN_DESKS, "directory", "note_settings", "log_places", "drop_log"}
+    of_all = {"versions", "group", "groups", "directory", "note_settings", "log_places", "drop_log"}
+    assert methods == {*FOREIGN_DESKS, *of_all}

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.scale import governance
 from shared.core.gates.divided import MAX_TENANTS
 from shared.operations import arrivals, divisions, freed
+from shared.operations.desk_turns import directory
 from shared.operations.divisions import divide
 from shared.operations.incidents import dismiss_incident
 from tests.operations.conftest import World
@@ -43,7 +44,7 @@ async def test_an_allocation_reads_each_tenant_once_and_each_that_changes_twice(
     world.clock.advance(11)
     desks, books, index = (Counting(each) for each in (world.context.desks, world.context.books, world.context.index))
     context = replace(world.context, desks=desks, books=books, index=index)
-    await context.gates.read(context.desks, context.settings, world.clock.now())
+    await directory(context)
     desks.calls.clear()
     await divide(context, PLATFORM)
     changed = index.calls["write_desk"]

@@ -82,7 +82,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
     if desk.lines or desk.counting_until is not None:
         return True
     # a job without a row in a waiting queue may have ended, in a process that died before its turn
-    return bool(desk.active or desk.staged) and bool(await one.context.desks.freed(tenant, limit=1))
+    return bool(desk.active or desk.staged) and bool(await one.context.desks.freed(tenant, limit=1, unread=[]))
 
 
 async def allocate(one: Pass, is_over: IsOver) -> None:
@@ -146,7 +146,7 @@ async def settle_before_sleep(context: Context, tenant: str) -> bool:
 
     Raises LedgerUnavailable.
     """
-    if not (await directory(context)).concerns(tenant) or not await context.desks.freed(tenant, limit=1):
+    if not (await directory(context)).concerns(tenant) or not await context.desks.freed(tenant, limit=1, unread=[]):
         return True
     await let_in(context, tenant, counts=False)
     return False

@@ -48,7 +48,7 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
             one.note_success(DIRECTORY)
         elif context.row_faults.note_failure(DIRECTORY, now) >= _OUTAGE:
             await open_row(context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read it for five minutes")
-    for row in (await context.desks.directory()).unread:
+    for row in context.gates.unread:
         await open_row(context, row, "ROW_UNDECODABLE", "the row of the directory of quotas is ignored")
 
 

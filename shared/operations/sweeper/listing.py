@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from shared.core.canonical import encode_key
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
 from shared.core.states import JobStatus, StepStatus
 from shared.core.usage import HOUR, hour_of, inside_by
-from shared.errors import Transient
+from shared.errors import Transient, Undecodable
 from shared.operations.context import Context
 from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
@@ -61,7 +62,7 @@ class Found:
     #: by service, of the jobs that were read: the attempt that has waited longest for its ACK
     untaken: dict[str, Untaken] = field(default_factory=dict)
     tenants: list[Surveyed] = field(default_factory=list)
-    #: tenants (None) and jobs that were left out, each with its fault
+    #: tenants (None) and rows, by key, that were left out, each with its fault
     unread: list[tuple[str, str | None, Exception]] = field(default_factory=list)
     #: the store did not answer: this part of the survey ended before its time
     fault: Transient | None = None
@@ -130,11 +131,15 @@ class _Part:
 
     async def _page(self, tenant: str, after: str) -> list[ActiveRow] | None:
         """None: it cannot be read."""
+        unread: list[str] = []
         try:
-            return await self._context.index.list_active(tenant, after=after or None, limit=_PAGE)
+            page = await self._context.index.list_active(tenant, after=after or None, limit=_PAGE, unread=unread)
         except Exception as fault:
             self._leave_out(tenant, None, fault)
             return None
+        for row in unread:
+            self._leave_out(tenant, row, Undecodable(row, "left out"))
+        return page
 
     async def _read_tenant(self, tenant: str, start: str, page: list[ActiveRow] | None) -> bool:
         """Whether it was read to its end, or left out."""
@@ -167,7 +172,7 @@ class _Part:
             try:
                 after = await self._compare_row(row)
             except Exception as fault:
-                self._leave_out(row.tenant, row.job_id, fault)
+                self._leave_out(row.tenant, f"{encode_key(row.tenant)} ACTIVE:{row.job_id}", fault)
                 after = row
             if after is not None:
                 counted.append(after)
@@ -207,8 +212,8 @@ class _Part:
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         return replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since)
 
-    def _leave_out(self, tenant: str, job_id: str | None, fault: Exception) -> None:
-        self._found.unread.append((tenant, job_id, fault))
+    def _leave_out(self, tenant: str, row: str | None, fault: Exception) -> None:
+        self._found.unread.append((tenant, row, fault))
         self._unanswered += isinstance(fault, Transient)
         if isinstance(fault, Transient) and self._unanswered > _MAX_UNANSWERED:
             self._found.fault = fault

@@ -26,15 +26,17 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
     found = await survey(one.context, [*one.awake], before, is_over, due_at=one.began)
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken
     if found.survey.after is None:
-        left_out = sum(job_id is None for _, job_id, _ in found.unread)
+        left_out = sum(row is None for _, row, _ in found.unread)
         # of a store that does not answer the last counts say more
         one.counts = found.survey.counts if 2 * left_out <= len(found.tenants) else None
         one.position = replace(one.position, survey=Survey(whole_at=found.survey.whole_at))
     owed: list[str] = []
+    # a tenant of which a row was left out may have a living job
+    unread = {tenant for tenant, _, _ in found.unread}
+    one.idle = [each.tenant for each in found.tenants if not each.counts.rows and each.tenant not in unread]
     await at_once(found.tenants, lambda surveyed: _take(one, surveyed, owed))
-    for tenant, job_id, fault in found.unread[:_MAX_NAMED]:
-        row = f"{encode_key(tenant)} ACTIVE:{job_id or ''}"
-        await one.report_fault("RELIST_FAILED", fault, row=row, tenant_id=tenant, jobId=job_id)
+    for tenant, row, fault in found.unread[:_MAX_NAMED]:
+        await one.report_fault("RELIST_FAILED", fault, row=row or f"{encode_key(tenant)} ACTIVE", tenant_id=tenant)
     await take_turns(one, sorted(owed), is_over)
     # this very pass shall close what has ended
     await look_at(one, sorted(found.ended), is_over)
@@ -47,8 +49,6 @@ async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
     """A tenant whose living jobs are counted; `owed` gets it if it is owed a turn."""
     context, tenant, counts = one.context, surveyed.tenant, surveyed.counts
     set_queue_gauges(tenant, counts.queued)
-    if not counts.rows:
-        one.idle.append(tenant)
     try:
         peaks: Mapping[tuple[str, str], int] = surveyed.inside_by
         if not surveyed.at_one_time:

@@ -15,6 +15,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import quotas
+from shared.operations.desk_turns import directory
 from shared.operations.sweeper import duties
 from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
 from shared.operations.sweeper.state import IsOver, Pass
@@ -237,7 +238,7 @@ async def test_quotas_are_allocated_while_no_incident_can_be_written(world: Worl
     await served(world)
     waits = await posted(world, 2, "t2", request_type="OCR_EMBEDDING")
     assert waits not in inside(world).get("t2", [])
-    known = await world.context.gates.read(world.context.desks, world.context.settings, world.clock.now())
+    known = await directory(world.context)
     [breaker] = [state for state in known.over_all.values() if state.gate.kind is GateKind.PLATFORM_TYPE]
     now = world.clock.now()
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))

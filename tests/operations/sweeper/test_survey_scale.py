@@ -37,9 +37,11 @@ class ManyRows:
     def __post_init__(self) -> None:
         self._others = self.world.index.list_active
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
         if tenant not in self.sizes:
-            return await self._others(tenant, after=after, limit=limit)
+            return await self._others(tenant, after=after, limit=limit, unread=unread)
         self.world.clock.advance(PAGE_S)
         self.pages += 1
         first = int(after.rpartition("-")[2]) + 1 if after else 0
