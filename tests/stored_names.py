@@ -46,9 +46,9 @@ from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
-from shared.ports.index import ActiveRow, EndedRow, ListRow, SweepPosition
+from shared.ports.index import ActiveRow, EndedRow, ListRow
 from shared.ports.rejected import RejectedMessage
-from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.views.audit import bundle
 from tests.jobs import START, Story

@@ -33,12 +33,11 @@ from shared.ports.index import (
     Looks,
     PlaceMove,
     Reservation,
-    SweepPosition,
     first_clearing,
 )
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
-from shared.ports.sweeps import SweepMark
+from shared.ports.sweeps import SweepMark, SweepPosition
 
 
 class MemoryLedger:

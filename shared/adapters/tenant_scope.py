@@ -34,10 +34,10 @@ from shared.ports.index import (
     Looks,
     PlaceMove,
     Reservation,
-    SweepPosition,
 )
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
+from shared.ports.sweeps import SweepPosition
 
 
 class TenantLedger:

@@ -16,6 +16,7 @@ from shared.operations.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.passing import Passing
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
+from shared.operations.row_faults import RowFaults
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
 from shared.operations.waiters import Tails, Waiters
@@ -62,6 +63,8 @@ class Context:
     dead_replies: DeadReplies
     #: None: nobody can be asked, and no guard can have a number
     counts: Counts | None = None
+    #: rows at which this process's work fails
+    row_faults: RowFaults = field(default_factory=RowFaults)
     #: None: nobody notes which services answer
     answers: Answers | None = None
     #: when this process last noted that a service answered

@@ -71,16 +71,13 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     return await divide(context, gate)
 
 
-async def divide_owed(context: Context) -> list[Admissions]:
-    """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
-    found, known = [], await desk_turns.directory(context)
-    for state in known.over_all.values():
-        if state.gate.kind in DIVIDED:
-            stored = await context.books.read(state.gate.id)
-            is_owed = stored is None or _is_behind(context, known, stored.book, state.gate)
-            if is_owed or await context.books.asks(state.gate.id):
-                found.append(await divide(context, state.gate))
-    return found
+async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissions:
+    """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    if gate.kind not in DIVIDED:
+        return {}
+    stored = await context.books.read(gate.id)
+    is_owed = stored is None or _is_behind(context, known, stored.book, gate)
+    return await divide(context, gate) if is_owed or await context.books.asks(gate.id) else {}
 
 
 def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:

@@ -137,11 +137,11 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
             telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
-async def let_in(context: Context, tenant: str) -> Entered:
+async def let_in(context: Context, tenant: str, *, counts: bool = True) -> Entered:
     """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    It also repeats what may have been lost: a wake-up, a request for an allocation. Raises Contended,
-    LedgerUnavailable.
+    It also repeats what may have been lost: a wake-up, a request for an allocation. `counts`: the caller may count the
+    tenant's jobs first, however many they are; else 1,000 at most. Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
@@ -155,7 +155,8 @@ async def let_in(context: Context, tenant: str) -> Entered:
             await ask_divisions(context, after, known)
         return entered
 
-    return await at_desk(context, tenant, act)
+    limits = {} if counts else {"counts_patience": _COUNTS_PATIENCE}
+    return await at_desk(context, tenant, act, **limits)
 
 
 async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:

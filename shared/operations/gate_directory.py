@@ -100,6 +100,11 @@ class GateDirectory:
         """As it was read last, however long ago; empty where it never was."""
         return self._known
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Keys of the rows that could not be decoded when it was read last."""
+        return frozenset(self._unread)
+
     def is_outdated(self, now: datetime) -> bool:
         """Whether it goes on with a copy that is older than usual, since the store gives none."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES

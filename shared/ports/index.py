@@ -14,6 +14,7 @@ from shared.core.incidents import escalates
 from shared.core.job import Job
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
+from shared.ports.sweeps import SweepPosition
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
 FIRST_CHECK = timedelta(minutes=1)
@@ -160,18 +161,6 @@ class AwakeTenant:
     #: its last POST, or up to five minutes before it
     posted_at: datetime
     etag: str = ""
-
-
-@dataclass(frozen=True)
-class SweepPosition:
-    """Where a pass stopped when its time was over; None: it came to the end."""
-
-    #: the tenant whose due jobs come first in the next pass
-    look: str | None = None
-    #: the tenant whose ended jobs come first
-    clear: str | None = None
-    #: tenant and id of the last living job whose LIST row was compared
-    listed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,18 +20,10 @@ from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
-from shared.ports.index import (
-    FIRST_CLEARING,
-    ActiveRow,
-    AwakeTenant,
-    Claim,
-    EndedRow,
-    PlaceMove,
-    Reservation,
-    SweepPosition,
-)
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
+from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
 

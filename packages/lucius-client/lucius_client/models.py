@@ -1366,7 +1366,7 @@ class Incident(Message):
     """
 
     incidentId: str
-    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
     tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
     request_type: str | None
@@ -1390,7 +1390,7 @@ class IncidentDetail(Message):
     """
 
     incidentId: str
-    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
     tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
     request_type: str | None

@@ -57,7 +57,8 @@ from shared.adapters.tables.listing import (
     changing_columns,
 )
 from shared.adapters.tables.places import freed_insert
-from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.sweep_position import position_entity, position_of
+from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
@@ -77,8 +78,8 @@ from shared.ports.index import (
     Looks,
     PlaceMove,
     Reservation,
-    SweepPosition,
 )
+from shared.ports.sweeps import SweepPosition
 
 #: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
 _MAX_RACES = 8
@@ -319,21 +320,12 @@ class TablesIndex(TablesLists):
     async def read_position(self, share: int) -> SweepPosition:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
         # without a position a pass starts from the beginning
-        found = all_decoded(_position_of, [entity] if entity is not None else [])
+        found = all_decoded(position_of, [entity] if entity is not None else [])
         return found[0] if found else SweepPosition()
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
-        tenant, job_id = position.listed or ("", "")
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(POSITION_ROW, share),
-            "look": position.look or "",
-            "clear": position.clear or "",
-            "tenant": tenant,
-            "job_id": job_id,
-        }
         table = await self._account.table(self._table)
-        await table.upsert_entity(row, mode=UpdateMode.MERGE)
+        await table.upsert_entity(position_entity(share, position), mode=UpdateMode.MERGE)
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         partition = encode_key(active.tenant)
@@ -389,8 +381,3 @@ class TablesIndex(TablesLists):
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
-
-
-def _position_of(entity: Entity) -> SweepPosition:
-    listed = (entity["tenant"], entity["job_id"]) if entity["job_id"] else None
-    return SweepPosition(entity["look"] or None, entity["clear"] or None, listed)

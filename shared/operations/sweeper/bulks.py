@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared import telemetry
 from shared.core.bulks import Bulk, BulkState
-from shared.errors import LuciusError
+from shared.core.canonical import encode_key
 from shared.operations.bulks import due_while_running
 from shared.operations.context import Context
+from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, from_on, in_turns
 from shared.operations.work_bulk import work_bulk
 from shared.ports.bulks import DueBulk
@@ -27,14 +27,13 @@ _CREATED_BY = timedelta(minutes=5)
 _PAGE, _MAX_REMOVED = 1000, 2000
 
 
-async def look_at_bulks(
-    context: Context, orchestrations: Orchestrations, has: Callable[[str], bool], is_over: Callable[[], bool]
-) -> None:
+async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
     """Checks the bulks that are due, of each tenant in turn, until the time is over.
 
-    `has`: whether a tenant is the sweeper's. Raises LedgerUnavailable where they cannot be listed.
+    Raises LedgerUnavailable where they cannot be listed.
     """
-    due = await _due(context, has, is_over)
+    context = one.context
+    due = await _due(context, one.share.has, is_over)
     if is_over() or not due:
         return
 
@@ -42,12 +41,15 @@ async def look_at_bulks(
         found, due[tenant] = due[tenant][:limit], due[tenant][limit:]
         return found
 
-    async def check(one: DueBulk) -> None:
+    async def check(bulk: DueBulk) -> None:
+        row = f"{encode_key(bulk.tenant)} BULK:{bulk.bulk_id}"
         try:
-            await _check(context, orchestrations, one)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("BULK_UNSEEN", bulk_id=one.bulk_id, tenant_id=one.tenant, reason=str(fault))
+            await _check(context, one.orchestrations, bulk)
+        except Exception as fault:
+            ids = {"bulk_id": bulk.bulk_id, "tenant_id": bulk.tenant}
+            await one.report_fault("BULK_UNSEEN", fault, row=row, **ids)
+        else:
+            one.note_success(row)
 
     # from anywhere on: where the time is too short for all, no tenant is always the last
     first = sorted(due)[int(context.random() * len(due)) % len(due)]

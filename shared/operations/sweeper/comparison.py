@@ -11,10 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from shared import telemetry
+from shared.core.canonical import encode_key
 from shared.core.states import JobStatus
+from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.dead_letters import restore_dead_letter
 from shared.operations.read_history import read_for_list
+from shared.operations.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once
 from shared.ports.dead_letters import LONGEST_COMPARISON_WAIT, Comparison
 from shared.ports.index import ListRow
@@ -58,9 +62,16 @@ async def _write_missing(context: Context, rows: list[ListRow]) -> int:
 
     async def one(row: ListRow) -> None:
         nonlocal written
-        stored = await read_for_list(context.ledger, row.job_id)
-        if stored is not None and await restore_dead_letter(context, stored.record.job):
-            written += 1
+        try:
+            stored = await read_for_list(context.ledger, row.job_id)
+            written += stored is not None and await restore_dead_letter(context, stored.record.job)
+        except Transient:
+            raise
+        except Exception as fault:
+            # the comparison goes on
+            telemetry.record_fault(fault)
+            telemetry.warn("RELIST_FAILED", jobId=row.job_id, reason=f"{type(fault).__name__}: {fault}")
+            await report_row(context, f"{encode_key(row.tenant_id)} LIST:{row.job_id}", fault)
 
     unknown = [row for row in rows if row.status == JobStatus.FAILED_FINAL and row.dead_letter is None]
     await at_once(unknown, one)
