@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import divided
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.desk import Candidate
 from shared.core.gates.divided import Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
@@ -25,6 +25,7 @@ from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
 from shared.operations.freed import call_for_incidents
+from shared.operations.tenant_counts import count_all, is_opened
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
@@ -32,12 +33,6 @@ from shared.ports.desks import StoredDesk
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
 _AGAIN = timedelta(seconds=10)
-#: tenants whose jobs are counted between two writes of the book
-_PIECE = 100
-#: a division counts the jobs of other tenants so long; the next one goes on
-_OPENING = timedelta(seconds=15)
-#: they are counted anew so long after the limit was set, as at each desk: another process may not have known of it
-_SECOND_COUNT = timedelta(minutes=1)
 #: a book with a breaker is looked over so often at least
 _LOOKED_OVER = timedelta(hours=1)
 
@@ -88,18 +83,7 @@ def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bo
     now = context.clock.now()
     # ends that are too old to count leave the book with their tenants
     is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
-    return book.unmet or book.is_limited or is_old or not _is_opened(known, book, gate, now)
-
-
-def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
-    """Whether the jobs of all tenants are in the book, or the gate has no number that asks for it."""
-    state = known.over_all.get(gate.id)
-    if state is None or state.max_active is None:
-        return True
-    since = known.over_all_since.get(gate.id, now)
-    if now >= since + _SECOND_COUNT:
-        since += _SECOND_COUNT
-    return book.opened_at is not None and book.opened_at >= since
+    return book.unmet or book.is_limited or is_old or not is_opened(known, book, gate, now)
 
 
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
@@ -155,10 +139,12 @@ async def divide(
     read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
     opened: list[GateState] = []
     try:
-        if not _is_opened(known, read.book, gate, now):
-            if (counted := await _open(context, read)) is None:
+        if not is_opened(known, read.book, gate, now):
+            if (counted := await count_all(context, gate, stored, read.book, now)) is None:
+                # there are more
+                await _call(context, gate, now + INTERVAL, now)
                 return {}
-            read = counted
+            read = replace(read, stored=counted, book=counted.book)
         return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
@@ -344,45 +330,6 @@ def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
     if share.breaker.epoch != book.breaker.epoch:
         return share
     return closed(divided.given(share, account, keep, book.epoch), book.breaker)
-
-
-async def _open(context: Context, read: _Read) -> _Read | None:
-    """Counts the jobs of every tenant that has any, before anything is lent; None: there are more, a call follows.
-
-    Raises Conflict, AlreadyExists, and other LuciusErrors.
-    """
-    awake = await context.index.awake_tenants(now=read.now)
-    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (read.book.opening or ""))
-    until = read.now + _OPENING
-
-    async def inside(tenant: str) -> int:
-        desk: Desk = (await desk_turns.read_opened(context, tenant))[0]
-        return desk.inside_of(read.gate)
-
-    stored, book = read.stored, read.book
-    while tenants and context.clock.now() < until:
-        piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
-        accounts = dict(book.accounts)
-        for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
-            if count:
-                account = accounts.get(tenant, Account())
-                accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
-        book = replace(book, accounts=accounts, opening=piece[-1], unmet=True, divided_at=read.now)
-        stored = await _write(context, book, stored)
-    if tenants:
-        await _call(context, read.gate, read.now + INTERVAL, read.now)
-        return None
-    book = replace(book, opening=None, opened_at=read.now, unmet=True, divided_at=read.now)
-    return replace(read, stored=await _write(context, book, stored), book=book)
-
-
-async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:
-    """Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.books.write(book, before=before)
-    stored = await context.books.read(book.gate_id)
-    if stored is None or stored.book != book:
-        raise Conflict
-    return stored
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
