@@ -153,10 +153,10 @@ async def _in_turn(
     raise AssertionError("not reached")
 
 
-async def read_opened(
-    context: Context, tenant: str, *, counts_patience: timedelta = _PATIENCE
-) -> tuple[Desk, Directory]:
-    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
+async def read_opened(context: Context, tenant: str, *, patience: timedelta = _PATIENCE) -> tuple[Desk, Directory]:
+    """Returns the desk with valid counts; one without counts is counted first.
+
+    `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
@@ -166,7 +166,7 @@ async def read_opened(
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
 
-    return await at_desk(context, tenant, act, counts_patience=counts_patience)
+    return await at_desk(context, tenant, act, patience=patience, counts_patience=patience)
 
 
 async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:

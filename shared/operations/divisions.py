@@ -19,13 +19,14 @@ from shared.core.gates.divided import Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
+from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations import desk_turns, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
 from shared.operations.freed import call_for_incidents
-from shared.operations.tenant_counts import count_all, is_opened
+from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
@@ -33,6 +34,8 @@ from shared.ports.desks import StoredDesk
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
 _AGAIN = timedelta(seconds=10)
+#: maximum wait for the other writers of one tenant's desk; the next division repeats what was not written
+_PATIENCE = timedelta(seconds=5)
 #: a book with a breaker is looked over so often at least
 _LOOKED_OVER = timedelta(hours=1)
 
@@ -67,15 +70,39 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
 
 
 async def divide_owed(context: Context) -> list[Admissions]:
-    """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    """Divides every gate whose call may have been lost: the sweeper's part. A gate that fails is logged, and is tried
+    again by the next sweep. Raises LedgerUnavailable if the directory cannot be read.
+    """
     found, known = [], await desk_turns.directory(context)
     for state in known.over_all.values():
         if state.gate.kind in DIVIDED:
-            stored = await context.books.read(state.gate.id)
-            is_owed = stored is None or _is_behind(context, known, stored.book, state.gate)
-            if is_owed or await context.books.asks(state.gate.id):
-                found.append(await divide(context, state.gate))
+            try:
+                stored = await context.books.read(state.gate.id)
+                is_owed = stored is None or _is_behind(context, known, stored.book, state.gate)
+                if is_owed or await context.books.asks(state.gate.id):
+                    found.append(await divide(context, state.gate))
+            except Exception as fault:
+                _log_undivided(state.gate, fault)
     return found
+
+
+async def divide_soon(context: Context, gate: Gate) -> Admissions:
+    """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
+    try:
+        # processes with an older directory may divide by the rule of before until then
+        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+    try:
+        return await divide(context, gate)
+    except Exception as fault:
+        _log_undivided(gate, fault)
+        return {}
+
+
+def _log_undivided(gate: Gate, fault: Exception) -> None:
+    telemetry.record_fault(fault)
+    telemetry.warn("GATE_UNDIVIDED", gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
 def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
@@ -140,7 +167,7 @@ async def divide(
     opened: list[GateState] = []
     try:
         if not is_opened(known, read.book, gate, now):
-            if (counted := await count_all(context, gate, stored, read.book, now)) is None:
+            if (counted := await count_all(context, known, gate, stored, read.book, now)) is None:
                 # there are more
                 await _call(context, gate, now + INTERVAL, now)
                 return {}
@@ -170,8 +197,8 @@ async def _divide(
 
     async def claim(tenant: str) -> Claim | None:
         try:
-            desk, directory = await desk_turns.read_opened(context, tenant)
-        except LuciusError as fault:
+            desk, directory = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+        except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
@@ -179,7 +206,7 @@ async def _divide(
 
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
-    lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
+    lent_unread = divided.lent_to_unread(book, unread)
     book = await type_breakers.judged(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
@@ -219,6 +246,7 @@ async def _divide(
         },
         divided_at=read.now,
         unmet=unmet,
+        uncounted=book.uncounted & unread,
     )
     await context.books.write(after, before=read.stored)
     await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
@@ -266,8 +294,10 @@ async def _take(
             return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
 
         try:
-            return await desk_turns.at_desk(context, claim.tenant, act)
-        except LuciusError as fault:
+            return await desk_turns.at_desk(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            )
+        except Exception as fault:
             # whether it was taken or not, no more than that is lent
             telemetry.record_fault(fault)
             return claim
@@ -291,10 +321,11 @@ async def _give(
         if _given(claim.share, book, account, keep) == claim.share:
             return
         try:
+            act = _giving(context, gate, book, account, keep)
             found[claim.tenant] = await desk_turns.at_desk(
-                context, claim.tenant, _giving(context, gate, book, account, keep)
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
 
     await at_once(claims, one)

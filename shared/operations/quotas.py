@@ -38,9 +38,8 @@ from shared.operations.at_once import at_once
 from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
 from shared.operations.desk_turns import Uncounted
-from shared.operations.divisions import INTERVAL, divide
+from shared.operations.divisions import divide_soon
 from shared.operations.freed import let_in
-from shared.operations.gate_directory import DIRECTORY_LIVES
 from shared.operations.gate_logs import state_of
 from shared.operations.gated_tenants import enter, leave_or_stay
 from shared.operations.incidents import settle_incident
@@ -233,21 +232,30 @@ async def _change(
     await _publish_default(context, changed.after)
     await leave_or_stay(context, changed.desk)
     if gate.kind in DIVIDED:
-        # processes with an older directory may divide by the rule of before until then
-        try:
-            await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
-        except BusUnavailable as fault:
-            telemetry.record_fault(fault)
-        for tenant, entered in (await divide(context, gate)).items():
+        for tenant, entered in (await divide_soon(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
         if gate.kind not in GUARDS:
             await _call_desks(context)
     else:
         await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
-        await notify(context, orchestrations, gate.tenant, await let_in(context, gate.tenant))
-    desk, known = await read_desk(context, gate.tenant)
+        await _admit(context, orchestrations, gate.tenant)
+    try:
+        desk, known = await read_desk(context, gate.tenant)
+    except Exception as fault:
+        # the change is in effect: its response has the counts of before
+        telemetry.record_fault(fault)
+        return changed
     return replace(changed, desk=desk, directory=known)
+
+
+async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
+    """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
+    try:
+        await notify(context, orchestrations, tenant, await let_in(context, tenant))
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
@@ -301,7 +309,12 @@ async def _call_desks(context: Context) -> None:
     """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
 
     async def one(tenant: str) -> None:
-        stored = await context.desks.read(tenant)
+        try:
+            stored = await context.desks.read(tenant)
+        except Exception as fault:
+            # the sweeper is next at this tenant
+            telemetry.record_fault(fault)
+            return
         if stored is not None and stored.desk.lines:
             await context.desk_calls.call(tenant)
 

@@ -92,6 +92,12 @@ LINES: tuple[Line, ...] = (
     Line("USAGE_UNFOLDED", _W, "Past hours of usage could not be folded; the next pass goes on"),
     Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),
     Line("DESK_UNSEEN", _W, "Could not admit waiting jobs of a tenant; retried by the next sweep"),
+    Line(
+        "TENANT_UNCOUNTED",
+        _W,
+        "Could not count a tenant's jobs for a limit over all tenants; slots are reserved until a division can",
+    ),
+    Line("GATE_UNDIVIDED", _W, "Could not divide a limit over all tenants; retried by the next sweep"),
     Line("DIRECTORY_UNREAD", _W, "Could not read which tenants have quotas; the last copy is in effect for 5 minutes"),
     Line("ROW_UNDECODABLE", _W, "A row of the quotas cannot be decoded and is ignored; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
