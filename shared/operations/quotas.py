@@ -156,7 +156,9 @@ async def hold(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
-        return changes.held(state, Hold(reason=by.reason, actor=by.actor, at=now, until=until, own=by.own), now)
+        return changes.held(
+            state, Hold(reason=changes.short(by.reason), actor=by.actor, at=now, until=until, own=by.own), now
+        )
 
     return await _change(context, orchestrations, gate, alter, ChangeType.HELD, by)
 
@@ -178,7 +180,14 @@ async def throttle(
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
         guards.check_throttle(gate)
-        asked = Throttle(max_per_hour=max_per_hour, reason=by.reason, actor=by.actor, at=now, until=until, own=by.own)
+        asked = Throttle(
+            max_per_hour=max_per_hour,
+            reason=changes.short(by.reason),
+            actor=by.actor,
+            at=now,
+            until=until,
+            own=by.own,
+        )
         return changes.throttled(state, asked, now)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.THROTTLED, by)
@@ -354,6 +363,12 @@ def _check_ahead(until: datetime | None, now: datetime) -> None:
 
 
 def _check_room(desk: Desk, after: GateState, now: datetime) -> None:
+    """Raises TooManyRules if the tenant's row has no room for what the change adds."""
     others = sum(changes.is_set(state, now) for id_, state in desk.gates.items() if id_ != after.gate.id)
     if changes.is_set(after, now) and others >= MAX_RULES:
         raise TooManyRules(MAX_RULES)
+    size, before = changes.size_of(after), changes.size_of(desk.state(after.gate))
+    if size > before:
+        size += sum(changes.size_of(state) for id_, state in desk.gates.items() if id_ != after.gate.id)
+        if size > changes.MAX_BYTES:
+            raise TooManyRules(f"{changes.MAX_BYTES // 1024} KiB")
