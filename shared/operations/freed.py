@@ -19,7 +19,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.job import Job
-from shared.errors import Conflict, Contended, LuciusError
+from shared.errors import Conflict, Contended, Interrupted, LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desk_turns import (
@@ -27,6 +27,7 @@ from shared.operations.desk_turns import (
     ask_divisions,
     at_desk,
     call_again,
+    call_turn,
     desk_calls,
     desk_write,
     directory,
@@ -35,6 +36,7 @@ from shared.operations.desk_turns import (
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
 
 #: FREED rows that one transaction takes
 MAX_FREED = 40
@@ -151,7 +153,8 @@ async def let_in(context: Context, tenant: str) -> Entered:
 async def take_turn(context: Context, tenant: str) -> Entered:
     """The turn after an end or a withdrawal, which is committed: a fault is logged, and is for the sweeper.
 
-    Callers of one process share a turn that begins after each of them asked.
+    Callers of one process share a turn that begins after each of them asked. Each waits 5 s at most, so that a slow
+    tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
     """
     turn = context.gates.turn(tenant)
     turn.asked += 1
@@ -164,22 +167,30 @@ async def take_turn(context: Context, tenant: str) -> Entered:
         asked = turn.asked
         return (await _turn(context, stored, known))[0]
 
-    async with turn.ends:
-        if turn.covered >= number:
-            return Entered()
-        asked = turn.asked
-        try:
-            if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
-                # the end did not know that no quota concerns the tenant; its row does no harm
+    async def lead() -> Entered:
+        nonlocal asked
+        async with turn.ends:
+            if turn.covered >= number:
                 return Entered()
-            return await at_desk(context, tenant, act, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE)
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
-            return Entered()
-        finally:
-            # of a turn that failed too: the others would wait as long, one after the other
-            turn.covered = max(turn.covered, asked)
+            asked = turn.asked
+            try:
+                if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                    # the end did not know that no quota concerns the tenant; its row does no harm
+                    return Entered()
+                return await at_desk(context, tenant, act, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE)
+            finally:
+                # of a turn that failed too: the others would wait as long, one after the other
+                turn.covered = max(turn.covered, asked)
+
+    try:
+        async with time_limit(_PATIENCE.total_seconds()):
+            return await lead()
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+        if isinstance(fault, Interrupted):
+            await call_turn(context, tenant)
+        return Entered()
 
 
 async def _turn(context: Context, stored: StoredDesk, known: Directory) -> tuple[Entered, Desk]:

@@ -37,6 +37,8 @@ class Turn(asyncio.Lock):
         self.is_behind = False
         #: held by the end, or the creation, that works for the others that wait for these
         self.ends, self.creations = asyncio.Lock(), asyncio.Lock()
+        #: when this process last had a turn called for
+        self.called_at: datetime | None = None
         #: until then creations are staged at once: the quotas or the counts were not known
         self.stages_until: datetime | None = None
         #: creations

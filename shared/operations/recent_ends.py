@@ -9,9 +9,11 @@ an hour after the end.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from shared import telemetry
 from shared.core.job import Record
@@ -28,8 +30,8 @@ RIPE_AFTER = timedelta(seconds=10)
 MAX_CLEARED = 2
 #: rows that one transaction moves beside its own, of a hundred operations
 MAX_RESCHEDULED = 10
-#: of one tenant in one process
-_MAX_KEPT = 100
+#: ends of one tenant, and tenants, that one process keeps; what it forgets is cleared by the sweeper
+_MAX_KEPT, _MAX_TENANTS = 100, 1_000
 #: of one job's clearing: whoever ends a job waits for it
 _CLEARING_S = 3.0
 
@@ -50,9 +52,9 @@ class RecentEnds:
     """The ends that this process made and that no later one has cleared, by tenant."""
 
     def __init__(self) -> None:
-        self._kept: defaultdict[str, deque[Ended]] = defaultdict(lambda: deque(maxlen=_MAX_KEPT))
+        self._kept: dict[str, deque[Ended]] = {}
         #: whose histories are gone, and whose rows do not say so yet
-        self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
+        self._purged: dict[str, list[Clearing]] = {}
 
     def take_purged(self, tenant: str) -> list[Clearing]:
         """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
@@ -84,7 +86,7 @@ class RecentEnds:
                         continue
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)
-                        self._purged[job.tenant].append(Clearing(ended.row, later))
+                        _of(self._purged, job.tenant, list).append(Clearing(ended.row, later))
             except LuciusError as fault:
                 # the sweeper clears it
                 telemetry.record_fault(fault)
@@ -94,14 +96,28 @@ class RecentEnds:
         self._note(Ended(first_clearing(job), ended_at, tuple(instances(record)), claim_ends, job.event_seq))
 
     def _note(self, ended: Ended) -> None:
-        kept = self._kept[ended.row.tenant]
+        kept = _of(self._kept, ended.row.tenant, lambda: deque(maxlen=_MAX_KEPT))
         if ended not in kept:
             kept.append(ended)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
         """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
-        kept = self._kept[tenant]
+        kept = self._kept.get(tenant, deque())
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:
             taken.append(kept.popleft())
         return taken
+
+
+_Kept = TypeVar("_Kept")
+
+
+def _of(by_tenant: dict[str, _Kept], tenant: str, new: Callable[[], _Kept]) -> _Kept:
+    """What is kept of the tenant; the tenant that ended no job for the longest time makes room for a new one."""
+    kept = by_tenant.pop(tenant, None)
+    if kept is None:
+        kept = new()
+        if len(by_tenant) >= _MAX_TENANTS:
+            del by_tenant[next(iter(by_tenant))]
+    by_tenant[tenant] = kept
+    return kept

@@ -18,6 +18,10 @@ from shared.ports.index import WAKE_LASTS, AwakeTenant
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
+#: tenants that a process remembers as awake; past it all are forgotten, which costs each a write at its next job
+_MAX_WOKEN = 20_000
+
+
 class TenantRows:
     """The table of the tenants, for `shared.adapters.tables.index`."""
 
@@ -41,6 +45,8 @@ class TenantRows:
         table = await self._account.table(self._table)
         # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
         await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        if len(self._woken_until) >= _MAX_WOKEN:
+            self._woken_until.clear()
         self._woken_until[tenant] = now + WAKE_LASTS
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
