@@ -116,9 +116,20 @@ def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bo
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
     """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
 
-    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is.
-    Raises LuciusError.
+    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is; it
+    raises what a division raises. Any other one is staged then.
     """
+    try:
+        return await _place_for(context, gate, coming, tenant, rejects=rejects)
+    except Exception as fault:
+        if rejects:
+            raise
+        _log_undivided(gate, fault)
+        return {}
+
+
+async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+    """Raises LuciusError."""
     arrived = context.clock.now()
     # with a blank before it it is no tenant's
     async with context.gates.turn(f" {gate.id}"):

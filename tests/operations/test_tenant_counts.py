@@ -151,6 +151,22 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
     assert (await book(world)).divided_at == world.clock.now()
 
 
+async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
+    """A new job is staged, and starts once the book can be read."""
+    await ruled(world, max_active=2)
+    read = world.context.books.read
+
+    async def failing(gate_id: str) -> Any:
+        raise UNREADABLE[0]
+
+    world.context.books.read = failing  # type: ignore[method-assign]
+    job_id = await posted(world, 1, "a")
+    assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
+    world.context.books.read = read  # type: ignore[method-assign]
+    await minutes(world, 1)
+    assert await statuses(world, [job_id]) == [JobStatus.QUEUED]
+
+
 # --- in every order
 
 LIMIT = 3
@@ -188,7 +204,7 @@ def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str
 
         all_ = [*works, heals]
         await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(all_)})
-        for _ in range(4):
+        for _ in range(2):
             world.clock.advance(301)
             await sweep(world.context, world.orchestrations)
             await served(world)
