@@ -186,35 +186,35 @@ def divides() -> Work:
     return work
 
 
-def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str, ...] = ("b",)) -> int:
+async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...]) -> None:
     """Two tenants have a job each when the limit is set, and one of a third waits; `tenants` cannot be read."""
+    world = limited(meeting.world, max_inflight=LIMIT, overflow="stage")
+    before = limited(meeting.world)
+    for number, tenant in enumerate("ab"):
+        await posted(before, number, tenant)
+    away = Away(world, UNREADABLE[0], *tenants, rows=True)
+    meeting.watch = lambda: wrong(world)
 
-    async def scenario(meeting: Meeting) -> None:
-        world = limited(meeting.world, max_inflight=LIMIT, overflow="stage")
-        before = limited(meeting.world)
-        for number, tenant in enumerate("ab"):
-            await posted(before, number, tenant)
-        away = Away(world, UNREADABLE[0], *tenants, rows=True)
-        meeting.watch = lambda: wrong(world)
+    async def heals(world: World) -> None:
+        await world.context.books.read(PLATFORM.id)
+        away.back()
+        await divides()(world)
 
-        async def heals(world: World) -> None:
-            await world.context.books.read(PLATFORM.id)
-            away.back()
-            await divides()(world)
+    await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate([*works, heals])})
+    for _ in range(2):
+        world.clock.advance(301)
+        await sweep(world.context, world.orchestrations)
+        await served(world)
+        assert wrong(world) is None
+    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
+    assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free slot"
+    kept = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    assert sum(max(desk.share(PLATFORM).keep, desk.active) for desk in kept) <= LIMIT
 
-        all_ = [*works, heals]
-        await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(all_)})
-        for _ in range(2):
-            world.clock.advance(301)
-            await sweep(world.context, world.orchestrations)
-            await served(world)
-            assert wrong(world) is None
-        waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
-        assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free slot"
-        kept = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
-        assert sum(max(desk.share(PLATFORM).keep, desk.active) for desk in kept) <= LIMIT
 
-    return every_order(scenario, interruptions=interruptions)
+def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str, ...] = ("b",)) -> int:
+    """Returns the number of orders."""
+    return every_order(lambda meeting: meets(meeting, works, tenants), interruptions=interruptions)
 
 
 def posts(number: int, tenant: str) -> Work:
