@@ -228,13 +228,15 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
-    desk, known = await read_desk(context, gate.tenant)
+    # without its counts, which may take a minute: the write has them
+    stored = await context.desks.read(gate.tenant)
+    desk = stored.desk if stored is not None else Desk(tenant=gate.tenant, counted_at=context.clock.now())
     before = await state_of(context, desk, gate)
     after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
     if after is before:
         # a rule for every tenant whose writer died between desk and directory is there by the repetition
         await _publish_default(context, after)
-        return Changed(before, after, desk, known)
+        return Changed(before, after, *await read_desk(context, gate.tenant))
     _check_room(desk, after, context.clock.now())
     await enter(context, gate.tenant)
     changed = await _write(context, gate, alter, type_, by)
@@ -247,7 +249,6 @@ async def _change(
         if gate.kind not in GUARDS:
             await _call_desks(context)
     else:
-        await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
         await _admit(context, orchestrations, gate.tenant)
     try:
         desk, known = await read_desk(context, gate.tenant)
@@ -269,12 +270,12 @@ async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
     """Raises Contended, LedgerUnavailable, and what `alter` raises."""
-    tried: list[tuple[Changed, LogEntry]] = []
+    tried: list[tuple[Changed, LogEntry, Desk]] = []
 
     async def act(stored: StoredDesk, known: Directory) -> Changed:
         now = context.clock.now()
         before = await state_of(context, stored.desk, gate)
-        for changed, entry in tried:
+        for changed, entry, _ in tried:
             if before.log_hash == entry.hash:
                 # an earlier try of this very write went through
                 return changed
@@ -291,12 +292,16 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         )
         desk = changes.with_change(stored.desk, after, known, now, is_fed=context.feed is not None)
         changed = Changed(before, after, desk, known)
-        tried.append((changed, entry))
+        tried.append((changed, entry, stored.desk))
         await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
         return changed
 
     written = await desk_turns.at_desk(context, gate.tenant, act)
-    note_gate_log(context, gate, [entry for changed, entry in tried if changed is written])
+    for changed, entry, desk in tried:
+        if changed is written:
+            note_gate_log(context, gate, [entry])
+            if gate.tenant != EVERY:
+                await desk_turns.ask_owed(context, desk, written.desk, written.directory)
     return written
 
 
