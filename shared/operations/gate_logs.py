@@ -29,26 +29,26 @@ async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
 
 
 async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
-    """The last entry of the gate's log past number `after`: by some 20 reads in a log of a million entries, since the
-    entries have numbers. Raises LedgerUnavailable.
+    """The last entry of the gate's log past number `after`, by a number of reads that grows with the logarithm of the
+    log's length. Raises LedgerUnavailable.
     """
-    last: LogEntry | None = None
-    ahead, end = 0, None
-    while True:
-        known = last.seq if last is not None else after
-        if end is not None:
-            # halfway between an entry that is there and a number past which there is none
-            ahead = (end - known) // 2 if end - known > _PAGE else 0
-        page = await context.desks.log(gate.tenant, gate.id, after=known + ahead, limit=_PAGE)
-        if page:
-            last = page[-1]
-            if len(page) < _PAGE:
-                return last
-            ahead = 8 * ahead or _PAGE
-        elif not ahead:
-            return last
-        else:
-            end = known + ahead
+
+    async def past(number: int, limit: int) -> list[LogEntry]:
+        return await context.desks.log(gate.tenant, gate.id, after=number, limit=limit)
+
+    page = await past(after, _PAGE)
+    if len(page) < _PAGE:
+        return page[-1] if page else None
+    last, step = page[-1], _PAGE
+    while found := await past(last.seq + step - 1, 1):
+        last, step = found[0], step * 2
+    # numbers have no gaps: the last one is less than `step` away
+    while step > _PAGE:
+        step //= 2
+        if found := await past(last.seq + step - 1, 1):
+            last = found[0]
+    rest = await past(last.seq, _PAGE)
+    return rest[-1] if rest else last
 
 
 async def going_on(

@@ -9,11 +9,9 @@ an hour after the end.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from shared import telemetry
 from shared.core.job import Record
@@ -30,8 +28,10 @@ RIPE_AFTER = timedelta(seconds=10)
 MAX_CLEARED = 2
 #: rows that one transaction moves beside its own, of a hundred operations
 MAX_RESCHEDULED = 10
-#: ends of one tenant, and tenants, that one process keeps; what it forgets is cleared by the sweeper
-_MAX_KEPT, _MAX_TENANTS = 100, 1_000
+#: of one tenant in one process
+_MAX_KEPT = 100
+#: tenants of one process; the ends of the others are left to the sweeper
+MAX_TENANTS = 1_000
 #: of one job's clearing: whoever ends a job waits for it
 _CLEARING_S = 3.0
 
@@ -54,7 +54,7 @@ class RecentEnds:
     def __init__(self) -> None:
         self._kept: dict[str, deque[Ended]] = {}
         #: whose histories are gone, and whose rows do not say so yet
-        self._purged: dict[str, list[Clearing]] = {}
+        self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:
         """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
@@ -86,7 +86,7 @@ class RecentEnds:
                         continue
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)
-                        _of(self._purged, job.tenant, list).append(Clearing(ended.row, later))
+                        self._purged[job.tenant].append(Clearing(ended.row, later))
             except LuciusError as fault:
                 # the sweeper clears it
                 telemetry.record_fault(fault)
@@ -96,28 +96,21 @@ class RecentEnds:
         self._note(Ended(first_clearing(job), ended_at, tuple(instances(record)), claim_ends, job.event_seq))
 
     def _note(self, ended: Ended) -> None:
-        kept = _of(self._kept, ended.row.tenant, lambda: deque(maxlen=_MAX_KEPT))
+        tenant = ended.row.tenant
+        # last in the order of tenants, of which the first one goes
+        kept = self._kept.pop(tenant, None) or deque(maxlen=_MAX_KEPT)
+        self._kept[tenant] = kept
         if ended not in kept:
             kept.append(ended)
+        if len(self._kept) > MAX_TENANTS:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
         """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
-        kept = self._kept.get(tenant, deque())
+        kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:
             taken.append(kept.popleft())
         return taken
-
-
-_Kept = TypeVar("_Kept")
-
-
-def _of(by_tenant: dict[str, _Kept], tenant: str, new: Callable[[], _Kept]) -> _Kept:
-    """What is kept of the tenant; the tenant that ended no job for the longest time makes room for a new one."""
-    kept = by_tenant.pop(tenant, None)
-    if kept is None:
-        kept = new()
-        if len(by_tenant) >= _MAX_TENANTS:
-            del by_tenant[next(iter(by_tenant))]
-    by_tenant[tenant] = kept
-    return kept

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.adapters.tables import tenants as tenant_rows
 from shared.core.bulks import BulkAction, BulkState
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind
-from shared.operations import freed, recent_ends, tally
+from shared.operations import freed
 from shared.operations.gate_logs import state_of
-from shared.operations.recent_ends import RecentEnds
-from shared.operations.tally import Tally
 from shared.operations.work_bulk import work_bulk
 from shared.telemetry import committed
 from tests.jobs import START
@@ -114,50 +110,3 @@ async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None
     world.context.bulk_turns.release()
     assert (await worked(world, bulk)).state is BulkState.DONE
     assert await status(world, job_id) == ["CANCELLED"]
-
-
-async def test_a_process_forgets_tenants(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tenant whose last end is the oldest: the sweeper clears what was kept for it."""
-    monkeypatch.setattr(recent_ends, "_MAX_TENANTS", 2)
-    kept = RecentEnds()
-    world = replace(world, context=replace(world.context, recent_ends=kept))
-    for number, tenant in enumerate("abcb"):
-        [job_id] = await posted(world, number, tenant_id=tenant)
-        await ended(world, job_id, number)
-    world.clock.advance(11)
-    world.orchestrations.states.clear()
-    for number, tenant in enumerate("abc"):
-        [job_id] = await posted(world, 10 + number, tenant_id=tenant)
-        await ended(world, job_id, 10 + number)
-    # `a` was forgotten when `c` came; its new end made room by `c`
-    assert [len(kept.take_purged(tenant)) for tenant in "abc"] == [0, 2, 0]
-
-
-async def test_peaks_and_tenants_that_are_awake_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is forgotten is read or written once more."""
-    monkeypatch.setattr(tally, "_MAX_KEPT", 2)
-    monkeypatch.setattr(tenant_rows, "_MAX_WOKEN", 2)
-    written: list[str] = []
-
-    class Store:
-        async def hours(self, *_: Any) -> list[Any]:
-            return []
-
-        async def put_peaks(self, tenant: str, *_: Any) -> None:
-            written.append(tenant)
-
-        async def table(self, _: str) -> Store:
-            return self
-
-        async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
-            written.append(row["tenant"])
-
-    store: Any = Store()
-    peaks, rows = Tally(), tenant_rows.TenantRows(store, "tenants")
-    for tenant in "abcca":
-        await peaks.raise_peaks(store, tenant, {("OCR", "DEFAULT"): 1}, START)
-    assert "".join(written) == "abca"
-    written.clear()
-    for tenant in "abcca":
-        await rows.wake(tenant, START)
-    assert "".join(written) == "abca"
