@@ -235,9 +235,8 @@ WORKS = {
     [
         ("a creation", ("b",), 1),
         pytest.param("a creation", ("a", "b"), 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
-        pytest.param("two creations and a division", ("b",), 1, marks=pytest.mark.long),
         pytest.param(
-            "two creations and a division", ("a", "b"), 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]
+            "two creations and a division", ("a", "b"), 1, marks=[pytest.mark.long, pytest.mark.timeout(7200)]
         ),
     ],
 )
