@@ -228,6 +228,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
+    await desk_turns.directory(context)
     # without its counts, which may take a minute: the write has them
     stored = await context.desks.read(gate.tenant)
     desk = stored.desk if stored is not None else Desk(tenant=gate.tenant, counted_at=context.clock.now())
