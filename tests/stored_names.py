@@ -303,6 +303,7 @@ async def _books(books: TablesBooks) -> None:
         divided_at=START,
         opened_at=START,
         opening="a",
+        uncounted=frozenset({"a"}),
         credit=1,
         credit_at=START,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,6 +111,8 @@ class Context:
     tally: Tally = field(default_factory=Tally)
     #: requests that it holds back
     waiters: Waiters = field(default_factory=Waiters)
+    #: calls of the queue `lucius-admission` that work on bulks, of 16 at the same time: the others are for admissions
+    bulk_turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -69,9 +69,14 @@ async def _written(context: Context, before: StoredDesk | None, after: Desk) -> 
     return found
 
 
-async def places_of(context: Context, tenant: str) -> list[Place]:
-    """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
-    return [row.counted_place async for page in _pages(context, tenant) for row in page]
+async def places_of(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
+    """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooMany at `until`."""
+    found: list[Place] = []
+    async for page in _pages(context, tenant):
+        if until is not None and context.clock.now() >= until:
+            raise TooMany
+        found += [row.counted_place for row in page]
+    return found
 
 
 async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:

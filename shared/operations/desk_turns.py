@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -19,13 +20,14 @@ from shared.core.gates.ends import Freed, settled
 from shared.core.gates.letting import LetIn, Letting, called
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.gate_logs import going_on
 from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
@@ -35,6 +37,8 @@ _PATIENCE = timedelta(seconds=20)
 #: between two tries; one writer wins each race, so the wait doubles after some races only
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 _RACES_OF_A_WAIT = 6
+#: minimum time between two calls of a process for a tenant's turn
+_BETWEEN_CALLS = timedelta(seconds=1)
 #: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -98,13 +102,13 @@ async def at_desk(
     began = context.clock.now()
     for race in itertools.count():
         try:
-            async with context.gates.turn(tenant):
+            async with _own_turn(context, tenant, patience):
                 return await _in_turn(context, tenant, act, known, began + patience, alongside)
         except Uncounted as found:
             try:
                 await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
             except desk_counts.TooMany:
-                await _call_desk(context, tenant)
+                await call_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
                 # another process counts it
@@ -112,6 +116,21 @@ async def at_desk(
         except _Counting:
             await _wait_for_count(context, race, began + counts_patience)
     raise AssertionError("not reached")
+
+
+@asynccontextmanager
+async def _own_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
+    """Raises Contended if the other writers of this process take longer than `patience`."""
+    turn = context.gates.turn(tenant)
+    try:
+        async with time_limit(patience.total_seconds()):
+            await turn.acquire()
+    except Interrupted:
+        raise Contended("other writers of this process hold the tenant's turn") from None
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 class _Counting(Exception):
@@ -128,7 +147,12 @@ async def _wait(context: Context, doublings: int) -> None:
     await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
 
 
-async def _call_desk(context: Context, tenant: str) -> None:
+async def call_turn(context: Context, tenant: str) -> None:
+    """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
+    turn, now = context.gates.turn(tenant), context.clock.now()
+    if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
+        return
+    turn.called_at = now
     try:
         await context.desk_calls.call(tenant)
     except BusUnavailable as fault:
@@ -159,10 +183,10 @@ async def _in_turn(
     raise AssertionError("not reached")
 
 
-async def read_opened(
-    context: Context, tenant: str, *, counts_patience: timedelta = _PATIENCE
-) -> tuple[Desk, Directory]:
-    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
+async def read_opened(context: Context, tenant: str, *, patience: timedelta = _PATIENCE) -> tuple[Desk, Directory]:
+    """Returns the desk with valid counts; one without counts is counted first.
+
+    `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
@@ -172,7 +196,7 @@ async def read_opened(
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
 
-    return await at_desk(context, tenant, act, counts_patience=counts_patience)
+    return await at_desk(context, tenant, act, patience=patience, counts_patience=patience)
 
 
 async def _opened(

@@ -19,7 +19,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.job import Job
-from shared.errors import Conflict, Contended, LuciusError
+from shared.errors import Conflict, Contended, Interrupted, LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desk_turns import (
@@ -27,6 +27,7 @@ from shared.operations.desk_turns import (
     ask_divisions,
     at_desk,
     call_again,
+    call_turn,
     desk_calls,
     desk_write,
     directory,
@@ -35,6 +36,7 @@ from shared.operations.desk_turns import (
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
 
 #: FREED rows that one transaction takes
 MAX_FREED = 40
@@ -155,8 +157,9 @@ async def let_in(context: Context, tenant: str, *, counts: bool = True) -> Enter
             await ask_divisions(context, after, known)
         return entered
 
-    limits = {} if counts else {"counts_patience": _COUNTS_PATIENCE}
-    return await at_desk(context, tenant, act, **limits)
+    if counts:
+        return await at_desk(context, tenant, act)
+    return await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
 
 
 async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
@@ -164,7 +167,8 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
     the sweeper.
 
     Callers of one process share a turn that begins after each of them asked. If another process has taken their rows,
-    nothing is left to do: an end waits for the next turn of any process.
+    nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
+    tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
     """
     turn = context.gates.turn(tenant)
     turn.ended.add(job_id)
@@ -188,24 +192,33 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
             asked.intersection_update({*found, job_id})
         return replace(entered, more=entered.more or (taken.more and job_id not in found))
 
-    async with turn.ends:
-        if job_id not in turn.ended:
-            return Entered()
-        asked.update(turn.ended)
-        try:
-            if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
-                # the end did not know that no quota concerns the tenant; its row does no harm
+    async def lead() -> Entered:
+        async with turn.ends:
+            if job_id not in turn.ended:
                 return Entered()
-            return await at_desk(
-                context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE
-            )
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
-            return Entered()
-        finally:
-            # of a turn that failed too: the others would wait as long, one after the other
-            turn.ended -= asked
+            asked.update(turn.ended)
+            try:
+                if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                    # the end did not know that no quota concerns the tenant; its row does no harm
+                    return Entered()
+                return await at_desk(
+                    context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE
+                )
+            finally:
+                # of a turn that failed too: the others would wait as long, one after the other
+                turn.ended -= asked
+
+    try:
+        async with time_limit(_PATIENCE.total_seconds()):
+            return await lead()
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+        if isinstance(fault, Interrupted):
+            await call_turn(context, tenant)
+        return Entered()
+    finally:
+        turn.ended.discard(job_id)
 
 
 async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:

@@ -18,6 +18,8 @@ class Turn(asyncio.Lock):
         self.is_behind = False
         #: held by the end, the creation or the waiting job that works for the others that wait for these
         self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        #: when this process last had a turn called for
+        self.called_at: datetime | None = None
         #: until then creations are staged at once: the quotas or the counts were not known
         self.stages_until: datetime | None = None
         #: creations, and accepted jobs that have yet to join the waiting queue

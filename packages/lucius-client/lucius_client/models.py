@@ -720,7 +720,10 @@ class QuotaHold(Message):
     """
 
     reason: Annotated[
-        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+        str | None,
+        Field(
+            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+        ),
     ]
     actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
@@ -803,7 +806,10 @@ class QuotaThrottle(Message):
     """
 
     reason: Annotated[
-        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+        str | None,
+        Field(
+            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+        ),
     ]
     actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime

@@ -98,6 +98,7 @@ def _columns(book: Book) -> dict[str, Any]:
         "unmet": book.unmet,
         **parts("accounts", accounts),
         **(parts("breaker", breaker_json(book.breaker)) if book.breaker is not None else {}),
+        **(parts("uncounted", sorted(book.uncounted)) if book.uncounted else {}),
     }
     optional = {
         "divided_at": book.divided_at,
@@ -120,6 +121,7 @@ def _book_of(entity: Entity) -> Book:
         opened_at=entity.get("opened_at"),
         breaker=breaker_of(whole("breaker", entity)) if "breaker" in entity else None,
         opening=entity.get("opening"),
+        uncounted=frozenset(whole("uncounted", entity)) if "uncounted" in entity else frozenset(),
         credit=int(credit) if credit is not None else None,
         credit_at=entity.get("credit_at"),
     )

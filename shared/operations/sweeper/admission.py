@@ -99,7 +99,7 @@ async def allocate(one: Pass, is_over: IsOver) -> None:
                 await notify(one.context, one.orchestrations, tenant, entered)
             one.note_success(row)
         except Exception as fault:
-            await one.report_fault("DIVISION_FAILED", fault, row=row, gate=gate.id)
+            await one.report_fault("GATE_UNDIVIDED", fault, row=row, gate=gate.id)
         if is_over():
             return
 

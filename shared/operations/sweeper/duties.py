@@ -117,7 +117,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="clearings", budget_s=10, run=clear_ended, failure="CLEAR_FAILED", dry_run=True, required=True),
     Duty(name="more looks", budget_s=0, run=look_again, failure="SWEEP_FAILED", dry_run=True, required=True),
     Duty(name="admission", budget_s=3, run=admit_waiting, failure="DESK_UNSEEN"),
-    Duty(name="allocation", budget_s=1, run=allocate, failure="DIVISION_FAILED", first_share=True),
+    Duty(name="allocation", budget_s=1, run=allocate, failure="GATE_UNDIVIDED", first_share=True),
     Duty(name="bulk operations", budget_s=1, run=look_at_bulks, failure="BULK_UNSEEN"),
     Duty(name="deliveries", budget_s=1, run=_heal_deliveries, failure="HOOKS_UNSEEN"),
     Duty(name="survey of living jobs", budget_s=3, run=survey_living, failure="RELIST_FAILED"),
