@@ -88,6 +88,7 @@ LINES: tuple[Line, ...] = (
     Line("REPLY_RETRIED", _W, "A reply waits inside its function for a dependency"),
     Line("ORCHESTRATION_NOT_FOUND", _W, "A reply found no orchestration; the sweeper starts it"),
     Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
+    Line("DEPENDANTS_UNTOLD", _W, "Could not notify the jobs that wait for an ended job; retried by the next sweep"),
     Line("ADMISSION_UNTOLD", _W, "A job that its gates let in could not be started now; the sweeper starts it"),
     Line("USAGE_UNFOLDED", _W, "Past hours of usage could not be folded; the next pass goes on"),
     Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),

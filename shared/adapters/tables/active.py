@@ -6,23 +6,26 @@ DUE has the columns of ACTIVE that a look needs and that do not change between t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
+from shared import telemetry
+from shared.adapters.tables.account import transact
 from shared.adapters.tables.desks import wait_entity
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
+from shared.adapters.tables.table import Operation, Table
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Job
+from shared.errors import LedgerRefused
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
-
-Operation = tuple[Any, ...]
 
 
 def first_check(job: Job) -> datetime:
@@ -153,13 +156,22 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
     )
 
 
-def settles(tenant: str, awaited: str, job_id: str, *, succeeded: bool) -> list[Operation]:
-    """The DEP row of `job_id` goes; where `awaited` did not succeed, a DEPFAILED row says who waited for it."""
+async def settle(
+    table: Table, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
+) -> None:
+    """One transaction: `operations`, and the DEP row of `job_id` goes. If `awaited` did not succeed, a DEPFAILED row
+    lists `job_id`; if the store refuses that row, the job goes on without it.
+
+    Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
+    """
     partition = encode_key(tenant)
-    operations: list[Operation] = [
-        ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)}),
-    ]
-    if not succeeded:
-        row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
-        operations.append(("upsert", row, {"mode": UpdateMode.REPLACE}))
-    return operations
+    gone = ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)})
+    if succeeded:
+        await transact(table, [*operations, gone])
+        return
+    row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
+    try:
+        await transact(table, [*operations, gone, ("upsert", row, {"mode": UpdateMode.REPLACE})])
+    except LedgerRefused:
+        await transact(table, [*operations, gone])
+        telemetry.warn("ROW_REFUSED", jobId=job_id, tenant_id=tenant, row=row["RowKey"])
