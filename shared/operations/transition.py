@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any
 
 from shared import telemetry
@@ -142,11 +141,12 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
         await raise_end(orchestrations, stored.record)
     # begun before ACTIVE goes: from then on no sweep compares the job with the feed until it is cleared (R71)
     hinted = context.hinting.begin(job, rows) if context.hinting is not None else None
-    if job.awaited and (left := await _notify_dependants(context, job)) is not _Left.NONE:
+    if job.awaited and not (told := await _notify_dependants(context, job)):
         # its slot is free at once; a call notifies the others and closes it, or the sweeper within a minute
         if await freed.give_back_slot(context, job):
             await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
-        if left is _Left.MORE:
+        if told is not None:
+            # after a fault a call would meet the same fault at once
             await call(context, job.tenant, job.job_id)
         return
     if await close(context, stored):
@@ -165,22 +165,14 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
         )
 
 
-class _Left(Enum):
-    """Jobs that wait for a job that ended, and have yet to hear of it."""
-
-    NONE = "NONE"
-    MORE = "MORE"
-    #: a call now would meet the same fault: the sweeper's next look at the job is due within a minute
-    FAULT = "FAULT"
-
-
-async def _notify_dependants(context: Context, job: Job) -> _Left:
+async def _notify_dependants(context: Context, job: Job) -> bool | None:
+    """Whether each job that waits for this one knows of its end; None: not now, because of a fault."""
     try:
-        return _Left.NONE if await notify_dependants(context, job) else _Left.MORE
+        return await notify_dependants(context, job)
     except LuciusError as fault:
         telemetry.record_fault(fault)
         telemetry.warn("DEPENDANTS_UNTOLD", **telemetry.line_ids(job), reason=str(fault))
-        return _Left.FAULT
+        return None
 
 
 async def _reread(context: Context, job_id: str) -> Stored:
