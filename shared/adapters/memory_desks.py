@@ -50,39 +50,14 @@ class MemoryBooks:
                 del self._asks[gate_id, ask.tenant]
 
 
-class MemoryDesks:
-    """See `shared.ports.desks.Desks`. Its rows are of the index, which moves them in its own transactions too."""
+class MemoryDirectory:
+    """See `shared.ports.desks.QuotaDirectory`."""
 
     def __init__(self) -> None:
-        self._desks: dict[str, StoredDesk] = {}
-        self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
-        self._log: dict[str, list[LogEntry]] = {}
-        self._freed: dict[str, dict[str, Freed]] = {}
         self._tenants: dict[str, datetime] = {}
         self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
         self._over_all: dict[str, tuple[GateState, datetime]] = {}
         self._settings_since: datetime | None = None
-        self._etags = itertools.count(1)
-
-    async def read(self, tenant: str) -> StoredDesk | None:
-        return self._desks.get(tenant)
-
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
-
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        first = freed_row(after.job_id) if after is not None else ""
-        return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
-
-    def free(self, tenant: str, freed: Freed) -> None:
-        """A FREED row in. Raises AlreadyExists."""
-        rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)
-        if key in rows:
-            raise AlreadyExists
-        rows[key] = freed
-
-    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
 
     async def directory(self) -> DirectoryRows:
         return DirectoryRows(
@@ -111,6 +86,38 @@ class MemoryDesks:
 
     async def note_settings(self, since: datetime | None) -> None:
         self._settings_since = since
+
+
+class MemoryDesks(MemoryDirectory):
+    """See `shared.ports.desks.Desks`. Its rows are of the index, which moves them in its own transactions too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._desks: dict[str, StoredDesk] = {}
+        self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
+        self._log: dict[str, list[LogEntry]] = {}
+        self._freed: dict[str, dict[str, Freed]] = {}
+        self._etags = itertools.count(1)
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        return self._desks.get(tenant)
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        first = freed_row(after.job_id) if after is not None else ""
+        return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
+
+    def free(self, tenant: str, freed: Freed) -> None:
+        """A FREED row in. Raises AlreadyExists."""
+        rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)
+        if key in rows:
+            raise AlreadyExists
+        rows[key] = freed
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
 
     def check(self, write: DeskWrite) -> None:
         """Raises Conflict, AlreadyExists."""

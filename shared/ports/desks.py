@@ -55,20 +55,8 @@ class DirectoryRows:
     unread: tuple[str, ...] = ()
 
 
-class Desks(Protocol):
-    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
-
-    async def read(self, tenant: str) -> StoredDesk | None:
-        """None: the tenant has none yet. Raises LedgerUnavailable."""
-
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        """The first of a line, in its order. Raises LedgerUnavailable."""
-
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
-
-    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+class QuotaDirectory(Protocol):
+    """Which tenants have quotas, the rules for every tenant, and the quotas over all tenants."""
 
     async def directory(self) -> DirectoryRows:
         """Raises LedgerUnavailable."""
@@ -87,3 +75,19 @@ class Desks(Protocol):
 
     async def note_settings(self, since: datetime | None) -> None:
         """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""
+
+
+class Desks(QuotaDirectory, Protocol):
+    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
+
+    async def read(self, tenant: str) -> StoredDesk | None:
+        """None: the tenant has none yet. Raises LedgerUnavailable."""
+
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+        """The first of a line, in its order. Raises LedgerUnavailable."""
+
+    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
+
+    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""

@@ -10,6 +10,8 @@ from typing import Any
 
 #: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
 _PIECE = 16_000
+#: what the decoder of a row raises if a later release wrote it, or if it is broken
+UNDECODABLE = (KeyError, TypeError, ValueError)
 
 
 def parts(name: str, value: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`Desks` over Azure Tables: GATES, WAIT and GATELOG rows of a tenant's partition, and the table of the directory.
+"""`Desks` over Azure Tables: GATES, WAIT, FREED and GATELOG rows of a tenant's partition.
 
 GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and the lines.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
@@ -16,10 +15,11 @@ from azure.data.tables import UpdateMode
 
 from shared import telemetry
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row
-from shared.adapters.tables.breakers import breaker_json, breaker_of, desk_breaker_json, desk_breaker_of
-from shared.adapters.tables.columns import json_text, known_members, parts, whole
+from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
+from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
+from shared.adapters.tables.directory import TablesDirectory
+from shared.adapters.tables.gates import gate_json, gate_of, instant
 from shared.adapters.tables.keys import (
-    DIRECTORY_PARTITION,
     GATES_ROW,
     active_row,
     after_line,
@@ -32,29 +32,24 @@ from shared.adapters.tables.log_rows import entries_of, entry_entity
 from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.desk import Desk, Line, epoch_of
 from shared.core.gates.ends import Freed
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share
 from shared.errors import Undecodable
-from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, StoredDesk
 
 _GATE = "gate_"
-#: what a row raises that a later release wrote, or that is broken
-UNDECODABLE = (KeyError, TypeError, ValueError)
-_TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
 
 
-class TablesDesks:
+class TablesDesks(TablesDirectory):
     """See `shared.ports.desks.Desks`."""
 
     def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
-        self._account = account
+        super().__init__(account, gates_table)
         self._index_table = index_table
-        self._gates_table = gates_table
 
     async def read(self, tenant: str) -> StoredDesk | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
@@ -94,80 +89,6 @@ class TablesDesks:
         }
         found = await first_rows(table, query, parameters, limit)
         return entries_of(LogEntry, found)
-
-    async def directory(self) -> DirectoryRows:
-        table = await self._account.table(self._gates_table)
-        rows = DirectoryRows(tenants={}, defaults={})
-        since: datetime | None = None
-        query = "PartitionKey eq @directory"
-        unread: list[str] = []
-        async for entity in table.query_entities(query, parameters={"directory": DIRECTORY_PARTITION}):
-            if entity["RowKey"] == _SETTINGS:
-                since = entity["since"]
-                continue
-            try:
-                _enter_row(rows, entity)
-            except UNDECODABLE:
-                # a later release wrote it: the other rows count
-                unread.append(entity["RowKey"])
-        return replace(rows, settings_since=since, unread=tuple(unread))
-
-    async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        table = await self._account.table(self._gates_table)
-        if await read_row(table, DIRECTORY_PARTITION, f"{_TENANT}{encode_key(tenant)}") is None:
-            row = {"RowKey": f"{_TENANT}{encode_key(tenant)}", "tenant": tenant, "since": since}
-            await table.upsert_entity({"PartitionKey": DIRECTORY_PARTITION, **row}, mode=UpdateMode.REPLACE)
-
-    async def remove_tenant(self, tenant: str) -> None:
-        await self._remove(f"{_TENANT}{encode_key(tenant)}")
-
-    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        if rule is None:
-            await self._remove(f"{_DEFAULT}{gate.id}")
-            return
-        row = {
-            "PartitionKey": DIRECTORY_PARTITION,
-            "RowKey": f"{_DEFAULT}{gate.id}",
-            "kind": gate.kind.value,
-            "name": gate.name,
-            "rule": json.dumps(asdict(rule)),
-            "since": since,
-        }
-        table = await self._account.table(self._gates_table)
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
-
-    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        row = f"{_OVER_ALL}{gate.id}"
-        if state is None:
-            await self._remove(row)
-            return
-        columns = {"state": json_text(_gate_json(state)), "since": since}
-        table = await self._account.table(self._gates_table)
-        entity = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **columns}
-        await table.upsert_entity(entity, mode=UpdateMode.REPLACE)
-
-    async def note_settings(self, since: datetime | None) -> None:
-        if since is None:
-            await self._remove(_SETTINGS)
-            return
-        table = await self._account.table(self._gates_table)
-        row = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": _SETTINGS, "since": since}
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
-
-    async def _remove(self, row: str) -> None:
-        await (await self._account.table(self._gates_table)).delete_entity(DIRECTORY_PARTITION, row)
-
-
-def _enter_row(rows: DirectoryRows, entity: Entity) -> None:
-    """Raises UNDECODABLE."""
-    if entity["RowKey"].startswith(_TENANT):
-        rows.tenants[entity["tenant"]] = entity["since"]
-    elif entity["RowKey"].startswith(_OVER_ALL):
-        state = _gate_of(json.loads(entity["state"]))
-        rows.over_all[state.gate.id] = (state, entity["since"])
-    elif entity["RowKey"].startswith(_DEFAULT):
-        key = (GateKind(entity["kind"]), entity["name"])
-        rows.defaults[key] = (_rule_of(json.loads(entity["rule"])), entity["since"])
 
 
 def operations_of(write: DeskWrite) -> list[Operation]:
@@ -258,7 +179,7 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
         **parts("lines", lines),
         **parts("shares", [_share_json(share) for share in desk.shares.values()]),
         "counted_at": desk.counted_at,
-        **{f"{_GATE}{id_}": json_text(_gate_json(state)) for id_, state in desk.gates.items()},
+        **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in desk.gates.items()},
     }
     instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
     return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
@@ -269,7 +190,7 @@ def _desk_of(entity: Entity) -> Desk:
         number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
         for number, job_type, mode, source, emergency, count, head in whole("lines", entity)
     }
-    states = [_gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
+    states = [gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
     return Desk(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
@@ -282,33 +203,6 @@ def _desk_of(entity: Entity) -> Desk:
         counted_at=entity["counted_at"],
         counting_until=entity.get("counting_until"),
         wake_at=entity.get("wake_at"),
-    )
-
-
-def _gate_json(state: GateState) -> dict[str, Any]:
-    values = asdict(replace(state, breaker=None)) | {"breaker": breaker_json(state.breaker)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _rule_of(values: dict[str, Any]) -> Rule:
-    breaker = values.get("breaker")
-    known = known_members(Rule, values)
-    return Rule(
-        **{**known, "breaker": BreakerRule(**known_members(BreakerRule, breaker)) if breaker is not None else None}
-    )
-
-
-def _gate_of(values: dict[str, Any]) -> GateState:
-    gate = Gate(GateKind(values["gate"]["kind"]), values["gate"]["tenant"], values["gate"]["name"])
-    known = {name: values[name] for name in ("rule_seq", "credit", "log_seq", "log_hash") if name in values}
-    return GateState(
-        gate=gate,
-        rule=_rule_of(values["rule"]) if "rule" in values else None,
-        hold=Hold(**known_members(Hold, _instants(values["hold"]))) if "hold" in values else None,
-        throttle=Throttle(**known_members(Throttle, _instants(values["throttle"]))) if "throttle" in values else None,
-        credit_at=_instant(values.get("credit_at")),
-        breaker=breaker_of(values["breaker"]) if "breaker" in values else None,
-        **known,
     )
 
 
@@ -326,12 +220,4 @@ def _share_of(values: dict[str, Any]) -> Share:
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
     breaker = desk_breaker_of(values.get("breaker", {}))
-    return Share(gate=gate, at=_instant(values["at"]), breaker=breaker, **numbers)
-
-
-def _instants(values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "at": _instant(values["at"]), "until": _instant(values.get("until"))}
-
-
-def _instant(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text is not None else None
+    return Share(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)
