@@ -97,6 +97,7 @@ LINES: tuple[Line, ...] = (
     Line("ROW_UNDECODABLE", _W, "A row of the quotas cannot be decoded and is ignored; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
+    Line("DEPENDENCIES_COUNTED_ANEW", _W, "A waiting job had not heard of a dependency's end; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),
     Line(
         "BREAKER_OPENED", _W, "Too many jobs of a type, of a tenant or of all (`*`), ended badly: no more start for now"

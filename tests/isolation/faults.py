@@ -87,7 +87,7 @@ class Fault:
             self._meet(key)
             self._account.tables[table].partitions[partition].remove(key)
         else:
-            row.values, row.etag = _scrambled(row.values), self._account.etag()
+            row.values, row.etag = scrambled(row.values), self._account.etag()
 
     async def watch(self, table: str, partition: str, key: str, verb: str, under_etag: bool) -> None:
         """See `tests.isolation.fake_tables.Watch`."""
@@ -119,7 +119,7 @@ class Fault:
         self.keys.add(key)
 
 
-def _scrambled(values: dict[str, Any]) -> dict[str, Any]:
+def scrambled(values: dict[str, Any]) -> dict[str, Any]:
     """The keys, and no column that can be read: texts are gone, all others are no number, instant or JSON."""
     kept = {name: values[name] for name in ("PartitionKey", "RowKey")}
     others = {name: value for name, value in values.items() if name not in kept}

@@ -51,6 +51,8 @@ class Line:
 _ALL, _NO_ETAG, _READ, _WRITTEN, _ASKED_FOR = "muorc", "muor", "mur", "or", "r"
 #: as long as a job works that nobody cancels
 _NOT_CANCELLED = 500
+#: the sweeper looks at a job that waits for others once an hour
+_LOOKED_AT = 3800
 #: the sweeper counts a tenant's jobs again ten minutes after the last count
 _COUNTED_AGAIN = 900
 
@@ -66,7 +68,7 @@ LINES: dict[str, Line] = {
     "INCIDENT": Line(_NO_ETAG),
     "INCIDENTLOG": Line(_WRITTEN),
     "ENDED": Line(_NO_ETAG),
-    "DEP": Line(_READ, (DEPENDENCIES,), silent="u"),
+    "DEP": Line(_READ, (DEPENDENCIES,), silent="u", ends_by=_LOOKED_AT),
     "DEPFAILED": Line(_WRITTEN, (DEPENDENCIES,)),
     # a tenant's bulk operations
     "BULK": Line(_ALL, (BULK,), ends_by=_NOT_CANCELLED),
@@ -132,7 +134,6 @@ EXPECTED: dict[tuple[str, Kind], str] = {
         _DECODER,
     ),
     ("WAIT", Kind.MISSING): _NEVER,
-    ("DEP", Kind.MISSING): _NEVER,
     ("directory TENANT", Kind.MISSING): _NEVER,
     ("books", Kind.MISSING): _NEVER,
     ("directory TENANT", Kind.REFUSED): "a request waits for the read of the directory",

@@ -79,7 +79,7 @@ def _parameters() -> list[object]:
 @pytest.mark.parametrize(("name", "kind"), _parameters())
 def test_a_cell(name: str, kind: Kind) -> None:
     line = LINES[name]
-    report = run(name, kind, line.has)
+    report = run(name, kind, line.has, ends_by=line.ends_by)
     assert _wrong(report, name, kind) == []
 
 

@@ -69,11 +69,14 @@ class Report:
     seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
-def run(row_type: str | None, kind: Kind = Kind.MISSING, has: Collection[str] = ()) -> Report:
-    """One world whose jobs have the features `has`; `row_type` None: without a fault."""
+def run(row_type: str | None, kind: Kind = Kind.MISSING, has: Collection[str] = (), *, ends_by: float = 0) -> Report:
+    """One world whose jobs have the features `has`; `row_type` None: without a fault.
+
+    A job that has not ended by the second `ends_by`, or 1,500 s after the beginning, never ends.
+    """
     gc.disable()
     try:
-        return asyncio.run(World(row_type, kind, has).run())
+        return asyncio.run(World(row_type, kind, has).run(max(ends_by, _NEVER_S)))
     finally:
         gc.enable()
 
@@ -98,7 +101,7 @@ class World:
         #: by tenant and name
         self._jobs: dict[tuple[str, str], str] = {}
 
-    async def run(self) -> Report:
+    async def run(self, never_s: float = _NEVER_S) -> Report:
         app = self.app
         handler = _Warnings(self.report)
         logger = logging.getLogger("lucius")
@@ -112,7 +115,7 @@ class World:
                 app.scheduler.later(self._ends_at_s, self._fault.end)
             await self._until(self._ends_at_s + LOOKED_AT_S - FAULT_ENDS_S)
             self.report.requests = self._sums()
-            while not self._all_ended() and app.seconds() < _NEVER_S:
+            while not self._all_ended() and app.seconds() < never_s:
                 await self._until(app.seconds() + SWEEP_EVERY_S)
             await self._until(app.seconds() + SWEEP_EVERY_S + 1)
             self._look()

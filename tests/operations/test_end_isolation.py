@@ -67,7 +67,7 @@ async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
 
 @pytest.mark.parametrize("name", ["dependants", "is_dependant"])
 async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name: str) -> None:
-    """The ended job gives its slot back, and makes no call that would meet the fault; the sweeper notifies the others."""
+    """The ended job gives its slot back, and makes no call that meets the fault; the sweeper notifies the others."""
     [first] = await posted(staging, 1)
     waits = await create_numbered(staging, 2, dependencies=[first])
     [third] = await posted(staging, 3)
