@@ -19,7 +19,7 @@ from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.keys import GATE_ROW
+from shared.adapters.tables.keys import GATE_ROW, list_row
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
@@ -42,7 +42,7 @@ from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
-from shared.ports.index import ActiveRow, EndedRow, SweepPosition
+from shared.ports.index import ActiveRow, EndedRow, ListRow, SweepPosition
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
@@ -144,6 +144,10 @@ async def stored_and_sent() -> dict[str, set[str]]:
     await index.close(replace(job, gated=True), claim_expires_at=START)
     waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
     await index.close(waited, claim_expires_at=START)
+    listed = {name: getattr(job, name) for name in ("job_id", "tenant_id", "request_type", "current_step_id")}
+    cursor = list_row(job.created_at, job.job_id)
+    row = ListRow(**listed, status="FAILED_FINAL", labels={}, seq=1, created_at=START, cursor=cursor)
+    await index.clear_again(job.tenant, [(row, START)], START)
     await _used(TablesUsage(account, "index"), job)
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)

@@ -29,6 +29,7 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
+    ListRow,
     Looks,
     Reservation,
     SweepPosition,
@@ -291,6 +292,16 @@ class MemoryIndex(MemoryLists):
         if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
             row = replace(ended, clear_at=clear_at, purged=purged, owed=False)
             self._ended[ended_row(clear_at, ended.job_id)] = row
+
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        self._wake(tenant, now)
+        listed, keys = self._listed.get(tenant, {}), [row.cursor for row, _ in late]
+        if any(key not in listed for key in keys):
+            return
+        for key, (row, clear_at) in zip(keys, late, strict=True):
+            listed[key] = replace(listed[key], cleared_again=True)
+            ended = EndedRow(job_id=row.job_id, tenant=tenant, clear_at=clear_at, purged=True)
+            self._ended[ended_row(clear_at, row.job_id)] = ended
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)

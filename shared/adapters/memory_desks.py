@@ -15,7 +15,7 @@ from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.books import Ask, StoredBook
-from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, DirectoryRows, LogPlace, StoredDesk
 from shared.ports.index import ActiveRow
 
 
@@ -95,7 +95,8 @@ class MemoryDesks(MemoryDirectory):
         super().__init__()
         self._desks: dict[str, StoredDesk] = {}
         self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
-        self._log: dict[str, list[LogEntry]] = {}
+        #: by tenant and quota, each by number
+        self._log: dict[tuple[str, str], dict[int, LogEntry]] = {}
         self._freed: dict[str, dict[str, Freed]] = {}
         self._etags = itertools.count(1)
 
@@ -117,7 +118,23 @@ class MemoryDesks(MemoryDirectory):
         rows[key] = freed
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
+        log = self._log.get((tenant, gate_id), {})
+        return [entry for seq, entry in sorted(log.items()) if seq > after][:limit]
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        places = [
+            LogPlace(gate_id, seq, entry.at)
+            for (whose, gate_id), log in self._log.items()
+            for seq, entry in log.items()
+            if whose == tenant and (gate_id, seq) >= first[:2]
+        ]
+        return sorted(places, key=lambda place: place[:2])[:limit]
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        if any(place.seq not in self._log.get((tenant, place.gate_id), {}) for place in places):
+            raise Conflict
+        for place in places:
+            del self._log[tenant, place.gate_id][place.seq]
 
     def check(self, write: DeskWrite) -> None:
         """Raises Conflict, AlreadyExists."""
@@ -129,7 +146,7 @@ class MemoryDesks(MemoryDirectory):
         rows = self._freed.get(write.after.tenant, {})
         if any(freed_row(each.job_id) not in rows for each in write.freed):
             raise Conflict
-        if any(entry.seq <= len(self._log.get(entry.gate_id, [])) for entry in write.log):
+        if any(entry.seq in self._log.get((write.after.tenant, entry.gate_id), {}) for entry in write.log):
             raise AlreadyExists
 
     def put(self, write: DeskWrite) -> None:
@@ -137,7 +154,7 @@ class MemoryDesks(MemoryDirectory):
         for each in write.freed:
             del self._freed[write.after.tenant][freed_row(each.job_id)]
         for entry in write.log:
-            self._log.setdefault(entry.gate_id, []).append(entry)
+            self._log.setdefault((write.after.tenant, entry.gate_id), {})[entry.seq] = entry
 
     def leave_line(self, row: ActiveRow) -> None:
         place = row.place

@@ -20,7 +20,7 @@ from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
-from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import Desks, DeskWrite, DirectoryRows, LogPlace, StoredDesk
 from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.ports.index import (
     NO_LOOKS,
@@ -222,6 +222,9 @@ class TenantIndex:
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
 
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        raise sweeper_only()
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         raise sweeper_only()
 
@@ -263,6 +266,12 @@ class TenantDesks:
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        raise sweeper_only()
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        raise sweeper_only()
 
     async def directory(self) -> DirectoryRows:
         # of all tenants, and of no job: every process reads it to know whose gates it must ask

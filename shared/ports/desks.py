@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -19,6 +20,15 @@ class StoredDesk:
 
     desk: Desk
     etag: str
+
+
+class LogPlace(NamedTuple):
+    """Where an entry stands in the logs of a tenant's quotas."""
+
+    gate_id: str
+    seq: int
+    #: None: the row does not have it
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +101,12 @@ class Desks(QuotaDirectory, Protocol):
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone, LedgerUnavailable."""

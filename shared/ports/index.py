@@ -180,6 +180,8 @@ class ListRow:
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
+    #: its ENDED row was written a second time, which happens once
+    cleared_again: bool = False
     #: opaque position of this row, for the next page
     cursor: str = ""
 
@@ -315,6 +317,11 @@ class Index(DeadLetters, Protocol):
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
+
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its instant; their LIST
+        rows say so. Nothing happens if one of these is gone. Raises LedgerUnavailable.
+        """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""

@@ -94,6 +94,8 @@ LINES: tuple[Line, ...] = (
     Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),
     Line("DESK_UNSEEN", _W, "Could not admit waiting jobs of a tenant; retried by the next sweep"),
     Line("DIRECTORY_UNREAD", _W, "Could not read which tenants have quotas; the last copy is in effect for 5 minutes"),
+    Line("LOG_UNPRUNED", _W, "Old log entries or incidents could not be removed; retried on the next day"),
+    Line("LOGS_PRUNED", _I, "The daily removal of old log entries and incidents ended; `count` has the rows removed"),
     Line("ROW_UNDECODABLE", _W, "A row of the quotas cannot be decoded and is ignored; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),

@@ -19,7 +19,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import Comparison, LetterState
-from shared.ports.desks import Desks, DeskWrite
+from shared.ports.desks import Desks, DeskWrite, LogPlace
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
@@ -135,6 +135,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "withdraw": lambda index: index.withdraw(ACTIVE),
     "write_owed": lambda index: index.write_owed(OWN, claim_expires_at=START),
     "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
+    "clear_again": lambda index: index.clear_again("tenant_a", [], START),
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
@@ -307,7 +308,16 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
 
 
+async def test_what_only_the_daily_run_does_at_desks_is_refused() -> None:
+    """Also on the caller's own rows."""
+    own, place = TenantDesks(MemoryDesks(), ANYONE), LogPlace("0" * 16, 1)
+    with pytest.raises(PermissionError):
+        await own.log_places("tenant_a", first=place, limit=1)
+    with pytest.raises(PermissionError):
+        await own.drop_log("tenant_a", [place])
+
+
 def test_every_method_of_the_desks_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
     methods = {name for name, _ in inspect.getmembers(Desks, inspect.isfunction) if not name.startswith("_")}
-    assert methods == {*FOREIGN_DESKS, "directory", "note_settings"}
+    assert methods == {*FOREIGN_DESKS, "directory", "note_settings", "log_places", "drop_log"}

@@ -6,15 +6,16 @@ GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared import telemetry
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
 from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
 from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
 from shared.adapters.tables.directory import TablesDirectory
@@ -39,7 +40,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share
 from shared.errors import Undecodable
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, LogPlace, StoredDesk
 
 _GATE = "gate_"
 
@@ -89,6 +90,18 @@ class TablesDesks(TablesDirectory):
         }
         found = await first_rows(table, query, parameters, limit)
         return entries_of(LogEntry, found)
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
+        key = gate_log_row(first.gate_id, first.seq) if first.gate_id else "GATELOG:"
+        parameters = {"tenant": encode_key(tenant), "first": key, "end": "GATELOG;"}
+        return [_log_place(entity) for entity in await first_rows(table, query, parameters, limit)]
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        keys = [gate_log_row(each.gate_id, each.seq) for each in places]
+        deletes: list[Operation] = [("delete", {"PartitionKey": encode_key(tenant), "RowKey": key}) for key in keys]
+        await transact(await self._account.table(self._index_table), deletes)
 
 
 def operations_of(write: DeskWrite) -> list[Operation]:
@@ -159,6 +172,12 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
         "job_id": candidate.job_id,
         **candidate_columns(candidate),
     }
+
+
+def _log_place(entity: Entity) -> LogPlace:
+    _, gate_id, number = entity["RowKey"].split(":")
+    at = entity.get("at")
+    return LogPlace(gate_id, int(number), at if isinstance(at, datetime) else None)
 
 
 def _waiting_of(entity: Entity) -> Waiting:

@@ -14,7 +14,9 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
+from shared import telemetry
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.columns import UNDECODABLE
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
 from shared.adapters.tables.log_rows import entries_of, entry_entity
 from shared.adapters.tables.table import Entity, Operation, Table
@@ -131,6 +133,30 @@ class TablesIncidents:
             with contextlib.suppress(Conflict):
                 await transact(table, operations)
         raise Contended("the incident was changed by others at every try")
+
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        table, partition = await self._place(None)
+        # none was opened after it was settled
+        first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
+        parameters = {"partition": partition, "first": first, "end": f"{_ROW};", "before": before}
+        found: list[IncidentRow] = []
+        for entity in await first_rows(table, f"{_RANGE} and settled_at lt @before", parameters, limit):
+            try:
+                incident, cursor = _incident_of(entity), entity["RowKey"].removeprefix(f"{_ROW}:")
+            except UNDECODABLE:
+                telemetry.warn("ROW_UNDECODABLE", row=f"{partition} {entity['RowKey']}")
+                continue
+            found.append(IncidentRow(incident=incident, cursor=cursor))
+        return found
+
+    async def remove(self, incident: Incident) -> None:
+        table, partition = await self._place(None)
+        rows = [incident_log_row(incident.id, seq) for seq in range(1, incident.log_seq + 1)]
+        if incident.tenant is not None:
+            rows.append(newest_first(_of(incident.tenant), incident.opened_at, incident.id))
+        # last, since it leads to the others
+        for row in [*rows, newest_first(_ROW, incident.opened_at, incident.id)]:
+            await table.delete_entity(partition, row)
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         table, partition = await self._place(incident.home)

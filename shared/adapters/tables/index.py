@@ -71,6 +71,7 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
+    ListRow,
     Looks,
     Reservation,
     SweepPosition,
@@ -371,6 +372,20 @@ class TablesIndex(TablesLists):
         operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
+            await transact(await self._account.table(self._table), operations)
+
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        await self._tenants.wake(tenant, now)
+        partition, operations = encode_key(tenant), list[Operation]()
+        for row, clear_at in late:
+            listed = {"PartitionKey": partition, "RowKey": row.cursor, "cleared_again": True}
+            ended = ended_entity(partition, row.job_id, clear_at, purged=True)
+            operations += [
+                ("update", listed, {"mode": UpdateMode.MERGE}),
+                ("upsert", ended, {"mode": UpdateMode.REPLACE}),
+            ]
+        # Race archived: one of the jobs has just been cleared
+        with contextlib.suppress(Conflict):
             await transact(await self._account.table(self._table), operations)
 
     async def finish_clearing(self, ended: EndedRow) -> None:

@@ -226,6 +226,7 @@ def _listed_of(entity: Any) -> ListRow:
         staged_at=entity.get("staged_at"),
         admitted_at=entity.get("admitted_at"),
         ended_at=entity.get("ended_at"),
+        cleared_again=bool(entity.get("cleared_again", False)),
         cursor=entity["RowKey"],
     )
 

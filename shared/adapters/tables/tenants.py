@@ -16,6 +16,8 @@ from shared.ports.index import WAKE_LASTS, AwakeTenant
 
 #: `wake_at` of a tenant to which nothing is owed; a column holds instants up to the year 9999
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+#: tenants that a process remembers to have woken; one that it forgets costs a write more
+MAX_REMEMBERED = 10_000
 
 
 class TenantRows:
@@ -41,7 +43,10 @@ class TenantRows:
         table = await self._account.table(self._table)
         # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
         await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        self._woken_until.pop(tenant, None)
         self._woken_until[tenant] = now + WAKE_LASTS
+        if len(self._woken_until) > MAX_REMEMBERED:
+            del self._woken_until[next(iter(self._woken_until))]
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
         """One query, in pages. Raises LedgerUnavailable."""

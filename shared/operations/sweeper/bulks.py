@@ -79,16 +79,16 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
             await work_bulk(context, orchestrations, bulk.tenant, bulk.bulk_id)
         return
     kept_until = _kept_until(context, bulk)
-    if kept_until is not None and now >= kept_until:
+    if now >= kept_until:
         if await context.bulks.remove(bulk, limit=_MAX_REMOVED):
             await context.bulks.drop_due(due)
         return
-    if kept_until is not None:
-        await context.bulks.put_due(replace(running, due_at=kept_until))
+    await context.bulks.put_due(replace(running, due_at=kept_until))
     await context.bulks.drop_due(running)
 
 
-def _kept_until(context: Context, bulk: Bulk) -> datetime | None:
-    """As long as an ended job; None: for ever."""
-    days = context.settings.retention_days
-    return bulk.ended_at + timedelta(days=days) if days is not None and bulk.ended_at is not None else None
+def _kept_until(context: Context, bulk: Bulk) -> datetime:
+    """As long as an ended job; where these are kept for ever, as long as the logs of quotas."""
+    settings = context.settings
+    kept_for = timedelta(days=settings.retention_days or settings.change_log_days)
+    return (bulk.ended_at or bulk.look_at) + kept_for
