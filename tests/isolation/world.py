@@ -141,7 +141,7 @@ class World:
 
     async def _rules(self) -> None:
         for tenant in (VICTIM, OTHER):
-            await self._rule(Gate(GateKind.TYPE, tenant, "OCR"), max_active=2)
+            await self._rule(Gate(GateKind.TYPE, tenant, "OCR"), max_active=2 if tenant == VICTIM else 1)
             if EVENTS in self._has:
                 await create_hook(self.app.context, tenant, HookRequest(url=_RECEIVER), "operator")
         await self._rule(
@@ -150,7 +150,7 @@ class World:
         if USAGE in self._has:
             await self._rule(Gate(GateKind.TENANT, VICTIM), max_staged=2)
         if PLATFORM in self._has:
-            await self._rule(Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=3)
+            await self._rule(Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=2)
             await self._rule(Gate(GateKind.TYPE, EVERY, "OCR_EMBEDDING"), max_active=5)
 
     async def _rule(self, gate: Gate, **numbers: Any) -> None:
@@ -167,7 +167,6 @@ class World:
         self._post(30, VICTIM, "new", 4, source="importer", **self._callback())
         self._post(105, VICTIM, "later", 2)
         self._post(0, OTHER, "long", 32)
-        self._post(0, OTHER, "long_too", 38)
         self._post(1, OTHER, "waits", 3)
         self._post(31, OTHER, "new", 4, **self._callback())
         self._post(5, FREE, "rescued", 2)
