@@ -141,11 +141,11 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
         await raise_end(orchestrations, stored.record)
     # begun before ACTIVE goes: from then on no sweep compares the job with the feed until it is cleared (R71)
     hinted = context.hinting.begin(job, rows) if context.hinting is not None else None
-    if job.awaited and not (told := await _notify_dependants(context, job)):
+    if job.awaited and not (informed := await _notify_dependants(context, job)):
         # its slot is free at once; a call notifies the others and closes it, or the sweeper within a minute
         if await freed.give_back_slot(context, job):
             await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
-        if told is not None:
+        if informed is not None:
             # after a fault a call would meet the same fault at once
             await call(context, job.tenant, job.job_id)
         return

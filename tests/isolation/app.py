@@ -80,13 +80,13 @@ IN_SWEEP: ContextVar[bool] = ContextVar("IN_SWEEP", default=False)
 
 
 class App:
-    """One process of the app, and what Azure does for it."""
+    """One process of the app, with its queues, timers and services."""
 
     def __init__(self, *, events: bool) -> None:
         self.scheduler = Scheduler(1, BEGIN)
         self.account = FakeAccount()
         self.account.counts = lambda: not IN_SWEEP.get()
-        #: what left the app, by the job's id
+        #: messages that left the app, by the job's id
         self.sent: Counter[str] = Counter()
         #: functions that raised anything but an error of LUCIUS
         self.raised: list[str] = []
@@ -143,7 +143,7 @@ class App:
         return (self.now() - BEGIN).total_seconds()
 
     def note_raised(self, name: str, error: Exception) -> None:
-        """The host logs what a function raises; none may raise anything but an error of LUCIUS."""
+        """The host logs an error of a function; each must be a LuciusError."""
         self.reported.append(f"{name}: {error}")
         if not isinstance(error, LuciusError):
             self.raised.append(f"{name}: {error!r}")

@@ -1,4 +1,4 @@
-"""The matrix: each type of row that is no job's own, the faults that it can have, and what may come of them.
+"""The matrix: each type of row that is no job's own, its possible faults, and the bounds of their effects.
 
 A cell is a type and a kind of fault. In each cell every job ends. Jobs of tenants whose row it is not end at the same
 second and with the same requests as without the fault. No function raises anything but an error of LUCIUS. A row that
@@ -36,7 +36,7 @@ class Line:
 
     #: the first letters of the faults that requests can meet
     kinds: str
-    #: what the world's jobs have
+    #: features of the world's jobs
     has: tuple[str, ...] = ()
     #: it is of a quota over all tenants: it concerns each job of the quota's type
     of_all: bool = False

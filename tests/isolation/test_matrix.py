@@ -86,7 +86,7 @@ def test_a_cell(name: str, kind: Kind) -> None:
 
 
 def _wrong(report: Report, name: str, kind: Kind) -> list[str]:
-    """What does not hold."""
+    """Returns the promises that do not hold."""
     line = LINES[name]
     usual = healthy(line.has)
     found = [f"left: {row}" for row in report.left]
@@ -106,9 +106,9 @@ def _wrong(report: Report, name: str, kind: Kind) -> list[str]:
     if not report.met:
         found.append("no request met the fault")
     elif kind in (Kind.UNDECODABLE, Kind.OVERSIZED, Kind.REFUSED) and kind.value[0] not in line.silent:
-        said = [*report.reported, *(str(each) for each in report.warnings if each["event"] not in _AS_USUAL)]
-        if not said:
+        reports = [*report.reported, *(str(each) for each in report.warnings if each["event"] not in _AS_USUAL)]
+        if not reports:
             found.append("nothing is reported")
-        elif kind is not Kind.REFUSED and not any(key in text for text in said for key in report.keys):
-            found.append(f"no report names the row: {said[0]}")
+        elif kind is not Kind.REFUSED and not any(key in text for text in reports for key in report.keys):
+            found.append(f"no report names the row: {reports[0]}")
     return found

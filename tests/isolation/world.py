@@ -34,7 +34,7 @@ VICTIM, OTHER, FREE = TENANTS = ("tenant_a", "tenant_b", "tenant_c")
 FAULT_BEGINS_S, FAULT_ENDS_S, LOOKED_AT_S = 29, 160, 230
 #: the hour before the beginning is folded five minutes after its end
 _UNTIL_FOLD_S = 180
-#: what has not ended by then never ends
+#: a job that has not ended by then never ends
 _NEVER_S = 1_500
 #: of a job that does not end by itself in the time of the fault
 _LONG_S = 400
@@ -42,14 +42,14 @@ _STORE = "https://account.blob.core.windows.net"
 _RECEIVER = "https://receiver.example/in"
 _LAST = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
-#: what the jobs of a world have beside quotas, a breaker, a cancellation and a failure
+#: features that a world's jobs can have beside quotas, a breaker, a cancellation and a failure
 DEPENDENCIES, BULK, EVENTS, PLATFORM, USAGE = "dependencies", "bulk", "events", "platform", "usage"
 EVERYTHING = frozenset({DEPENDENCIES, BULK, EVENTS, PLATFORM, USAGE})
 
 
 @dataclass
 class Report:
-    """What one world showed."""
+    """The results of one world."""
 
     #: by tenant and name of a job: its status and the second of its end; None: it never ended
     ends: dict[tuple[str, str], tuple[str, float | None]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Report:
     left: list[str] = field(default_factory=list)
     #: log lines of WARNING
     warnings: list[dict[str, Any]] = field(default_factory=list)
-    #: what functions raised, and what of it is no error of LUCIUS
+    #: errors that functions raised; those of them that are no LuciusError
     reported: list[str] = field(default_factory=list)
     raised: list[str] = field(default_factory=list)
     #: requests that met the fault, and the keys of its rows
@@ -137,7 +137,7 @@ class World:
             if key in self.app.account.tables[table].partitions[partition].rows:
                 seen.add("there")
 
-    # --- what people ask for
+    # --- requests
 
     async def _rules(self) -> None:
         for tenant in (VICTIM, OTHER):
@@ -243,7 +243,7 @@ class World:
 
         self.app.scheduler.later(second, lambda: self.app.scheduler.spawn(send()))
 
-    # --- what came of it
+    # --- results
 
     def _sums(self) -> dict[str, Counter[str]]:
         """Requests of each tenant's partitions and jobs, and what its jobs sent."""
