@@ -329,7 +329,9 @@ class MemoryIndex(MemoryLists):
             if active.place is not None:
                 self.desks.stand_in_line(self._active[key])
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
         rows = sorted(self._active.items())
         return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
 

@@ -106,7 +106,9 @@ class MemoryDesks(MemoryDirectory):
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
         first = freed_row(after.job_id) if after is not None else ""
         return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
 

@@ -18,7 +18,7 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, UnknownStatus
+from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.ports.dead_letters import Comparison, DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, LogPlace, StoredDesk
 from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
@@ -51,7 +51,7 @@ class TenantLedger:
     async def read(self, job_id: str) -> Stored | None:
         try:
             stored = await self._ledger.read(job_id)
-        except (DataLost, UnknownStatus) as lost:
+        except (DataLost, Undecodable, UnknownStatus) as lost:
             if self._reach.takes(lost.tenant_id):
                 raise
             return None
@@ -190,9 +190,11 @@ class TenantIndex:
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         raise sweeper_only()
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
         # the first job at a desk counts those that are there already
-        return await self._of(tenant).list_active(tenant, after=after, limit=limit)
+        return await self._of(tenant).list_active(tenant, after=after, limit=limit, unread=unread)
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
@@ -261,8 +263,10 @@ class TenantDesks:
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return await self._of(tenant).first_waiting(tenant, line, limit)
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        return await self._of(tenant).freed(tenant, after=after, limit=limit)
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
+        return await self._of(tenant).freed(tenant, after=after, limit=limit, unread=unread)
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)

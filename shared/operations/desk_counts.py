@@ -75,7 +75,10 @@ async def places_of(context: Context, tenant: str) -> list[Place]:
 
 
 async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
-    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty."""
+    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty.
+
+    Raises Undecodable: a count without a job would admit another in its place.
+    """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:
         yield rows

@@ -80,7 +80,8 @@ class Taken:
 
 async def take_freed(context: Context, desk: Desk, known: Directory, *, limit: int = MAX_FREED) -> Taken:
     """The desk with the tenant's first FREED rows in its counts. Raises LedgerUnavailable."""
-    rows = await context.desks.freed(desk.tenant, limit=limit) if limit else []
+    # a row that cannot be decoded keeps its slot, and the turn goes on
+    rows = await context.desks.freed(desk.tenant, limit=limit, unread=[]) if limit else []
     taken = Taken(desk)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds two at most

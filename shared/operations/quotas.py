@@ -267,7 +267,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         _check_room(stored.desk, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
             # only sources with a gate are counted
-            raise Uncounted(StoredDesk(stored.desk.with_state(before), stored.etag))
+            raise Uncounted(replace(stored, desk=stored.desk.with_state(before)))
         last_epoch = epoch_of(stored.desk, gate.name)
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -20,6 +20,8 @@ class StoredDesk:
 
     desk: Desk
     etag: str
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 class LogPlace(NamedTuple):
@@ -96,8 +98,14 @@ class Desks(QuotaDirectory, Protocol):
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         """The first of a line, in its order. Raises LedgerUnavailable."""
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
+        """FREED rows of the tenant, by job id, from `after` on, exclusive.
+
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
+        LedgerUnavailable.
+        """
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed
@@ -76,6 +76,8 @@ class ActiveRow:
     #: None: no gate concerned the job when it was created
     place: Place | None = None
     etag: str = ""
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def counted_place(self) -> Place:
@@ -111,6 +113,8 @@ class EndedRow:
     purged: bool = False
     #: the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
     owed: bool = False
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 def first_clearing(job: Job) -> EndedRow:
@@ -272,8 +276,14 @@ class Index(DeadLetters, Protocol):
         Raises LedgerUnavailable.
         """
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
-        """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
+        """Active jobs in the order of their ids, past the id `after`.
+
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
+        LedgerUnavailable.
+        """
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None

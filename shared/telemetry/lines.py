@@ -96,7 +96,7 @@ LINES: tuple[Line, ...] = (
     Line("DIRECTORY_UNREAD", _W, "Could not read which tenants have quotas; the last copy is in effect for 5 minutes"),
     Line("LOG_UNPRUNED", _W, "Old log entries or incidents could not be removed; retried on the next day"),
     Line("LOGS_PRUNED", _I, "The daily removal of old log entries and incidents ended; `count` has the rows removed"),
-    Line("ROW_UNDECODABLE", _W, "A row of the quotas cannot be decoded and is ignored; `row` has the key"),
+    Line("ROW_UNDECODABLE", _W, "A row cannot be decoded and is left out of its list; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
     Line("DEPENDENCIES_COUNTED_ANEW", _W, "A waiting job had not heard of a dependency's end; it was corrected"),

@@ -283,8 +283,8 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> Non
 
 
 async def test_rows_of_a_later_release(storage: Storage) -> None:
-    """A member too many is ignored; of the directory a row that cannot be decoded is, and its key is reported; a desk
-    that cannot be is an error with its key."""
+    """A member too many is ignored, and a quota of another kind; of the directory a row that cannot be decoded is, and
+    its key is reported; a desk that cannot be is an error with its key."""
     if not isinstance(storage.desks, TablesDesks):
         return
     await opened(storage)
@@ -306,8 +306,17 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     values = json.loads(row[column])
     values["rule"]["max_pages"] = 7
     await index.update_entity({**row, column: json.dumps(values)})
-    assert (await stored(storage)).desk.state(state.gate).rule == Rule(max_active=1)
+    await index.update_entity({"PartitionKey": "tenant_a", "RowKey": "GATES", "later": (2**40, "Edm.Int64")})
+    before = await stored(storage)
+    assert before.desk.state(state.gate).rule == Rule(max_active=1)
+    after = before.desk.with_state(replace(before.desk.state(state.gate), credit=1))
+    await storage.index.write_desk(DeskWrite(before=before, after=after))
+    kept = await index.get_entity("tenant_a", "GATES")
+    assert (json.loads(kept[column])["rule"]["max_pages"], json.loads(kept[column])["credit"]) == (7, 1)
+    assert (kept["later"], list(kept.int64)) == (2**40, ["later"])
     values["gate"]["kind"] = "REGION"
     await index.update_entity({**row, column: json.dumps(values)})
+    assert (await stored(storage)).desk.gates == {}
+    await index.update_entity({**row, column: "{"})
     with pytest.raises(Undecodable, match="tenant_a GATES"):
         await stored(storage)

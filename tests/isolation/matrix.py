@@ -117,22 +117,9 @@ LINES: dict[str, Line] = {
 
 CELLS = [(name, kind) for name, line in LINES.items() for kind in Kind if kind.value[0] in line.kinds]
 
-_DECODER = "the row's decoder raises a bare error, without the row's key"
 _NEVER = "nothing makes up for the row: the job waits for ever"
 #: cells that fail today
 EXPECTED: dict[tuple[str, Kind], str] = {
-    **dict.fromkeys(
-        (
-            *(
-                (name, Kind.UNDECODABLE)
-                for name in ("GATELOG", "WAIT", "LIST", "INCIDENT", "ENDED", "BULK", "BULKWORK")
-            ),
-            *((name, Kind.UNDECODABLE) for name in ("bulks", "HEAD", "E", "SEEN", "HOOK", "PENDING", "=hooks")),
-            *((name, Kind.UNDECODABLE) for name in ("USAGE:REJECTED", "books", "asks", "tenants", "services")),
-            *((name, Kind.UNDECODABLE) for name in ("incidents INCIDENT", "incidents SUBJECT", "=guard DEADSCAN")),
-        ),
-        _DECODER,
-    ),
     ("WAIT", Kind.MISSING): _NEVER,
     ("directory TENANT", Kind.MISSING): _NEVER,
     ("books", Kind.MISSING): _NEVER,

@@ -13,10 +13,13 @@ from shared.adapters.tables.account import read_row
 from shared.adapters.tables.incidents import incident_inserts
 from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Operation, Table
+from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.job import Job
 from shared.ports.index import Clearing, EndedRow, first_clearing
+
+_ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
@@ -62,12 +65,13 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
         **changing_columns(job),
         **letter_column(job),
     }
-    whole = {"mode": UpdateMode.REPLACE}
+    # merged: columns of a later release stay
+    merged = {"mode": UpdateMode.MERGE}
     return [
-        ("upsert", claim, whole),
+        ("upsert", claim, merged),
         *dead_inserts(partition, job),
         *incident_inserts(partition, job),
-        ("upsert", listed, whole),
+        ("upsert", listed, merged),
     ]
 
 
@@ -81,6 +85,7 @@ def put_off(purged: Sequence[Clearing]) -> list[Operation]:
 def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
     """An ENDED row at another instant."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
+    new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:
         return [("update", new, {"mode": UpdateMode.REPLACE})]
     return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
@@ -95,6 +100,18 @@ def ended_entity(
     return {**entity, "owed": True} if owed else entity
 
 
+def ended_of(tenant: str, entity: Entity) -> EndedRow:
+    """Returns the ENDED row of a tenant's job."""
+    return EndedRow(
+        job_id=entity["job_id"],
+        tenant=tenant,
+        clear_at=entity["clear_at"],
+        purged=bool(entity["purged"]),
+        owed=bool(entity.get("owed", False)),
+        row=entity,
+    )
+
+
 async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
     """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
     entity = await read_row(table, partition, GATE_ROW)
@@ -102,7 +119,7 @@ async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
         return []
     row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
     under_etag = {
-        "mode": UpdateMode.REPLACE,
+        "mode": UpdateMode.MERGE,
         "etag": entity.metadata["etag"],
         "match_condition": MatchConditions.IfNotModified,
     }

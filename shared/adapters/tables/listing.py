@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
 from shared.adapters.tables.incidents import incident_inserts, job_incident, removes, settles
 from shared.adapters.tables.keys import (
     COMPARISON_ROW,
@@ -37,6 +39,10 @@ from shared.ports.index import ListRow
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
+_BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+#: stands for "at once": a merge takes no column out
+_AT_ONCE = datetime(1970, 1, 1, tzinfo=UTC)
+T = TypeVar("T")
 
 
 class TablesLists:
@@ -57,7 +63,7 @@ class TablesLists:
     ) -> list[ListRow]:
         table = await self._account.table(self._table)
         query, parameters = _list_query(encode_key(tenant), after, since, until)
-        return [_listed_of(entity) for entity in await first_rows(table, query, parameters, limit)]
+        return await first_decoded(table, query, parameters, limit, _listed_of)
 
     async def delete_listing(self, job: Job) -> None:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
@@ -74,7 +80,7 @@ class TablesLists:
     ) -> list[DeadRow]:
         # no job ended before it was created
         end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
-        return [_dead_of(entity) for entity in await self._range(tenant, after or "DEAD:", end, limit)]
+        return await self._first(tenant, after or "DEAD:", end, limit, _dead_of)
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
@@ -86,7 +92,7 @@ class TablesLists:
                 return None
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
-                return LetterState(known)
+                return decoded(lambda row: LetterState(row["dead_letter"]), listed)
             operations = [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])]
             if settlement is not None and (incident := await job_incident(table, partition, job)) is not None:
                 operations += settles(incident, settlement)
@@ -117,10 +123,9 @@ class TablesLists:
     async def read_comparison(self, share: int) -> Comparison:
         row = share_row(COMPARISON_ROW, share)
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, row)
-        if entity is None:
-            return Comparison()
-        stopped_at = (entity["tenant"], entity["listed"]) if entity["tenant"] else None
-        return Comparison(stopped_at, entity.get("next_at"), timedelta(seconds=entity["wait_s"]))
+        # without a position the comparison starts from the beginning
+        found = all_decoded(_comparison_of, [entity] if entity is not None else [])
+        return found[0] if found else Comparison()
 
     async def write_comparison(self, share: int, comparison: Comparison) -> None:
         tenant, listed = comparison.stopped_at or ("", "")
@@ -129,18 +134,29 @@ class TablesLists:
             "RowKey": share_row(COMPARISON_ROW, share),
             "tenant": tenant,
             "listed": listed,
-            "next_at": comparison.next_at,
+            "next_at": comparison.next_at or _AT_ONCE,
             "wait_s": int(comparison.wait.total_seconds()),
         }
         table = await self._account.table(self._table)
-        present = {name: value for name, value in row.items() if value is not None}
-        await table.upsert_entity(present, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
         """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await first_rows(await self._account.table(self._table), query, parameters, limit)
+        return await first_rows(await self._account.table(self._table), _BETWEEN, parameters, limit)
+
+    async def _first(
+        self,
+        tenant: str,
+        first: str,
+        end: str,
+        limit: int,
+        decode: Callable[[Entity], T],
+        unread: list[str] | None = None,
+    ) -> list[T]:
+        """The same, without rows that cannot be decoded (`first_decoded`)."""
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, decode, unread)
 
     async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
         table = await self._account.table(self._table)
@@ -193,7 +209,7 @@ def dead_inserts(partition: str, job: Job) -> list[Operation]:
         "error_code": job.error_code or "",
         "ended_at": ended_at(job),
     }
-    return [("upsert", row, {"mode": UpdateMode.REPLACE})]
+    return [("upsert", row, {"mode": UpdateMode.MERGE})]
 
 
 def _delete_dead(partition: str, job: Job) -> Operation:
@@ -209,6 +225,12 @@ def _describes(listed: Entity, state: LetterState) -> Operation:
         "match_condition": MatchConditions.IfNotModified,
     }
     return ("update", row, unmoved)
+
+
+def _comparison_of(entity: Entity) -> Comparison:
+    stopped_at = (entity["tenant"], entity["listed"]) if entity["tenant"] else None
+    next_at = entity["next_at"]
+    return Comparison(stopped_at, None if next_at == _AT_ONCE else next_at, timedelta(seconds=entity["wait_s"]))
 
 
 def _listed_of(entity: Any) -> ListRow:

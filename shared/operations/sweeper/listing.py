@@ -75,15 +75,19 @@ async def survey(
     ordered = sorted(tenants)
     for first in range(0, len(ordered), AT_ONCE):
         turn = ordered[first : first + AT_ONCE]
-        pages = await asyncio.gather(*(context.index.list_active(tenant, after=None, limit=_PAGE) for tenant in turn))
+        unread: dict[str, list[str]] = {tenant: [] for tenant in turn}
+        pages = await asyncio.gather(
+            *(context.index.list_active(tenant, after=None, limit=_PAGE, unread=unread[tenant]) for tenant in turn)
+        )
         for tenant, rows in zip(turn, pages, strict=True):
-            if not rows:
+            if not rows and not unread[tenant]:
                 found.idle.append(tenant)
             page = rows
             while page:
                 await _take(context, tenant, page, start, is_over, due_at, found, waiting_too=waiting_too)
                 last = page[-1].job_id
-                page = await context.index.list_active(tenant, after=last, limit=_PAGE) if len(page) == _PAGE else []
+                is_last = len(page) < _PAGE
+                page = [] if is_last else await context.index.list_active(tenant, after=last, limit=_PAGE, unread=[])
     return found
 
 

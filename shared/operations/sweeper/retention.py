@@ -17,7 +17,7 @@ from shared.core.incidents import job_incident_id
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
 from shared.core.states import JobStatus
-from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
+from shared.errors import Conflict, DataLost, LuciusError, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.dead_letters import restore_dead_letter
 from shared.operations.feed_comparison import is_behind
@@ -82,7 +82,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     except UnknownStatus:
         await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER, purged=ended.purged)
         return SweepAction.SKIP
-    except DataLost:
+    except (DataLost, Undecodable):
         await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL, purged=ended.purged)
         raise
     if stored is None:
@@ -129,7 +129,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         return SweepAction.DROP_CLAIM
     try:
         whole, events = await read_history(context, ended.job_id)
-    except DataLost:
+    except (DataLost, Undecodable):
         await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL, purged=True)
         raise
     if whole.job.event_seq != job.event_seq:
