@@ -199,7 +199,10 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
             asked.update(turn.ended)
             try:
                 if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
-                    # the end did not know that no quota concerns the tenant; its row does no harm
+                    # the end did not know that no quota concerns the tenant; a count that begins from now on finds
+                    # neither its ACTIVE row nor this one
+                    for each in asked:
+                        await context.desks.drop_freed(tenant, each)
                     return Entered()
                 return await at_desk(
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE

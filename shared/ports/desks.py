@@ -139,6 +139,9 @@ class Desks(QuotaDirectory, Protocol):
         LedgerUnavailable.
         """
 
+    async def drop_freed(self, tenant: str, job_id: str) -> None:
+        """Removes the FREED row of a tenant without counts; again is harmless. Raises LedgerUnavailable."""
+
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
 

@@ -99,7 +99,7 @@ LINES: dict[str, Line] = {
     "USAGE:FOLDING": Line(_ASKED_FOR, (USAGE,)),
     "=guard REFOLD": Line(_WRITTEN, (USAGE,)),
     # of all tenants: which have quotas, and quotas over all of them
-    "directory VERSION": Line(_READ, silent="u"),
+    "directory VERSION": Line(_READ, of_all=True, silent="u"),
     "books": Line(_ALL, (PLATFORM,), of_all=True),
     "asks": Line(_ALL, (PLATFORM,), of_all=True, silent="r"),
     # of all tenants: incidents of breakers, and which incidents are open
@@ -125,7 +125,6 @@ _NEVER = "nothing makes up for the row: the job waits for ever"
 EXPECTED: dict[tuple[str, Kind], str] = {
     ("WAIT", Kind.MISSING): _NEVER,
     ("books", Kind.MISSING): _NEVER,
-    ("directory VERSION", Kind.REFUSED): "an end meanwhile leaves a FREED row, which stays if the tenant has no counts",
 }
 #: of those, one that takes too long to show it
 NOT_RUN = {("WAIT", Kind.MISSING)}
