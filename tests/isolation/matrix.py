@@ -124,7 +124,6 @@ _NEVER = "nothing makes up for the row: the job waits for ever"
 #: cells that fail today
 EXPECTED: dict[tuple[str, Kind], str] = {
     ("WAIT", Kind.MISSING): _NEVER,
-    ("books", Kind.MISSING): _NEVER,
 }
 #: of those, one that takes too long to show it
 NOT_RUN = {("WAIT", Kind.MISSING)}
