@@ -17,7 +17,6 @@ from shared.ports.dead_letters import Comparison, LetterState
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedWrite, Head
 from shared.ports.hooks import HookWrite
-from shared.ports.index import SweepPosition
 from shared.ports.usage import FoldPosition, SeenSource
 from tests.adapters.later_rows import (
     BOOK,
@@ -248,7 +247,6 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "USAGE REJECTED": lambda made: made.usage.add_refused(TENANT, START, {("OCR", "s"): 1}),
     "REFOLD": lambda made: made.usage.fold_again(TENANT, START),
     "FOLD": lambda made: made.usage.write_position(0, FoldPosition(LATER, TENANT)),
-    "POSITION": lambda made: made.index.write_position(0, SweepPosition(look="x")),
     "DEADSCAN": lambda made: made.index.write_comparison(0, Comparison()),
     "rejected": rejecting,
 }
@@ -260,6 +258,8 @@ REPLACED = {
         "written once",
     ),
     "WAIT": "a copy of ACTIVE",
-    **dict.fromkeys(("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP"), "counts of one writer, as a whole"),
+    **dict.fromkeys(
+        ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION"), "counts of one writer, as a whole"
+    ),
     "directory": "copies of what the desks of `*` have, in tests/adapters/test_directory.py",
 }
