@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from weakref import WeakValueDictionary
 
 from shared import telemetry
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
 from shared.operations.directory_copy import DirectoryCopy
-from shared.operations.turn import Turn
 from shared.ports.desks import Desks, DirectoryRows
 from shared.settings import Settings
 from shared.time_limits import time_limit
@@ -30,6 +30,26 @@ _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
+
+
+class Turn(asyncio.Lock):
+    """One writer of a desk at a time in a process, and what waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: jobs whose ends wait for a turn that begins after they asked
+        self.ended: set[str] = set()
+        #: an entry of a log was there already at the last write
+        self.is_behind = False
+        #: held by the end, the creation or the waiting job that works for the others that wait for these
+        self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        #: when this process last had a turn called for
+        self.called_at: datetime | None = None
+        #: until then creations are staged at once: the quotas or the counts were not known
+        self.stages_until: datetime | None = None
+        #: creations, and accepted jobs that have yet to join the waiting queue
+        self.arrivals: list[Any] = []
+        self.joins: list[Any] = []
 
 
 class GateDirectory:
