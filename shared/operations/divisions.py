@@ -188,8 +188,8 @@ async def divide(
 def _first_book(gate: Gate, now: datetime) -> Book:
     """Returns the book of a gate that has none, or whose row is lost.
 
-    Its epoch is in seconds, and at most one division a second adds one, so it is later than each epoch of a lost book.
-    Slots that a lost book lent to a tenant without jobs stay with it until the tenant asks again.
+    Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
+    than the epochs of a lost book. Slots that a lost book lent to a tenant without jobs stay with it until it asks.
     """
     return Book(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 

@@ -119,9 +119,9 @@ def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Judg
 
 
 def on_breakers_opened(opened: Iterable[GateState]) -> None:
-    """After the transaction, also of a division: whoever has to know of an opened breaker is told here.
+    """Logs each breaker that a transaction opened, also one of a division.
 
-    Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
+    A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
     """
     for state in opened:
         reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None

@@ -21,7 +21,7 @@ from shared.time_limits import time_limit
 DIRECTORY_LIVES = timedelta(seconds=10)
 #: it reads the directory so much earlier at most, by chance: many processes that started together drift apart
 _JITTER = timedelta(seconds=2)
-#: how long a process goes on with the last copy while the directory cannot be read, and how soon it tries again
+#: a process uses its last copy for this long while it cannot read the directory; minimum time between two tries
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
 #: seconds for one try: requests wait for it, less long if there is a copy
 _TRY_S, _FIRST_TRY_S = 3.0, 20.0
@@ -126,7 +126,7 @@ class GateDirectory:
         return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
-        """Whether it goes on with a copy that is older than usual, since the store gives none."""
+        """Returns whether the copy is older than ten seconds, since the directory could not be read."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def division_at(self, gate_id: str, now: datetime) -> datetime | None:

@@ -25,7 +25,7 @@ class StoredDesk:
 
 
 class LogPlace(NamedTuple):
-    """Where an entry stands in the logs of a tenant's quotas."""
+    """The position of an entry in the logs of a tenant's quotas."""
 
     gate_id: str
     seq: int

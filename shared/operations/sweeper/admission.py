@@ -28,7 +28,7 @@ from shared.ports.sweeps import TenantCounts
 _COUNTED_AGAIN = timedelta(minutes=10)
 #: tenants with more living jobs are counted by the function of the queue `lucius-admission`
 MAX_COUNTED = 1000
-#: the rows of such a tenant change while they are read: its counts differ from them by less than one in so many
+#: rows of such a tenant change while they are read, so differences below one tenth are no fault
 _DIFFERENCE = 10
 
 
