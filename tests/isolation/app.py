@@ -49,7 +49,7 @@ from shared.ports.bus import DeadReply
 from shared.ports.webhooks import DeliveryCall
 from shared.settings import load
 from tests import jobs
-from tests.isolation.fake_tables import FakeAccount
+from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
 from tests.operations.conftest import QuietLanes
 from tests.simulation.scheduler import Scheduler
