@@ -64,27 +64,23 @@ async def ending(made: Stores) -> None:
 
 
 async def failing(made: Stores) -> None:
-    for row in made.of("LIST"):
-        row["status"] = "FAILED_FINAL"
-        del row["dead_letter"]
+    made.amend("LIST", status="FAILED_FINAL", dead_letter=None)
     assert await made.index.restore_dead_letter(await job_of(made, JobStatus.FAILED_FINAL))
 
 
 async def failing_dependency(made: Stores) -> None:
-    await made.table("index").upsert_entity({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"})
+    await made.account.of("index").upsert_entity({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"})
     await made.index.drop_dependant(TENANT, JOB, "job_2", succeeded=False)
 
 
 async def settling(made: Stores) -> None:
-    for row in made.of("LIST"):
-        row["status"] = "FAILED_FINAL"
+    made.amend("LIST", status="FAILED_FINAL")
     job = await job_of(made, JobStatus.FAILED_FINAL)
     assert await made.index.end_dead_letter(job, LetterState.DISMISSED, DONE) is LetterState.DISMISSED
 
 
 async def settling_of_no_job(made: Stores) -> None:
-    for row in made.of("INCIDENT of no job"):
-        row["state"] = "OPEN"
+    made.amend("INCIDENT of no job", state="OPEN")
     [found] = await made.incidents.list_at(None, after=None, limit=9)
     await made.incidents.settle(found.incident, DONE, stays=True)
 
@@ -98,7 +94,7 @@ async def look(made: Stores) -> None:
     active = await made.index.read_active(TENANT, JOB)
     assert active is not None
     made.remove("DUE")
-    table = made.table("index")
+    table = made.account.of("index")
     await table.upsert_entity({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
     await made.index.reschedule_check(active, LATER, looks={"ocr": (1, 1)})
 
@@ -180,14 +176,13 @@ async def sleeping(made: Stores) -> None:
 
 
 async def gated_end(made: Stores) -> None:
-    for row in made.of("ACTIVE"):
-        row["gated"] = True
+    made.amend("ACTIVE", gated=True)
     active = await made.index.read_active(TENANT, JOB)
     assert active is not None
     made.remove("ENDED")
     made.remove("WAIT")
     made.remove("FREED")
-    table = made.table("index")
+    table = made.account.of("index")
     for row in made.of("DUE"):
         await table.delete_entity(row["PartitionKey"], row["RowKey"])
     await table.upsert_entity({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
@@ -236,7 +231,7 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "DEPFAILED": failing_dependency,
     "HEAD": feeding,
     "SEEN": feeding,
-    "=feeds": lambda made: list_tenant(made.table("feed"), TENANT, Head()),
+    "=feeds": lambda made: list_tenant(made.account.of("feed"), TENANT, Head()),
     "=hooks": lambda made: made.hooks.note(TENANT, LATER),
     "HOOK": hooking,
     "PENDING": delivering,
