@@ -16,8 +16,7 @@ from tests.operations.conftest import World
 from tests.operations.divided import PLATFORM, posted, ruled, served
 from tests.operations.escalated import an_incident
 from tests.operations.fed import of, swept
-from tests.operations.support import by, limited
-from tests.operations.test_prune_logs import Counting
+from tests.operations.support import Counting, by, limited
 
 
 def test_the_model_has_the_bounds_of_the_app() -> None:
