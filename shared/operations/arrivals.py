@@ -33,7 +33,7 @@ from shared.operations.desk_turns import (
     desk_write,
     entered_by,
     letting,
-    room_beside,
+    room_for_admissions,
 )
 from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.ports.desks import StoredDesk
@@ -173,7 +173,7 @@ class _Together:
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
         context, known = self.context, self.known
         operations = sum(_operations(each) for each in arrivals)
-        let = await letting(context, self.stored.desk, known, room_beside(operations))
+        let = await letting(context, self.stored.desk, known, room_for_admissions(operations))
         operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
         decided = self._decided(arrivals, let.desk)
         taken = None

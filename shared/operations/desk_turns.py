@@ -87,7 +87,7 @@ class BeingCounted(QuotasUnknown):
     """A count of the tenant's jobs takes longer than the caller may wait."""
 
 
-def room_beside(operations: int) -> int:
+def room_for_admissions(operations: int) -> int:
     """Returns the maximum number of waiting jobs that a transaction admits beside `operations` of other rows."""
     return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_LET_IN))
 

@@ -33,7 +33,7 @@ from shared.operations.desk_turns import (
     directory,
     entered_by,
     letting,
-    room_beside,
+    room_for_admissions,
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -225,7 +225,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
 
 async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
     """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    let = await letting(context, taken.desk, known, room_beside(len(taken.log) + len(taken.freed)))
+    let = await letting(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
     write = await desk_write(context, stored, known, let, taken.log, taken.freed)
     if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
         await context.index.write_desk(write)

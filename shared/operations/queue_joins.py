@@ -28,7 +28,7 @@ from shared.operations.desk_turns import (
     desk_write,
     entered_by,
     letting,
-    room_beside,
+    room_for_admissions,
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
@@ -121,7 +121,7 @@ class _Together:
         now = context.clock.now()
         found = await at_once(joins, self._owing)
         # those that wait go first
-        let = await letting(context, self.stored.desk, known, room_beside(_OF_A_JOIN * len(joins)))
+        let = await letting(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
         desk = let.desk
         changed: list[tuple[Join, PlaceMove]] = []
         ended: list[tuple[Join, Contended | None]] = []
