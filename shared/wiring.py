@@ -21,8 +21,8 @@ from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory_answers import MemoryAnswers
 from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryAnswers
 from shared.adapters.memory_desks import MemoryBooks
 from shared.adapters.memory_feed import MemoryFeed
 from shared.adapters.memory_usage import MemoryUsage

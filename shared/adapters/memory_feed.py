@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from shared.adapters.memory_hooks import MemoryHooks
-from shared.core.hints import Hint
 from shared.core.incidents import opened_of
 from shared.errors import Conflict
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
@@ -76,23 +75,3 @@ class MemoryFeed:
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         return [event for event in self._events[tenant] if event.number > after][:limit]
-
-
-class MemoryHints:
-    """See `shared.ports.feed.HintQueue`: what was sent, for tests; nobody takes it."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[Hint, datetime | None]] = []
-
-    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
-        self.sent += [(hint, at) for hint in hints]
-
-
-class MemoryEvents:
-    """See `shared.ports.feed.EventTopic`: what was sent, for tests; it drops nothing."""
-
-    def __init__(self) -> None:
-        self.sent: list[FeedEvent] = []
-
-    async def send(self, events: Sequence[FeedEvent]) -> None:
-        self.sent += events

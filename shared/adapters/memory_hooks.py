@@ -14,7 +14,6 @@ from shared.core.webhooks import Delivery, DeliveryState, HookEntry
 from shared.errors import Conflict
 from shared.ports.feed import FeedEvent, Head
 from shared.ports.hooks import HookTenant, HookWrite, Place, StoredDelivery, StoredHook
-from shared.ports.webhooks import DeliveryCall
 
 
 class _Feed(Protocol):
@@ -155,13 +154,3 @@ class MemoryHooks:
     async def forget(self, noted: HookTenant) -> None:
         if self._noted.get(noted.tenant) == noted:
             del self._noted[noted.tenant]
-
-
-class MemoryDeliveries:
-    """See `shared.ports.webhooks.DeliveryQueue`: what was sent, for tests; nobody takes it."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[DeliveryCall, datetime | None]] = []
-
-    async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-        self.sent += [(call, at) for call in calls]

@@ -19,7 +19,6 @@ from typing import Any
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
-from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -36,6 +35,7 @@ from shared.operations.find_gate import over_all_of_id
 from shared.operations.freed import let_in
 from shared.operations.transition import notify
 from shared.refusals import Overloaded
+from tests.memory_bus import MemoryDeskCalls
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
 

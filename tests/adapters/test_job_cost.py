@@ -20,7 +20,6 @@ import pytest
 from benchmarks.scale.events import EVENT_BYTES, HINT_BYTES, Events
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory_feed import MemoryEvents, MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -52,6 +51,7 @@ from shared.operations.transition import notify
 from shared.ports.durable import InstanceState
 from shared.views.receipt import operations
 from tests.jobs import START, envelope, reply
+from tests.memory_bus import MemoryEvents, MemoryHints
 from tests.operations.conftest import World, world
 
 __all__ = ["world"]  # a fixture of the operations' tests

@@ -11,7 +11,6 @@ import pytest
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryDeadReplies, MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.contracts.messages import Directive
 from shared.core.backlog import MAX_SHOWN, LaneLook
@@ -23,6 +22,7 @@ from shared.operations.context import Context
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
+from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls
 
 
 class StillClock:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryAnswers
+from shared.adapters.memory_answers import MemoryAnswers
 from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
 from shared.ports.sweeps import Answers, Heard

@@ -16,7 +16,6 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryLedger
-from shared.adapters.memory_feed import MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -36,6 +35,7 @@ from shared.operations.tell import take_hints
 from shared.refusals import LimitReached
 from tests.azurite import running_azurite
 from tests.jobs import ROOT
+from tests.memory_bus import MemoryHints
 from tests.operations.conftest import World, built
 from tests.operations.support import cancelled, create_numbered, limited, swept
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
 from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.memory_desks import MemoryBooks
 from shared.core import durable_names
 from shared.core.gates.places import PlaceState
@@ -34,6 +33,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
+from tests.memory_bus import MemoryDeskCalls
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply

@@ -1,17 +1,18 @@
-"""What the bus holds for the app, in this process: for tests."""
+"""Queues and topic of the bus in this process: tests read what the app sent."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+from shared.core.hints import Hint
 from shared.ports.bus import DeadReply
-from shared.ports.sweeps import Heard
+from shared.ports.feed import FeedEvent
+from shared.ports.webhooks import DeliveryCall
 
 
 class MemoryDeskCalls:
-    """See `shared.ports.bus.DeskCalls`: what was called for, for tests; nobody looks."""
+    """See `shared.ports.bus.DeskCalls`. Keeps each call and wakes no desk."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, datetime | None]] = []
@@ -41,22 +42,6 @@ class MemoryDeskCalls:
         self.divisions.append((gate_id, at, since or at))
 
 
-class MemoryAnswers:
-    """See `shared.ports.sweeps.Answers`."""
-
-    def __init__(self) -> None:
-        self._heard: dict[str, Heard] = {}
-
-    async def note(self, service: str, at: datetime) -> None:
-        self._heard[service] = replace(self._heard.get(service, Heard()), answered_at=at)
-
-    async def mark(self, service: str, silent_since: datetime | None) -> None:
-        self._heard[service] = replace(self._heard.get(service, Heard()), silent_since=silent_since)
-
-    async def read(self) -> dict[str, Heard]:
-        return dict(self._heard)
-
-
 class MemoryDeadReplies:
     """See `shared.ports.bus.DeadReplies`."""
 
@@ -72,3 +57,33 @@ class MemoryDeadReplies:
             if await take(reply):
                 queue.remove(reply)
         return True
+
+
+class MemoryHints:
+    """See `shared.ports.feed.HintQueue`. Keeps each hint with the time when it is due."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Hint, datetime | None]] = []
+
+    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        self.sent += [(hint, at) for hint in hints]
+
+
+class MemoryEvents:
+    """See `shared.ports.feed.EventTopic`. Keeps each event and drops no duplicate."""
+
+    def __init__(self) -> None:
+        self.sent: list[FeedEvent] = []
+
+    async def send(self, events: Sequence[FeedEvent]) -> None:
+        self.sent += events
+
+
+class MemoryDeliveries:
+    """See `shared.ports.webhooks.DeliveryQueue`. Keeps each call with the time when it is due."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[DeliveryCall, datetime | None]] = []
+
+    async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
+        self.sent += [(call, at) for call in calls]
