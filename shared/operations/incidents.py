@@ -16,7 +16,6 @@ from shared.core.history import Origin
 from shared.core.incidents import (
     SYSTEM,
     Incident,
-    IncidentEntry,
     IncidentKind,
     IncidentState,
     Settlement,
@@ -96,11 +95,6 @@ async def read_incident(context: Context, incident_id: str) -> Incident:
     if incident is None:
         raise IncidentNotFound(incident_id)
     return incident
-
-
-async def read_log(context: Context, incident_id: str, *, after: int, limit: int) -> list[IncidentEntry]:
-    """Entries of its log from number `after`, exclusive, in order. Raises IncidentNotFound, LedgerUnavailable."""
-    return await context.incidents.log(await read_incident(context, incident_id), after=after, limit=limit)
 
 
 async def raise_incident(

@@ -57,11 +57,11 @@ async def letters(world: World) -> list[str]:
 
 async def log_of(world: World, incident_id: str) -> list[tuple[str, str, str]]:
     """Type, actor and reason of its entries, which are numbered without gaps and chained."""
-    entries = await incidents.read_log(world.context, incident_id, after=0, limit=100)
+    incident = await incidents.read_incident(world.context, incident_id)
+    entries = await world.context.incidents.log(incident, after=0, limit=100)
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     assert [entry.prev_hash for entry in entries] == ["", *(entry.hash for entry in entries[:-1])]
     assert [entry.hash for entry in entries] == [entry_hash(vars(entry)) for entry in entries]
-    incident = await incidents.read_incident(world.context, incident_id)
     assert (incident.log_seq, incident.log_hash) == (entries[-1].seq, entries[-1].hash)
     return [(entry.type, entry.actor, entry.reason) for entry in entries]
 
