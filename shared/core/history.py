@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -11,8 +11,6 @@ from typing import Any
 from shared.core.canonical import digest, jcs, jcs_digest
 from shared.core.job import Event, Record, Step
 
-#: prev_hash of the first event
-GENESIS = ""
 #: of EVENT rows and their hashes; the first event of a job says it
 FORMAT = 2
 #: which rules `shared.core.decide` goes by. Raised by hand with every change of what the same rows and the same
@@ -152,15 +150,3 @@ def data_digest(salt: str, data: Any) -> str:
 def lease_digest(lease_id: str) -> str:
     """`sha256:{hex}` of a lease: what may be shown of it and what replies are compared by (R5)."""
     return f"sha256:{digest(lease_id)}"
-
-
-def verify(events: list[Event]) -> None:
-    """Raises ValueError at the first event that breaks the sequence or the chain."""
-    previous = GENESIS
-    for expected, event in enumerate(events, start=1):
-        values = {field.name: getattr(event, field.name) for field in fields(Event)}
-        if event.seq != expected:
-            raise ValueError(f"event {expected} is missing")
-        if event.prev_hash != previous or event.hash != event_hash(values):
-            raise ValueError(f"event {event.seq} breaks the hash chain")
-        previous = event.hash

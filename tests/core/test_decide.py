@@ -2,10 +2,11 @@ import uuid
 
 import pytest
 
-from shared.core.history import lease_digest, verify
+from shared.core.history import lease_digest
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, PublishFailed, RecordAttempt
 from shared.core.outcome import OutcomeKind
 from shared.core.states import FailureCause, JobStatus, StepStatus
+from tests.audit_proof import verify_chain
 from tests.jobs import Story, planned
 
 
@@ -48,10 +49,10 @@ def test_events_are_gapless_and_chained() -> None:
     )[1]
     story = Story(fresh)
     run_step(story, "ocr")
-    verify([created, *story.events])
+    verify_chain([created, *story.events])
     assert [event.seq for event in story.events] == [2, 3, 4]
     with pytest.raises(ValueError, match="event 3 is missing"):
-        verify([created, story.events[0], story.events[2]])
+        verify_chain([created, story.events[0], story.events[2]])
 
 
 def test_changes_of_the_events_rebuild_the_rows() -> None:

@@ -9,8 +9,9 @@ from shared.core.as_of import as_of
 from shared.core.canonical import jcs_digest
 from shared.core.job import Record
 from shared.refusals import JobNotFound
-from shared.views.audit import bundle, verify
+from shared.views.audit import bundle
 from shared.views.receipt import PARTS, receipt
+from tests.audit_proof import verify
 from tests.jobs import START, body
 from tests.operations.conftest import World
 from tests.operations.support import (

@@ -12,8 +12,9 @@ from lucius_client.cli.audit import verify as prove
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import ReplyUnfit
 from shared.operations.replies.apply import parse_reply
-from shared.views.audit import bundle, verify
+from shared.views.audit import bundle
 from shared.views.job import job_response
+from tests.audit_proof import verify
 from tests.jobs import RETENTION, body, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, failed_at_embedding, history, redrive, service_sends, settle, submitted

@@ -18,8 +18,9 @@ from shared.core.states import JobStatus
 from shared.operations.webhooks import HookRequest as Request
 from shared.operations.webhooks import change_hook, create_hook
 from shared.refusals import HookUrlRefused
-from shared.views.audit import bundle, verify
+from shared.views.audit import bundle
 from shared.views.job import job_response
+from tests.audit_proof import verify
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
 from tests.operations.support import cancelled, history, redrive, submitted

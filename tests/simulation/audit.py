@@ -7,9 +7,9 @@ from datetime import datetime
 
 from shared.adapters.memory import MemoryLedger
 from shared.contracts.messages import Directive
-from shared.core.history import verify
 from shared.core.job import Event, Record
 from shared.ports.ledger import Stored
+from tests.audit_proof import verify_chain
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
 
@@ -83,7 +83,7 @@ class AuditedLedger(MemoryLedger):
 
     async def check_history(self, job_id: str) -> None:
         events = await self.events(job_id, limit=100_000)
-        verify(events)
+        verify_chain(events)
 
     def _guard(self, job_id: str, check: Callable[[], None]) -> None:
         try:

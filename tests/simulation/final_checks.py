@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shared.core.incidents import escalates
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.views.audit import verify
+from tests.audit_proof import verify
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

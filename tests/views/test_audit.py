@@ -13,8 +13,9 @@ from shared.core.history import event_hash, lease_digest
 from shared.core.job import Event, Job, Step
 from shared.core.plan import plan_job
 from shared.core.routing import decide_lane
-from shared.views.audit import bundle, verify
+from shared.views.audit import bundle
 from shared.views.job import event_response, job_response
+from tests.audit_proof import verify
 from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
 
 

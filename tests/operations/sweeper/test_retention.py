@@ -14,7 +14,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
 from shared.settings import SettingsError, load
-from shared.views.audit import verify
+from tests.audit_proof import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
