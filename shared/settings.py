@@ -246,14 +246,6 @@ class Settings(AccessSettings):
         help="What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line",
         tuning=True,
     )
-    staging: str = setting(
-        "LUCIUS_STAGING",
-        form.choice("on", "off"),
-        "on",
-        help="Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: "
-        "every gate refuses then",
-        tuning=True,
-    )
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole),

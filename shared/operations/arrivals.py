@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates import divided
-from shared.core.gates.desk import Candidate, Desk, Shut, words_to
+from shared.core.gates.desk import Candidate, Desk, words_to
 from shared.core.gates.ends import MAX_SETTLED
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
@@ -256,12 +256,9 @@ def _reservation(job: Job, replacing: Claim | None, decision: Decision) -> Reser
 
 async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
     """The job is staged while its tenant's quotas or counts are not known; it is counted when it moves into the waiting
-    queue. Raises LedgerUnavailable, and QuotasUnknown where the deployment stages no job.
+    queue. Raises LedgerUnavailable.
     """
-    now = context.clock.now()
-    if context.settings.staging != "on":
-        raise QuotasUnknown("the quotas of the tenant are not known now")
-    candidate = Candidate.of(job)
+    now, candidate = context.clock.now(), Candidate.of(job)
     if job.dependencies:
         place = Place(
             state=PlaceState.OFF,
@@ -294,7 +291,7 @@ def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -
         # those in line have asked
         return None
     rejects = any(word.shut is not None and word.rule is not None and word.rule.rejects for word in found)
-    return NeedsDivision(gate, rejects or context.settings.staging == "off")
+    return NeedsDivision(gate, rejects)
 
 
 def _as_written(decision: Decision, active: ActiveRow) -> Decision:
@@ -309,17 +306,15 @@ def _as_written(decision: Decision, active: ActiveRow) -> Decision:
 
 def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
-    now, candidate, may_stage = context.clock.now(), Candidate.of(job), context.settings.staging == "on"
+    now, candidate = context.clock.now(), Candidate.of(job)
     try:
         if job.dependencies:
-            return set_apart(desk, known, candidate, len(job.dependencies), now, may_stage=may_stage)
-        return arrive(desk, known, candidate, now, may_stage=may_stage)
+            return set_apart(desk, known, candidate, len(job.dependencies), now)
+        return arrive(desk, known, candidate, now)
     except Rejects as refused:
         rule, gate = refused.word.rule, refused.word.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
-        if refused.word.shut is Shut.BREAKER:
-            detail = f"{gate.words}: its breaker is not closed"
         raise LimitReached(limit, detail, _retry_after(refused.word.opens_at, now)) from None
     except LineFull as full:
         detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"

@@ -35,9 +35,6 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     waits on it in any case, and a standstill would be worse than a few too many. The same holds for a directory that
     cannot be read: its last copy counts.
     """
-    if context.settings.staging == "off":
-        # release 0.2.0 serves beside this one, and cannot show such a wait
-        return None
     try:
         known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
     except LedgerUnavailable as fault:

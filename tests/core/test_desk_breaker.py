@@ -48,7 +48,7 @@ class Type:
         return Candidate(job_id=job_id, job_type="OCR", mode="DEFAULT", source=None, priority=priority, rank=0)
 
     def posts(self, job_id: str) -> PlaceState:
-        decision = arrive(self.desk, self.directory, self.candidate(job_id), self.now, may_stage=True)
+        decision = arrive(self.desk, self.directory, self.candidate(job_id), self.now)
         self.desk, place = decision.desk, decision.place
         if place.state is PlaceState.ARRIVING:
             self.desk, place = line_up(self.desk, self.directory, place, self.now)

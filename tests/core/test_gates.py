@@ -64,9 +64,9 @@ class Book:
             rank=rank(self.now, priority),
         )
 
-    def posts(self, job_id: str, *, may_stage: bool = True, **of: str) -> PlaceState:
+    def posts(self, job_id: str, **of: str) -> PlaceState:
         self.lets_in()
-        decision = arrive(self.desk, self.directory, self.candidate(job_id, **of), self.now, may_stage=may_stage)
+        decision = arrive(self.desk, self.directory, self.candidate(job_id, **of), self.now)
         self.desk, place = decision.desk, decision.place
         if place.state is PlaceState.ARRIVING:
             self.desk, place = line_up(self.desk, self.directory, place, self.now)
@@ -300,12 +300,9 @@ def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
         # full, and its own line is not empty: the tenant's limit stops it as well
         book.posts("a3", job_type="A")
     book.desk = give_back(give_back(book.desk, book.places.pop("a1")), book.places.pop("b1"))
-    decision = arrive(book.desk, book.directory, book.candidate("a3", job_type="A"), book.now, may_stage=True)
+    decision = arrive(book.desk, book.directory, book.candidate("a3", job_type="A"), book.now)
     assert decision.stopped_by is not None
     assert (decision.stopped_by.shut, decision.place.state) == (Shut.LINE, PlaceState.ARRIVING)
-    book.sets(GateState(gate=TENANT, rule_seq=1, hold=hold()))
-    with pytest.raises(Rejects):
-        book.posts("c", job_type="C", may_stage=False)
 
 
 # --- counts

@@ -23,7 +23,7 @@ OPERATOR, OWN = By(actor="app:1 (ops)", reason="month end"), By(actor="app:2", r
 
 @pytest.fixture
 def world(world: World) -> World:
-    return limited(world, staging="on")
+    return limited(world)
 
 
 async def ruled(world: World, gate: Gate = TENANT, seq: int | None = None, **numbers: int | None) -> Changed:

@@ -18,14 +18,14 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import freed, quotas
 from shared.operations.waiting import read_desk, standing_of
-from shared.refusals import LimitReached, NoBreaker, QuotaInvalid, RuleChanged
+from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
 from shared.views.explain import explain
 from shared.views.quota import quota
 from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, inside, later, opened, with_breaker
 from tests.operations.conftest import World
 from tests.operations.gated import desk_of, killed_at, posted
 from tests.operations.ruled import OCR, OPERATOR, TENANT, entries, held, ruled, statuses, world
-from tests.operations.support import cancelled, control, dispatch, limited, service_sends, swept
+from tests.operations.support import cancelled, control, dispatch, service_sends, swept
 
 __all__ = ["world"]  # a fixture
 
@@ -320,12 +320,3 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     standing = await standing_of(world.context, (await world.job(waiting[1])).job)
     text = explain(await world.job(waiting[1]), world.clock.now(), None, standing=standing).text
     assert "which is half-open and lets 1 in at once" in text
-
-
-async def test_where_nothing_may_wait_an_open_breaker_refuses(world: World) -> None:
-    """Beside release 0.2.0: 429 that says so, and when to come again."""
-    await opened(world, waiting=0)
-    alone = limited(world, staging="off")
-    with pytest.raises(LimitReached) as refused:
-        await posted(alone, 5)
-    assert (refused.value.retry_after_s, "breaker" in str(refused.value)) == (60, True)

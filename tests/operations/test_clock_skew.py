@@ -67,7 +67,7 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
 @pytest.mark.parametrize("skew_s", SKEWS)
 async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(world: World, skew_s: float) -> None:
     """A process whose clock is behind takes the call before the hold is over, and has it come again."""
-    world = limited(world, staging="on", overflow="stage")
+    world = limited(world, overflow="stage")
     until = world.clock.now() + timedelta(seconds=30)
     await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=until)
     job_id = (await create_numbered(world, 1)).stored.record.job.job_id
@@ -78,7 +78,7 @@ async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(wo
 
 
 async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(world: World) -> None:
-    world = limited(world, staging="on", overflow="stage")
+    world = limited(world, overflow="stage")
     await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=world.clock.now() + timedelta(hours=9))
     await create_numbered(world, 1)
     asked = len(world.context.desk_calls.calls)  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ async def test_an_ask_is_answered_whatever_the_clock_of_the_last_division(
     world: World, last_s: float, asker_s: float, handler_s: float
 ) -> None:
     """All places are "a"'s, nobody waits; the hold of "b" is ended, which asks for a place of a job that waited."""
-    world = limited(world, max_inflight=3, overflow="stage", staging="on")
+    world = limited(world, max_inflight=3, overflow="stage")
     tenant = Gate(GateKind.TENANT, "b")
     await quotas.hold(world.context, world.orchestrations, tenant, BY, until=None)
     job_id = await posted(world, 1, "b")
@@ -117,7 +117,7 @@ async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last
     world: World, last_s: float, ender_s: float, handler_s: float
 ) -> None:
     """Before the division that follows the last one after 10 s: its call is taken away here."""
-    world = limited(world, max_inflight=2, overflow="stage", staging="on")
+    world = limited(world, max_inflight=2, overflow="stage")
     await posted(world, 1, "a")
     await posted(world, 2, "a")
     world.clock.advance(60)

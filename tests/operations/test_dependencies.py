@@ -1,6 +1,5 @@
 """Jobs that wait for other jobs (R53)."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ from shared.core.states import JobStatus
 from shared.operations.dependants import AT_ONCE
 from shared.operations.redrive_job import redrive_job
 from shared.operations.sweeper.sweep import sweep
-from shared.refusals import DependencyUnknown, IdempotencyConflict, LimitReached, NotRedrivable
+from shared.refusals import DependencyUnknown, IdempotencyConflict, NotRedrivable
 from tests.operations.conftest import World
 from tests.operations.support import (
     ERROR,
@@ -207,14 +206,6 @@ async def test_a_redrive_that_waits_for_none(world: World) -> None:
     assert new.stored.record.job.status is JobStatus.QUEUED
     await cancelled(world, new.stored.record.job.job_id)
     assert (await redrive(world, new.stored.record.job.job_id)).stored.record.job.status is JobStatus.QUEUED
-
-
-async def test_staging_off_refuses_them(world: World) -> None:
-    """A release that knows nothing of them serves beside this one."""
-    first = await made(world, 1)
-    world = replace(world, context=replace(world.context, settings=replace(world.context.settings, staging="off")))
-    with pytest.raises(LimitReached):
-        await made(world, 2, dependencies=[first])
 
 
 async def test_a_job_that_has_not_begun_in_time_fails(world: World) -> None:

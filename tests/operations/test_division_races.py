@@ -202,7 +202,7 @@ def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
     """Race division: never more inside than the number; it opens once, or was reset; book and log say the same."""
 
     async def scenario(meeting: Meeting) -> None:
-        world = limited(meeting.world, staging="on")
+        world = limited(meeting.world)
         await with_breaker(world, max_active=OPENING_LIMIT)
         jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
         await fail(world, jobs[0])

@@ -106,7 +106,7 @@ CALLER = Caller(actor="user:x", scopes=frozenset(), tenant="asking")
 
 async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
     """Three quotas over all tenants: one row each, with the jobs of 1 tenant as with those of 50."""
-    world = limited(world, staging="on")
+    world = limited(world)
     for gate in (PLATFORM, Gate.over_all(GateKind.MODE, "BURST"), OCR):
         await ruled(world, gate, max_active=1000)
     calls: Counter[str] = Counter()
@@ -129,7 +129,7 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
 
 async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None:
     """All places are lent to the first tenant, which uses one: a job of another would start."""
-    await ruled(limited(world, staging="on"), max_active=3)
+    await ruled(limited(world), max_active=3)
     await posted(world, 0, "busy")
     assert (await book(world)).lent == 3
     assert await _verdict(world, "other") == "ADMITTED"
@@ -141,7 +141,7 @@ async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None
 
 async def test_those_that_wait_come_first(world: World) -> None:
     """A place that a division gave to a job in line is used."""
-    world = limited(world, staging="on")
+    world = limited(world)
     await ruled(world, max_active=2)
     jobs = [await posted(world, number, "busy") for number in range(6)]
     await served(world)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
-from shared.errors import Contended
 from shared.operations import desk_counts
 from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
@@ -166,17 +165,6 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
     staging.index.list_active = pages  # type: ignore[method-assign]
     assert others == ["waits"] * 5
     assert (await desk_of(staging)).active == 9
-
-
-async def test_a_count_without_an_end_stages_no_job_that_must_not_wait(staging: World) -> None:
-    """Where the deployment stages no job, 503 after a second, never 429; nothing is left behind."""
-    await posted(staging, 1)
-    await counted_by_another(staging, timedelta(hours=1))
-    settings = replace(staging.context.settings, staging="off")
-    with pytest.raises(Contended):
-        await posted(hurrying(replace(staging, context=replace(staging.context, settings=settings))), 2)
-    assert staging.clock.now() <= START + timedelta(seconds=3)
-    assert len(staging.ledger._jobs) == len(staging.index._active) == 1
 
 
 async def test_another_tenants_desk_is_its_own(staging: World) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -278,18 +277,6 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
     assert (await create_numbered(rejecting, 1)).replayed
     desk = await desk_of(rejecting)
     assert (desk.active, desk.staged, len(world.ledger._jobs)) == (1, 0, 1)
-
-
-async def test_staging_off_refuses_at_every_gate(world: World) -> None:
-    """Also at one that somebody made, with its kind for a name; those in line already go in."""
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=1)))
-    first, second = await posted(world, 1, 2)
-    off = replace(world, context=replace(world.context, settings=replace(world.context.settings, staging="off")))
-    with pytest.raises(LimitReached) as refused:
-        await posted(off, 3)
-    assert refused.value.limit == "tenant"
-    await ended(off, first)
-    assert await status(off, second) == ["QUEUED"]
 
 
 async def test_the_end_of_the_line_is_refused(world: World) -> None:

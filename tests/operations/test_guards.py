@@ -276,13 +276,6 @@ async def test_explain_names_the_guard(world: World) -> None:
     assert explain(record, world.clock.now(), events[-1]).gate is None
 
 
-async def test_while_release_0_2_0_serves_no_guard_is_asked(world: World) -> None:
-    """It cannot show the wait in its histories."""
-    await held(world)
-    world = limited(world, staging="off")
-    assert (await dispatch(world, await submitted(world))).kind is VerdictKind.SENT
-
-
 @pytest.mark.parametrize(
     ("patch", "member"),
     [({"max_per_hour": 5}, "max_per_hour"), ({"max_active": 2, "max_staged": 1}, "max_staged")],

@@ -210,7 +210,7 @@ async def whole(fed: Fed, *gates: Gate) -> None:
 async def test_a_process_that_dies_at_any_call(world: World, act: str, dies_after: bool) -> None:
     """And takes the hints with it that it had noted: within two hours each feed has what was logged."""
     for number in range(1, 100):
-        fed = of(limited(built(MemoryLedger()), staging="on"))
+        fed = of(limited(built(MemoryLedger())))
         await ruled(fed.world, OCR, max_active=5)
         incident_id, of_no_job = await an_incident(fed.world), await raised(fed.world)
         await fed.taken()

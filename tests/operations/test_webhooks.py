@@ -340,7 +340,7 @@ async def test_a_hook_is_tried_out(given: Hooked) -> None:
 
 
 async def test_what_belongs_to_no_tenant_has_hooks_too(world: World) -> None:
-    given = hooked(limited(world, staging="on"))
+    given = hooked(limited(world))
     await create_hook(given.world.context, PLATFORM, Request(url="https://receiver.example/in"), BY)
     gate = Gate.over_all(GateKind.PLATFORM)
     by = quotas.By(actor=BY, reason="mad")
