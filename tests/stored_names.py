@@ -19,7 +19,6 @@ from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.keys import GATE_ROW
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
@@ -78,8 +77,6 @@ class _Table:
 
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
-        if row == GATE_ROW:
-            return Entity({"active": 1}, "1")
         raise NotThere
 
 
@@ -141,7 +138,6 @@ async def stored_and_sent() -> dict[str, set[str]]:
     index = TablesIndex(account, "index", "tenants")
     await index.reserve(job, replacing=None)
     await index.close(job, claim_expires_at=START)
-    await index.close(replace(job, gated=True), claim_expires_at=START)
     waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
     await index.close(waited, claim_expires_at=START)
     await _used(TablesUsage(account, "index"), job)

@@ -177,8 +177,6 @@ class Job:
     requested_at: datetime
     source: str | None = None
 
-    #: counted in the tenant's GATE row of release 0.2.0, which its end must count down; no later release sets it
-    gated: bool = False
     #: since when it waits, or waited, for its gates; None: they let it in at once, or there were none
     staged_at: datetime | None = None
     #: when they let it in
@@ -313,7 +311,7 @@ class Record:
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
 #: columns that no history or bundle has: that one, addresses that may hold credentials (their digest is in
-#: `callback_digest`), and a bare count, which workers of release 0.2.0 drop
+#: `callback_digest`), and a bare count
 HIDDEN = frozenset({SECRET, "callback_targets", "heartbeats"})
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
 UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by"}

@@ -251,7 +251,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
     reset = {
         *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "redrive_of"),
         "first_job_id",
-        *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
+        *("redriven_by", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
         *("staged_at", "admitted_at", "total_time_s"),

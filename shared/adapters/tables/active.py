@@ -37,7 +37,6 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
         "claim": job.idempotency_hash,
         "created_at": job.created_at,
         "check_at": first_check(job),
-        "gated": False,
     }
     active = {
         "PartitionKey": partition,
@@ -79,7 +78,6 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
         "job_id": active.job_id,
         "claim": active.claim,
         "created_at": active.created_at,
-        "gated": active.gated,
         **changed,
     }
     merged = {"PartitionKey": partition, "RowKey": active_row(active.job_id), **changed}
@@ -137,7 +135,6 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         claim=entity["claim"],
         created_at=entity["created_at"],
         check_at=entity["check_at"],
-        gated=bool(entity["gated"]),
         looks={step: (look_no, count) for step, (look_no, count) in json.loads(entity.get("looks", "{}")).items()},
         request_type=entity.get("request_type", ""),
         mode=entity.get("mode", ""),

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import read_row
 from shared.adapters.tables.incidents import incident_inserts
-from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
+from shared.adapters.tables.keys import claim_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Operation, Table
+from shared.adapters.tables.table import Operation
 from shared.core.canonical import encode_key
 from shared.core.job import Job
 from shared.ports.index import Clearing, EndedRow, first_clearing
@@ -93,17 +91,3 @@ def ended_entity(
     row = ended_row(clear_at, job_id)
     entity = {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
     return {**entity, "owed": True} if owed else entity
-
-
-async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
-    """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
-    entity = await read_row(table, partition, GATE_ROW)
-    if entity is None:
-        return []
-    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
-    under_etag = {
-        "mode": UpdateMode.REPLACE,
-        "etag": entity.metadata["etag"],
-        "match_condition": MatchConditions.IfNotModified,
-    }
-    return [("update", row, under_etag)]

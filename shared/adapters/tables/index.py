@@ -30,7 +30,6 @@ from shared.adapters.tables.ending import (
     ended_entity,
     ending,
     ending_owed,
-    gate_of_0_2_0,
     owed_rows,
     put_off,
     rescheduled,
@@ -76,7 +75,7 @@ from shared.ports.index import (
     SweepPosition,
 )
 
-#: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
+#: Race sweeps: a sweeper moves rows that an end deletes
 _MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
@@ -93,7 +92,6 @@ class _End:
     #: None: no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
-    gated: bool = False
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,6 @@ class TablesIndex(TablesLists):
             extra=put_off(purged),
             freed_at=(job.completed_at or job.updated_at) if counted else None,
             good=is_good(job),
-            gated=job.gated,
         )
         ended = await self._end(job.tenant, job.job_id, end, check_at=first_check(job) if is_as_created else None)
         if not ended.with_extra:
@@ -253,7 +250,7 @@ class TablesIndex(TablesLists):
                 freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
             operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
             try:
-                await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if end.gated else [])])
+                await transact(table, operations)
             except (Conflict, AlreadyExists):
                 # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
                 check_at, extra = None, ()
@@ -345,7 +342,7 @@ class TablesIndex(TablesLists):
         ]
         # where LIST or CLAIM is gone already
         owed: list[Operation] = rows[-1:]
-        end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None, gated=active.gated)
+        end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None)
         ended = await self._end(active.tenant, active.job_id, end, check_at=None if counted else active.check_at)
         return ended.freed
 

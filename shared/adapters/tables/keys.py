@@ -9,8 +9,6 @@ from shared.core.canonical import digest, encode_key
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
-#: the tenant's count of active jobs in release 0.2.0, where a limit was set
-GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
 #: the table of the feeds: a partition a tenant, and one that says which table it is
