@@ -38,7 +38,6 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
-from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.index import ActiveRow, EndedRow, SweepPosition
@@ -148,7 +147,6 @@ async def stored_and_sent() -> dict[str, set[str]]:
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
     await _incidents(TablesIncidents(account, "index", "gates"), failed)
-    await index.write_comparison(0, Comparison(next_at=START))
     await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)

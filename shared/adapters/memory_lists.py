@@ -7,11 +7,11 @@ from datetime import datetime
 
 from shared.adapters.memory_incidents import MemoryIncidents
 from shared.adapters.tables.keys import dead_row, list_row
-from shared.core.incidents import Settlement, retried_unseen
+from shared.core.incidents import Settlement
 from shared.core.job import Job
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
-from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
+from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
 
 
@@ -26,7 +26,6 @@ class MemoryLists:
         self._dependants: dict[tuple[str, str], set[str]] = {}
         #: DEPFAILED rows: who waited for a job that did not succeed
         self._failed_dependants: dict[tuple[str, str], set[str]] = {}
-        self._comparisons: dict[int, Comparison] = {}
         #: those of jobs are in the same partition, and part of its transactions
         self.incidents = MemoryIncidents()
 
@@ -90,24 +89,6 @@ class MemoryLists:
         if settlement is not None:
             self.incidents.settle_of(job, settlement)
         return state
-
-    async def restore_dead_letter(self, job: Job) -> bool:
-        listed, owed = self._failed(job), letter_at_end(job)
-        if listed is None or owed is None or listed.dead_letter not in (None, LetterState.LISTED):
-            return False
-        if listed.dead_letter == owed:
-            return False
-        self._say(job, owed)
-        self.incidents.end(job)
-        if owed is LetterState.REDRIVEN:
-            self.incidents.settle_of(job, retried_unseen(job))
-        return True
-
-    async def read_comparison(self, share: int) -> Comparison:
-        return self._comparisons.get(share, Comparison())
-
-    async def write_comparison(self, share: int, comparison: Comparison) -> None:
-        self._comparisons[share] = comparison
 
     def _list(self, job: Job) -> None:
         row = list_row(job.created_at, job.job_id)

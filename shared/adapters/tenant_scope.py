@@ -19,7 +19,7 @@ from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, UnknownStatus
-from shared.ports.dead_letters import Comparison, DeadRow, LetterState
+from shared.ports.dead_letters import DeadRow, LetterState
 from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
 from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.ports.index import (
@@ -229,15 +229,6 @@ class TenantIndex:
         raise sweeper_only()
 
     async def delete_listing(self, job: Job) -> None:
-        raise sweeper_only()
-
-    async def restore_dead_letter(self, job: Job) -> bool:
-        raise sweeper_only()
-
-    async def read_comparison(self, share: int) -> Comparison:
-        raise sweeper_only()
-
-    async def write_comparison(self, share: int, comparison: Comparison) -> None:
         raise sweeper_only()
 
     def _of(self, tenant: str) -> Index:

@@ -15,6 +15,7 @@ from shared.core.incidents import (
     escalates,
     incident_of,
     job_incident_id,
+    retried_unseen,
 )
 from shared.core.job import Job
 from shared.core.states import JobStatus
@@ -130,12 +131,12 @@ async def list_open(context: Context, job: Job) -> bool:
     return True
 
 
-async def restore_dead_letter(context: Context, job: Job) -> bool:
-    """Writes what an older release left out of a job's end: its dead letter and its incident; whether there was any.
+async def settle_dead_letter(context: Context, job: Job) -> None:
+    """Ends the dead letter of a job whose redrive stopped before that; lists the job's open incident again.
 
-    Raises LedgerUnavailable.
+    Raises Contended, LedgerUnavailable.
     """
-    is_new = await context.index.restore_dead_letter(job)
+    if job.redriven_by is not None:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN, retried_unseen(job))
     if (incident := await incident_of_job(context, job)) is not None and incident.is_open:
         await context.incidents.enter_open(incident, context.clock.now())
-    return is_new

@@ -167,16 +167,6 @@ async def test_it_goes_with_its_job(storage: Storage) -> None:
         await storage.incidents.settle(gone[0], RESOLVED)
 
 
-async def test_an_older_releases_redrive_settles_it(storage: Storage) -> None:
-    """Its DEAD row stands though the job was redriven: the row goes, and the incident with it."""
-    job = await ended(storage)
-    assert await storage.index.restore_dead_letter(replace(job, redriven_by="job_9"))
-    incident = await found(storage, job)
-    assert incident is not None
-    assert (incident.state, incident.retried_by) == (IncidentState.RETRIED, "job_9")
-    assert await checked_log(storage, incident) == ["OPENED", "RETRIED"]
-
-
 async def test_the_list_of_open_ones_is_of_all(storage: Storage) -> None:
     """A job's is entered and leaves by name, unless it was entered again; any other's stands there while it is open."""
     job = await ended(storage, 3)

@@ -18,7 +18,7 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
-from shared.ports.dead_letters import Comparison, LetterState
+from shared.ports.dead_letters import LetterState
 from shared.ports.desks import Desks, DeskWrite
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
 from shared.ports.ledger import Stored
@@ -138,9 +138,6 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
-    "restore_dead_letter": lambda index: index.restore_dead_letter(OWN),
-    "read_comparison": lambda index: index.read_comparison(0),
-    "write_comparison": lambda index: index.write_comparison(0, Comparison()),
 }
 
 

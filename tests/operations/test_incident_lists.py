@@ -14,15 +14,13 @@ from shared.errors import LedgerUnavailable
 from shared.operations import incidents
 from shared.operations import list_jobs as lists
 from shared.operations.dead_letters import dismiss_dead_letter
-from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.logs import compare_incidents
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.sweeps import Share
 from shared.refusals import IncidentNotFound
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.escalated import BREAKER, EXHAUSTED, OPEN, an_incident, dismiss, failed, given, listed, raised
-from tests.operations.support import by, redrive
+from tests.operations.support import by, cancelled, redrive
 
 
 async def test_a_breaker_of_a_tenant_is_in_its_list(world: World) -> None:
@@ -96,25 +94,25 @@ async def test_an_incident_that_is_entered_again_stays_listed(world: World, monk
     assert await listed(world) == [incident_id]
 
 
-async def test_what_an_older_release_ended_or_redrove_is_made_good(world: World) -> None:
-    """Its end left no incident, its redrive an open one: the comparison and the look at the ended job write both."""
-    missing, stale = await failed(world, *await given(world, 2))
-    job_id = missing.removeprefix("inc_")
-    index = world.index
-    for key, row in index._listed["tenant_a"].items():
-        if row.job_id == job_id:
-            index._listed["tenant_a"][key] = replace(row, dead_letter=None)
-    index.incidents.remove_of((await world.job(job_id)).job)
-    index.incidents._open.clear()
-    await compare_dead_letters(world.context, Share(), lambda: False)
-    assert await listed(world, IncidentFilter()) == [stale, missing]
-    assert await listed(world) == [missing]
-    redriven = (await world.job(stale.removeprefix("inc_"))).with_job(redriven_by="job_9")
-    world.ledger._jobs[redriven.job.job_id] = replace(world.ledger._jobs[redriven.job.job_id], record=redriven)
-    world.clock.advance(3700)
+async def test_the_clearing_settles_what_a_redrive_that_died_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new job was cancelled before the sweeper could finish its redrive: the clearing of the old job does."""
+    [job_id] = await given(world)
+    [incident_id] = await failed(world, job_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.index, "end_dead_letter", _away)
+        with pytest.raises(LedgerUnavailable):
+            await redrive(world, job_id)
+    new_id = (await world.job(job_id)).job.redriven_by
+    assert new_id is not None
+    await cancelled(world, new_id)
+    assert (await incidents.read_incident(world.context, incident_id)).is_open
+    world.clock.advance(90)
     await sweep(world.context, world.orchestrations)
-    found = await incidents.read_incident(world.context, stale)
-    assert (found.state, found.retried_by) == (IncidentState.RETRIED, "job_9")
+    found = await incidents.read_incident(world.context, incident_id)
+    assert (found.state, found.retried_by) == (IncidentState.RETRIED, new_id)
+    assert await world.index.dead_letters("tenant_a", after=None, limit=10) == []
 
 
 async def test_an_end_that_is_written_after_the_redrive_opens_nothing(

@@ -34,8 +34,6 @@ SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
 #: how far its folds of usage are
 FOLD_ROW = "FOLD"
-#: how far its comparison of lists with dead letters is
-COMPARISON_ROW = "DEADSCAN"
 
 #: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999

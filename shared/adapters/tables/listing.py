@@ -15,23 +15,20 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
-from shared.adapters.tables.incidents import incident_inserts, job_incident, removes, settles
+from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
-    COMPARISON_ROW,
-    GUARD_PARTITION,
     dead_row,
     failed_dependant_row,
     list_row,
-    share_row,
 )
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.incidents import Settlement, retried_unseen
+from shared.core.incidents import Settlement
 from shared.core.job import Job
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.errors import Conflict, Contended
-from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
+from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -94,47 +91,6 @@ class TablesLists:
                 await transact(table, operations)
                 return state
         raise Contended("the job's LIST row was changed by others at every try")
-
-    async def restore_dead_letter(self, job: Job) -> bool:
-        table, partition = await self._account.table(self._table), encode_key(job.tenant)
-        listed, owed = await read_row(table, partition, list_row(job.created_at, job.job_id)), letter_at_end(job)
-        if listed is None or listed["status"] != JobStatus.FAILED_FINAL or owed is None:
-            return False
-        known = listed.get("dead_letter")
-        if known not in (None, LetterState.LISTED) or known == owed:
-            return False
-        operations = [_describes(listed, owed), *dead_inserts(partition, job), *incident_inserts(partition, job)]
-        if known == LetterState.LISTED:
-            operations.append(_delete_dead(partition, job))
-            if (incident := await job_incident(table, partition, job)) is not None:
-                operations += settles(incident, retried_unseen(job))
-        try:
-            await transact(table, operations)
-        except Conflict:
-            return False  # Race letter
-        return True
-
-    async def read_comparison(self, share: int) -> Comparison:
-        row = share_row(COMPARISON_ROW, share)
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, row)
-        if entity is None:
-            return Comparison()
-        stopped_at = (entity["tenant"], entity["listed"]) if entity["tenant"] else None
-        return Comparison(stopped_at, entity.get("next_at"), timedelta(seconds=entity["wait_s"]))
-
-    async def write_comparison(self, share: int, comparison: Comparison) -> None:
-        tenant, listed = comparison.stopped_at or ("", "")
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(COMPARISON_ROW, share),
-            "tenant": tenant,
-            "listed": listed,
-            "next_at": comparison.next_at,
-            "wait_s": int(comparison.wait.total_seconds()),
-        }
-        table = await self._account.table(self._table)
-        present = {name: value for name, value in row.items() if value is not None}
-        await table.upsert_entity(present, mode=UpdateMode.REPLACE)
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
         """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""

@@ -26,7 +26,6 @@ from shared.operations.heal_deliveries import heal_deliveries
 from shared.operations.rejected_messages import remove_old
 from shared.operations.silence import look_for_silence
 from shared.operations.sweeper.bulks import look_at_bulks
-from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_queue_gauges, set_work_gauges
 from shared.operations.sweeper.listing import Surveyed, survey
@@ -45,8 +44,6 @@ from shared.telemetry import SpanName, tracing
 
 #: looks, clearings and comparisons end this long after the pass took up its tenants; looks get what clearings leave
 LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
-#: of a pass, for the comparison of lists with dead letters
-_COMPARISON_S = 5.0
 #: of a pass, for the folds of usage
 _USAGE_S = 5.0
 
@@ -120,8 +117,6 @@ class _Pass:
                 after = replace(after, listed=surveyed.stopped_at)
             if after != before and self._is_of_timer:
                 await context.index.write_position(self._share.number, after)
-            if self._is_of_timer:
-                await self._compare_dead_letters()
             if self._share.number == 0:
                 await self._remove_old()
             await self._compare_logs()
@@ -286,18 +281,6 @@ class _Pass:
         except Exception as fault:
             telemetry.record_fault(fault)
             telemetry.warn("BULK_UNSEEN", reason=str(fault))
-
-    async def _compare_dead_letters(self) -> None:
-        if self._is_over(PASS_S)():
-            return
-        until = self._context.clock.now() + timedelta(seconds=_COMPARISON_S)
-        try:
-            written = await compare_dead_letters(self._context, self._share, lambda: self._context.clock.now() >= until)
-            if written:
-                telemetry.info("DEAD_LETTERS_RESTORED", count=written)
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("RELIST_FAILED", reason=str(fault))
 
     async def _compare_logs(self) -> None:
         whole, is_over = self._began.minute == 0, self._is_over(PASS_S)
