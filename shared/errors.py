@@ -104,9 +104,12 @@ class DataLost(LedgerRefused):
 class Undecodable(LedgerRefused):
     """A row cannot be decoded: a later release wrote it, or it is broken."""
 
-    def __init__(self, row: str, why: str) -> None:
+    def __init__(self, row: str, why: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the row {row} cannot be decoded: {why}")
         self.row = row
+        self.why = why
+        #: whose it is; None: not known
+        self.tenant_id = tenant_id
 
 
 class Conflict(LuciusError):

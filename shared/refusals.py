@@ -327,10 +327,11 @@ class NoBreaker(Refused):
 
 
 class TooManyRules(Refused):
-    """A tenant's gates are one row."""
+    """A tenant's gates are one row; `limit`: number of gates, or their size."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the tenant has {limit} gates with a rule, hold or throttle; delete one first")
+    def __init__(self, limit: int | str) -> None:
+        of = "gates with a rule, hold or throttle" if isinstance(limit, int) else "of rules, holds and throttles"
+        super().__init__(f"the tenant has {limit} {of}; delete one first")
 
 
 class Overloaded(Refused):

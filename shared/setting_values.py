@@ -124,6 +124,17 @@ def days(value: str) -> float:
     return parsed
 
 
+def days_from(least: float) -> Callable[[str], float]:
+    """Days, at least this many."""
+
+    def parse(value: str) -> float:
+        if (parsed := days(value)) < least:
+            raise ValueError(f"must be at least {least:g} days")
+        return parsed
+
+    return parse
+
+
 def lifetime(value: str) -> timedelta | None:
     """Days; None where they are 0."""
     return None if value.strip() == "0" else timedelta(days=days(value))

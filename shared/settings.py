@@ -157,6 +157,15 @@ class Settings(AccessSettings):
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Days that a public event stays in its tenant's feed", tuning=True
     )
+    #: no event of an incident goes into a feed later than 31 days after it (R88)
+    change_log_days: float = setting(
+        "LUCIUS_CHANGE_LOG_DAYS",
+        form.days_from(32),
+        "400",
+        help="Days that log entries of quotas and removed webhooks, and settled incidents of breakers and services, "
+        "are kept, and ended bulk operations if LUCIUS_RETENTION_DAYS is unset; at least 32",
+        tuning=True,
+    )
     environment: str = setting(
         "LUCIUS_ENVIRONMENT",
         form.text,

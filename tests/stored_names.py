@@ -17,8 +17,10 @@ from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
@@ -32,37 +34,47 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.hook_log import logged as hook_logged
 from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.job import Event, Job, Step
 from shared.core.states import JobStatus
+from shared.core.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
-from shared.ports.index import ActiveRow, EndedRow, SweepPosition
+from shared.ports.hooks import HookWrite
+from shared.ports.index import ActiveRow, EndedRow, ListRow
 from shared.ports.rejected import RejectedMessage
-from shared.ports.sweeps import SweepMark, WorkCounts
+from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
 from shared.views.audit import bundle
 from tests.jobs import START, Story
 
+#: rows by table, partition and row key
+Rows = dict[tuple[str, str, str], dict[str, Any]]
+
 
 class _Table:
-    """Takes every row that is written, and holds none."""
+    """Takes every row that is written, and gives none."""
 
-    def __init__(self, seen: dict[str, set[str]]) -> None:
+    def __init__(self, seen: dict[str, set[str]], rows: Rows, name: str) -> None:
         self._seen = seen
+        self._rows = rows
+        self._name = name
 
-    def _take(self, row: dict[str, Any]) -> None:
+    def _take(self, row: dict[str, Any], *, is_there: bool = True) -> None:
+        if is_there:
+            self._rows.setdefault((self._name, row["PartitionKey"], row["RowKey"]), {}).update(row)
         kind = re.split(r"[:_]", str(row["RowKey"]))[0] if not str(row["RowKey"])[0].isdigit() else "{time}"
         self._seen["row keys"].add(_shape(f"{row['PartitionKey']} | {row['RowKey']}"))
         self._seen["columns"].update(f"{kind}.{name}" for name in row if name not in ("PartitionKey", "RowKey"))
 
     async def submit_transaction(self, operations: Any) -> list[dict[str, Any]]:
         operations = list(operations)
-        for _, row, *_ in operations:
-            self._take(row)
+        for verb, row, *_ in operations:
+            self._take(row, is_there=verb != "delete")
         return [{"etag": "1"} for _ in operations]
 
     async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
@@ -80,11 +92,12 @@ class _Table:
 
 
 class _Account:
-    def __init__(self, seen: dict[str, set[str]]) -> None:
+    def __init__(self, seen: dict[str, set[str]], rows: Rows) -> None:
         self._seen = seen
+        self._rows = rows
 
     async def table(self, name: str) -> _Table:
-        return _Table(self._seen)
+        return _Table(self._seen, self._rows, name)
 
 
 class _Texts:
@@ -120,8 +133,8 @@ def _shape(text: str) -> str:
     return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
 
 
-async def stored_and_sent() -> dict[str, set[str]]:
-    """One job's rows, index rows, marks, blobs and messages, as the adapters write them."""
+async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
+    """One job's rows, index rows, marks, blobs and messages, as the adapters write them; the rows into `rows_seen`."""
     seen: dict[str, set[str]] = {
         name: set() for name in ("columns", "row keys", "blob paths", "bus messages", "bundle")
     }
@@ -129,16 +142,20 @@ async def stored_and_sent() -> dict[str, set[str]]:
     story.recorded()
     story.replied("ACK")
     record, job = story.record, story.record.job
-    account: Any = _Account(seen)
+    account: Any = _Account(seen, rows_seen if rows_seen is not None else {})
     ledger = TablesLedger(account, "ledger", _Texts(seen))
     await ledger.create(record, story.events[0])
     long = replace(record.steps[0], payload={"text": "x" * 40_000})
     await ledger.create(record.with_step(long), story.events[0])
     index = TablesIndex(account, "index", "tenants")
-    await index.reserve(job, replacing=None)
+    await index.reserve(replace(job, dependencies=["job_0"]), replacing=None)
     await index.close(job, claim_expires_at=START)
     waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
     await index.close(waited, claim_expires_at=START)
+    listed = {name: getattr(job, name) for name in ("job_id", "tenant_id", "request_type", "current_step_id")}
+    cursor = list_row(job.created_at, job.job_id)
+    row = ListRow(**listed, status="FAILED_FINAL", labels={}, seq=1, created_at=START, cursor=cursor)
+    await index.clear_again(job.tenant, [(row, START)], START)
     await _used(TablesUsage(account, "index"), job)
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
@@ -162,6 +179,7 @@ async def stored_and_sent() -> dict[str, set[str]]:
         await feed.identity()
     event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
     await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
+    await _hooks(TablesHooks(account, "feed"), job)
     answers = TablesAnswers(account, "gates")
     await answers.note("ocr", START)
     await answers.mark("ocr", START)
@@ -182,6 +200,41 @@ async def stored_and_sent() -> dict[str, set[str]]:
     seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
+
+
+async def _hooks(hooks: TablesHooks, job: Job) -> None:
+    """A webhook with every column, its log, a delivery that waits and one that has ended."""
+    optional: dict[str, Any] = {
+        **dict.fromkeys(("previous_until", "failing_since", "failed_at", "succeeded_at", "waits_until"), START),
+        **dict.fromkeys(("caught_up", "unlogged_first", "unlogged_last"), 1),
+        "state_reason": "NO_SUCCESS",
+        "unlogged_reason": "EXPIRED",
+        "dead_logged_at": START,
+    }
+    secret = SecretVersion(version=1, key_id="k1", salt="s")
+    lets_in = HookFilter(types=frozenset({"job.completed"}), job_types=frozenset({"OCR"}), labels={"a": "b"})
+    hook = Hook(
+        id="hook_1",
+        tenant=job.tenant,
+        url="https://a.example",
+        filter=lets_in,
+        created_at=START,
+        created_by="a",
+        updated_at=START,
+        first=1,
+        secret=secret,
+        previous=secret,
+        **optional,
+    )
+    hook, entry = hook_logged(hook, HookAct.CREATED, actor="a", reason="r", at=START)
+    of_delivery: dict[str, Any] = {"tenant": job.tenant, "hook_id": hook.id, "name": "n", "event_id": "e"}
+    of_delivery |= {"event_type": "job.completed", "job_id": job.job_id, "created_at": START, "due_at": START}
+    of_delivery |= {"ended_at": START, "tried_at": START, "status": 500, "error": "TIMEOUT", "took_ms": 1}
+    waiting = Delivery(number=1, **of_delivery)
+    ended = Delivery(number=2, **of_delivery, state=DeliveryState.DEAD)
+    write = HookWrite(tenant=job.tenant, after=hook, entry=entry, deliveries=[(None, waiting), (None, ended)])
+    await hooks.write(write)
+    await hooks.note(job.tenant, START)
 
 
 async def _used(usage: TablesUsage, job: Job) -> None:
@@ -245,6 +298,7 @@ async def _books(books: TablesBooks) -> None:
         divided_at=START,
         opened_at=START,
         opening="a",
+        uncounted=frozenset({"a"}),
         credit=1,
         credit_at=START,
     )

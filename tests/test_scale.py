@@ -8,9 +8,11 @@ import sys
 import pytest
 
 from benchmarks.scale.cost import needs, per_million, time_usd
+from benchmarks.scale.governance import ALONE, TOGETHER, by_default, waiting_rows
 from benchmarks.scale.job import COUNTED, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
 from benchmarks.scale.prices import FLEX_GB_S
+from shared.settings import SETTINGS
 from tests.jobs import ROOT
 
 SEEDS = range(5)
@@ -81,3 +83,24 @@ def test_a_burst_drains_about_as_many_times_faster_as_there_are_lanes(seed: int)
     default, burst = drained("DEFAULT"), drained("BURST")
     assert LANES * 0.8 < default.drained_s / burst.drained_s < LANES * 1.1
     assert default.neighbour_s > 5 * burst.neighbour_s
+
+
+def test_defaults_are_those_of_the_template_and_the_settings() -> None:
+    """What a deployment has if nothing is changed."""
+    template = (ROOT / "infra" / "bicep" / "main.bicep").read_text()
+    app = (ROOT / "infra" / "bicep" / "modules" / "function-app.bicep").read_text()
+    for line in ("param serviceBusSku string = 'Standard'", "param schedulerSku string = 'Consumption'"):
+        assert line in template
+    has = {need.thing: count for need, count, *_ in by_default(1_000)}
+    assert f"scale.?maximumInstances ?? {has['Functions instance of 2 GB']}" in app
+    defaults = {spec.name: spec.default for spec in SETTINGS}
+    assert int(defaults["LUCIUS_SWEEPERS"] or 0) == has["sweeper (`LUCIUS_SWEEPERS`)"]
+    assert defaults["LUCIUS_EVENTS"] == "feed"
+
+
+def test_more_that_share_a_turn_cost_a_tenant_less() -> None:
+    """Rows and requests of its counts; what is computed at a partition's limit stays below that of its jobs alone."""
+    assert TOGETHER.rows < ALONE.rows < waiting_rows()
+    assert TOGETHER.by_calls > 10 * ALONE.by_calls
+    ends = {need.thing: need.ends_at for need in needs(Job(3))}
+    assert TOGETHER.by_partition < (ends["tenant's index partition"] or 0)

@@ -1,4 +1,4 @@
-"""Once an hour: events leave the feeds when their time is over (R74)."""
+"""Once an hour: what is older than its retention leaves the tables (R74, R88)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.operations.prune_feeds import prune_feeds
+from shared.operations.prune_logs import prune_logs
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
@@ -14,15 +15,16 @@ _SCHEDULE = "30 17 * * * *"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """`prune`; none with `LUCIUS_EVENTS=off`."""
+    """`prune`."""
     bp = df.Blueprint()
-    if wiring.settings.events == "off":
-        return bp
 
     @bp.function_name("prune")
     @bp.timer_trigger(arg_name="timer", schedule=_SCHEDULE, use_monitor=False)
     @limited(SWEEP_S)
     async def prune(timer: func.TimerRequest) -> None:
-        await prune_feeds(wiring.context())
+        context = wiring.context()
+        # it raises nothing, and has a budget of its own
+        await prune_logs(context)
+        await prune_feeds(context)
 
     return bp

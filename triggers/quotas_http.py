@@ -172,7 +172,9 @@ LOG = Route(
     scope=Scope.READ,
     tag="quotas",
     summary="Read what was changed at a gate, in order",
-    description="The log of a quota over all tenants is for callers who see all tenants.",
+    description="The log of a quota over all tenants is for callers who see all tenants. Entries older than "
+    "`LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log can have a "
+    "number above 1.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, (403, ProblemCode.QUOTA_FORBIDDEN)),

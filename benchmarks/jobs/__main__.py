@@ -2,8 +2,9 @@
 
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `handwritten` (LUCIUS
-and an app that a team writes by hand, in turns). Services answer at once. Each part starts stacks of its own.
+(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `gates` (ends and
+creations a second of one tenant with a quota), `handwritten` (LUCIUS and an app that a team writes by hand, in turns).
+Services answer at once. Each part starts stacks of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, events, floor, growth, handwritten, latency, report
+from benchmarks.jobs import counts, events, floor, gates, growth, handwritten, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -31,6 +32,10 @@ _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))
 _EVENTS: _Sizes = (16, 240, 1_200)
 _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
+#: processes; ends that come together; creations
+_PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
+_ENDS = ((8,), (50, 300), (50, 300, 1_000))
+_CREATIONS: _Sizes = (8, 300, 1_000)
 #: jobs and callers of a turn, and turns of each system
 _IN_TURNS: _Sizes = (8, 200, 500)
 _CALLERS: _Sizes = (4, 32, 32)
@@ -69,6 +74,11 @@ def _events(size: int) -> dict[str, Any]:
     return asyncio.run(events.ages(_EVENTS[size], _AT_ONCE[size]))
 
 
+def _gates(size: int) -> dict[str, Any]:
+    rows = asyncio.run(gates.rates(_PROCESSES[size], at_once=_ENDS[size], creations=_CREATIONS[size]))
+    return {"call_ms": gates.DELAY_S * 1000, "rows": rows}
+
+
 def _handwritten(size: int) -> dict[str, Any]:
     return asyncio.run(handwritten.compared(_IN_TURNS[size], _ALONE[size], _CALLERS[size], _ROUNDS[size]))
 
@@ -80,6 +90,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "backlog": _backlog,
     "growth": _growth,
     "events": _events,
+    "gates": _gates,
     "handwritten": _handwritten,
 }
 

@@ -135,6 +135,16 @@ def events(figures: dict[str, Any]) -> str:
     return f"{text_table(head, rows)}\n{bound}"
 
 
+def gates(figures: dict[str, Any]) -> str:
+    names = ["per_s", "p50_ms", "max_over_p50", "transactions", "conflicts", "requests", "again", "late", "bare_per_s"]
+    lines = [
+        [f"{row['store']}, {row['load']}", row["processes"], row["jobs"], *(row.get(name, "") for name in names)]
+        for row in figures["rows"]
+    ]
+    head = ["one tenant with a quota", "processes", "jobs", "a second", "p50 ms", "max/p50", *names[3:]]
+    return text_table([*head[:-1], "a second without LUCIUS"], lines)
+
+
 def handwritten(figures: dict[str, Any]) -> str:
     systems = figures["systems"].values()
     used = [one["cpu_ms_per_job"] for one in systems]
@@ -160,5 +170,6 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "backlog": backlog,
     "growth": growth,
     "events": events,
+    "gates": gates,
     "handwritten": handwritten,
 }

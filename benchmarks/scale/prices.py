@@ -71,6 +71,8 @@ SCHEDULER_UNIT = Limit(
     _LEARN + "durable-task/scheduler/durable-task-scheduler-billing",
     most=3,
 )
+#: of the Consumption SKU, which has no units
+SCHEDULER_CONSUMPTION = Limit(500, "actions", "Durable Task Scheduler, Consumption", SCHEDULER_UNIT.page, most=1)
 CONTROL_QUEUE = Limit(
     2_000, "messages", "control queue (Azure Storage backend)", _LEARN + "storage/queues/scalability-targets", most=16
 )

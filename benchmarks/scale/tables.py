@@ -16,9 +16,19 @@ from benchmarks.scale.cost import (
     watched,
 )
 from benchmarks.scale.events import COLUMNS, DELIVERIES
+from benchmarks.scale.governance import (
+    ALONE,
+    CALL_S,
+    CREATIONS_TOGETHER,
+    ENDS_TOGETHER,
+    TOGETHER,
+    by_default,
+    loads,
+    waiting_rows,
+)
 from benchmarks.scale.job import EMULATED_HOST_S, GATED, MEASURED, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
 from benchmarks.scale.lanes import busiest, drain
-from benchmarks.scale.prices import MONTH_S, PRICES
+from benchmarks.scale.prices import MONTH_S, PRICES, TABLE_PARTITION
 
 STEPS = (1, 2, 3)
 RATES = (10, 100, 1_000, 10_000)
@@ -164,6 +174,48 @@ def sweepers() -> str:
     )
 
 
+def tenant_counts() -> str:
+    waiting = waiting_rows()
+    rows = [
+        ("ends in a turn", "1", f"{ENDS_TOGETHER}", "1"),
+        ("creations in a transaction", "1", f"{CREATIONS_TOGETHER}", "1"),
+        ("rows of the tenant's partition, written and read", f"{ALONE.rows:g}", f"{TOGETHER.rows:.3g}", f"{waiting}"),
+        (
+            f"jobs/s at the partition's {TABLE_PARTITION.per_s:,} rows a second",
+            *(
+                f"{_round(each):,}"
+                for each in (ALONE.by_partition, TOGETHER.by_partition, TABLE_PARTITION.per_s / waiting)
+            ),
+        ),
+        ("requests one after the other, under one ETag", f"{ALONE.calls:g}", f"{TOGETHER.calls:.2g}", ""),
+        (
+            f"jobs/s at {CALL_S * 1000:g} ms a request",
+            f"{_round(ALONE.by_calls):,}",
+            f"{_round(TOGETHER.by_calls):,}",
+            "",
+        ),
+    ]
+    head = ["a job of a tenant with a quota", "admitted at once, alone", "admitted at once, together", "waits, alone"]
+    return _table(head, [[*row] for row in rows])
+
+
+def governance() -> str:
+    body = [
+        [each.name, f"{_round(each.per_s):,}", f"{each.limit:,} ({each.whose})", f"{_round(each.share * 100):g} %"]
+        for each in loads(1_000)
+    ]
+    return _table(["at 1,000 jobs/s", "rows/s", "limit", "share"], body)
+
+
+def defaults() -> str:
+    body = [
+        [f"[{need.thing}]({need.page})", f"{has:,}", f"{_round(has * need.jobs_per_s):,}", f"{_round(times):g}", more]
+        for need, has, times, more in by_default(1_000)
+    ]
+    head = ["thing", "by default", "3-step jobs/s", "1,000 jobs/s need it so many times", "how to get more"]
+    return _table(head, body)
+
+
 def skew() -> str:
     body = []
     for tenants in TENANTS:
@@ -198,6 +250,9 @@ TABLES = {
     "limits": limits,
     "rates": rates,
     "sweepers": sweepers,
+    "tenant-counts": tenant_counts,
+    "governance": governance,
+    "defaults": defaults,
     "skew": skew,
     "drains": drains,
     "prices": prices,

@@ -9,6 +9,7 @@ from infra.checks import kql
 from scripts.generate.tables import markdown_table
 from shared.core.reasons import Reason
 from shared.older_settings import NOT_READ
+from shared.operations.sweeper.duties import DUTIES, Duty
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -89,6 +90,29 @@ def spans() -> str:
     return markdown_table(("span", "kind", "parent", "meaning"), rows)
 
 
+def sweeper_duties() -> str:
+    """What a pass of the sweeper does, in its order."""
+    return markdown_table(
+        ("duty", "budget", "when", "if it fails"),
+        ((each.name, _budget(each), _when(each), f"`{each.failure}`") for each in DUTIES),
+    )
+
+
+def _budget(duty: Duty) -> str:
+    if duty is DUTIES[0]:
+        return "none; the budgets begin after it"
+    return f"{duty.budget_s:g} s" if duty.budget_s else "time left"
+
+
+def _when(duty: Duty) -> str:
+    found = [
+        "once an hour" if duty.hourly else "each pass",
+        *(["by the first sweeper"] if duty.first_share else []),
+        *(["also in a dry run"] if duty.dry_run else []),
+    ]
+    return ", ".join(found)
+
+
 def log_lines() -> str:
     return markdown_table(
         ("`event`", "level", "meaning"), ((f"`{each.event}`", each.level, each.meaning) for each in LINES)
@@ -106,4 +130,5 @@ PARTS = {
     "reserved-metrics": reserved_metrics,
     "spans": spans,
     "log-lines": log_lines,
+    "sweeper-duties": sweeper_duties,
 }

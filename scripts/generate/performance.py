@@ -1,7 +1,7 @@
 """The figures of docs/performance.md, from what is recorded in docs/performance.
 
-`make bench` and `make bench-peers` write jobs.json and peers.json. microsoft.json was measured once, with programs that
-are not in this repository.
+`make bench` and `make bench-peers` write jobs.json and peers.json. Two files were measured once: microsoft.json, with
+programs that are not in this repository, and gates-before.json, with the part `gates` at the commit before decision 45.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ _DELAYS = {
     "job_ms": "whole job",
 }
 _PACED = "5 a second"
+#: of one tenant with a quota
+_SHARED_BY, _BEFORE = 4, "gates-before.json"
+#: share of Azurite's own rate from which Azurite is the limit
+_AZURITES = 0.8
+_STORES = {"memory": "in memory", "azurite": "on Azurite"}
 #: no part of the system under measurement
 _DRIVER = "driver"
 
@@ -146,6 +151,33 @@ def _events(figures: Figures) -> str:
     return markdown_table((head, *_SHARES), rows)
 
 
+def _gates(store: str) -> Callable[[Figures], str]:
+    """The rates of one tenant with a quota over a store, beside those before."""
+
+    def text(figures: Figures) -> str:
+        before = _rates_before(store)
+        rows = []
+        for row in figures["rows"]:
+            if row["store"] != store:
+                continue
+            old = before.get((row["load"], row["processes"]))
+            cells = [_number(row[name]) for name in ("per_s", "p50_ms", "max_over_p50")]
+            cells += [_number(row["transactions"] / row["jobs"]), f"{row['conflicts']:,}"]
+            if store == "azurite":
+                cells.append(_number(row["bare_per_s"]) if "bare_per_s" in row else "")
+            rows.append((row["load"], str(row["processes"]), "" if old is None else _number(old["per_s"]), *cells))
+        head = ("load", "processes", "a second before", "a second", "p50, ms", "slowest over p50", "transactions a job")
+        return markdown_table((*head, "conflicts", *(["Azurite alone, a second"] if store == "azurite" else [])), rows)
+
+    return text
+
+
+def _rates_before(store: str) -> dict[tuple[str, int], Any]:
+    """By load and number of processes."""
+    rows = _recorded(_BEFORE).get("gates", {}).get("figures", {}).get("rows", [])
+    return {(row["load"], row["processes"]): row for row in rows if row["store"] == store}
+
+
 def _peers(figures: Figures) -> str:
     rows = []
     for name, one in figures.items():
@@ -207,10 +239,35 @@ def goals() -> str:
     goal("age of an event at who waits for it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
     ratios = peers.get("DBOS", {}).get("times_lucius") or [None, None, None]
     goal("DBOS's jobs/s over LUCIUS's in the same run: under 1", ratios[1], lambda each: each < 1)
+    for store, where in _STORES.items():
+        _quota_goals(goal, found.get("gates", {}).get("rows", []), store, where)
     largest = max(found.get("counts", {}).get("host_steps", {}).values(), default=None)
     percent = None if largest is None else 100 * largest
     goal("largest step of the host's profile, %: 10 at most", percent, lambda each: each <= 10)
     return markdown_table(("goal", "recorded", ""), rows)
+
+
+def _quota_goals(
+    goal: Callable[[str, float | None, Callable[[float], bool]], None], rows: list[Any], store: str, where: str
+) -> None:
+    """Of four processes that share a tenant's quota."""
+    shared = [row for row in rows if (row["store"], row["processes"]) == (store, _SHARED_BY)]
+    ends = [row for row in shared if row["load"].endswith("ends at once")]
+    of_quota = f"of a tenant with a quota, {_SHARED_BY} processes, {where}"
+    if store == "memory":
+        creations = [row["per_s"] for row in shared if row["load"].startswith("creations")]
+        slowest = [row["max_over_p50"] for row in shared if "ends" in row["load"]]
+        least = min((row["per_s"] for row in ends), default=None)
+        goal(f"ends a second {of_quota}: 150 at least", least, lambda each: each >= 150)
+        goal("creations a second, the same: 100 at least", min(creations, default=None), lambda each: each >= 100)
+        goal("the slowest end over the median, the same: 3 at most", max(slowest, default=None), lambda each: each <= 3)
+    else:
+        before = _rates_before(store)
+        pairs = [(row, old) for row in ends if (old := before.get((row["load"], row["processes"]))) is not None]
+        gained = min((row["per_s"] / old["per_s"] for row, old in pairs), default=None)
+        is_azurites = all(row["per_s"] >= _AZURITES * row["bare_per_s"] for row, _ in pairs)
+        text = f"ends a second {of_quota}, over those before: 4 at least, or what Azurite makes"
+        goal(text, gained, lambda each: each >= 4 or is_azurites)
 
 
 def _three_steps() -> float | None:
@@ -244,6 +301,8 @@ PARTS = {
     "performance-growth": _table("growth", _growth),
     "performance-age": _table("growth", _age),
     "performance-events": _table("events", _events),
+    "performance-gates-memory": _table("gates", _gates("memory")),
+    "performance-gates-azurite": _table("gates", _gates("azurite")),
     "performance-handwritten": _table("handwritten", _handwritten),
     "performance-microsoft": _table("cpu", _microsoft, "microsoft.json"),
     "performance-peers": _table("peers", _peers, "peers.json"),

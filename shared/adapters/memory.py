@@ -29,14 +29,15 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
+    ListRow,
     Looks,
+    PlaceMove,
     Reservation,
-    SweepPosition,
     first_clearing,
 )
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
-from shared.ports.sweeps import SweepMark
+from shared.ports.sweeps import SweepMark, SweepPosition
 
 
 class MemoryLedger:
@@ -240,11 +241,27 @@ class MemoryIndex(MemoryLists):
             self._apply(desk)
         if settled is not None:
             await self.drop_dependant(*awaited, active.job_id, succeeded=succeeded)
-        self.desks.leave_line(found)
         if freed is not None:
             self.desks.free(active.tenant, freed)
-        self._active[key] = replace(found, place=place, check_at=check_at, etag=str(next(self._etags)))
-        self.desks.stand_in_line(self._active[key])
+        self._move(PlaceMove(found, place, check_at))
+
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        for each in moves:
+            found = self._active.get((each.active.tenant, each.active.job_id))
+            if found is None or found.check_at != each.active.check_at:
+                raise Conflict
+        self.desks.check(desk)
+        self._apply(desk)
+        for each in moves:
+            found = self._active[each.active.tenant, each.active.job_id]
+            self._move(replace(each, active=found))
+
+    def _move(self, move: PlaceMove) -> None:
+        row = move.active
+        self.desks.leave_line(row)
+        changed = replace(row, place=move.place, check_at=move.check_at, etag=str(next(self._etags)))
+        self._active[row.tenant, row.job_id] = changed
+        self.desks.stand_in_line(changed)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         self.desks.check(desk)
@@ -292,6 +309,16 @@ class MemoryIndex(MemoryLists):
             row = replace(ended, clear_at=clear_at, purged=purged, owed=False)
             self._ended[ended_row(clear_at, ended.job_id)] = row
 
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        self._wake(tenant, now)
+        listed, keys = self._listed.get(tenant, {}), [row.cursor for row, _ in late]
+        if any(key not in listed for key in keys):
+            return
+        for key, (row, clear_at) in zip(keys, late, strict=True):
+            listed[key] = replace(listed[key], cleared_again=True)
+            ended = EndedRow(job_id=row.job_id, tenant=tenant, clear_at=clear_at, purged=True)
+            self._ended[ended_row(clear_at, row.job_id)] = ended
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
 
@@ -318,7 +345,9 @@ class MemoryIndex(MemoryLists):
             if active.place is not None:
                 self.desks.stand_in_line(self._active[key])
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
         rows = sorted(self._active.items())
         return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
 

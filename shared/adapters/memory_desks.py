@@ -12,10 +12,10 @@ from shared.core.gates.ends import Freed
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import Gate, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.books import Ask, StoredBook
-from shared.ports.desks import DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import DeskWrite, DirectoryRows, LogPlace, StoredDesk, joined
 from shared.ports.index import ActiveRow
 
 
@@ -51,41 +51,50 @@ class MemoryBooks:
 
 
 class MemoryDirectory:
-    """See `shared.ports.desks.QuotaDirectory`."""
+    """See `shared.ports.desks.QuotaDirectory`. Each row is a group."""
 
     def __init__(self) -> None:
-        self._tenants: dict[str, datetime] = {}
-        self._defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = {}
-        self._over_all: dict[str, tuple[GateState, datetime]] = {}
-        self._settings_since: datetime | None = None
+        self._groups: dict[str, DirectoryRows] = {}
+        self._versions: dict[str, int] = {}
+        self._changes = itertools.count(1)
+
+    async def versions(self) -> dict[str, int]:
+        return dict(self._versions)
+
+    async def group(self, name: str) -> DirectoryRows:
+        return self._groups.get(name, DirectoryRows())
+
+    async def groups(self) -> dict[str, DirectoryRows]:
+        return dict(self._groups)
 
     async def directory(self) -> DirectoryRows:
-        return DirectoryRows(
-            tenants=dict(self._tenants),
-            defaults=dict(self._defaults),
-            over_all=dict(self._over_all),
-            settings_since=self._settings_since,
-        )
+        return joined(self._groups.values())
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        self._tenants.setdefault(tenant, since)
+        if (name := f"TENANT:{tenant}") not in self._groups:
+            self.put_group(name, DirectoryRows(tenants={tenant: since}))
 
     async def remove_tenant(self, tenant: str) -> None:
-        self._tenants.pop(tenant, None)
+        if (name := f"TENANT:{tenant}") in self._groups:
+            self.put_group(name, None)
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        key = (gate.kind, gate.name)
-        self._defaults.pop(key, None)
-        if rule is not None:
-            self._defaults[key] = (rule, since)
+        rows = DirectoryRows(defaults={(gate.kind, gate.name): (rule, since)}) if rule is not None else None
+        self.put_group(f"DEFAULT:{gate.id}", rows)
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        self._over_all.pop(gate.id, None)
-        if state is not None:
-            self._over_all[gate.id] = (state, since)
+        rows = DirectoryRows(over_all={gate.id: (state, since)}) if state is not None else None
+        self.put_group(f"OVERALL:{gate.id}", rows)
 
     async def note_settings(self, since: datetime | None) -> None:
-        self._settings_since = since
+        self.put_group("SETTINGS", DirectoryRows(settings_since=since) if since is not None else None)
+
+    def put_group(self, name: str, rows: DirectoryRows | None) -> None:
+        """Puts the rows of a group, or removes them, with its next version."""
+        self._versions[name] = next(self._changes)
+        self._groups.pop(name, None)
+        if rows is not None:
+            self._groups[name] = rows
 
 
 class MemoryDesks(MemoryDirectory):
@@ -95,7 +104,8 @@ class MemoryDesks(MemoryDirectory):
         super().__init__()
         self._desks: dict[str, StoredDesk] = {}
         self._waiting: dict[tuple[str, int], dict[tuple[int, str], Waiting]] = {}
-        self._log: dict[str, list[LogEntry]] = {}
+        #: by tenant and quota, each by number
+        self._log: dict[tuple[str, str], dict[int, LogEntry]] = {}
         self._freed: dict[str, dict[str, Freed]] = {}
         self._etags = itertools.count(1)
 
@@ -105,7 +115,9 @@ class MemoryDesks(MemoryDirectory):
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return [waiting for _, waiting in sorted(self._waiting.get((tenant, line), {}).items())][:limit]
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
         first = freed_row(after.job_id) if after is not None else ""
         return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
 
@@ -117,7 +129,23 @@ class MemoryDesks(MemoryDirectory):
         rows[key] = freed
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        return [entry for entry in self._log.get(gate_id, []) if entry.seq > after][:limit]
+        log = self._log.get((tenant, gate_id), {})
+        return [entry for seq, entry in sorted(log.items()) if seq > after][:limit]
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        places = [
+            LogPlace(gate_id, seq, entry.at)
+            for (whose, gate_id), log in self._log.items()
+            for seq, entry in log.items()
+            if whose == tenant and (gate_id, seq) >= first[:2]
+        ]
+        return sorted(places, key=lambda place: place[:2])[:limit]
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        if any(place.seq not in self._log.get((tenant, place.gate_id), {}) for place in places):
+            raise Conflict
+        for place in places:
+            del self._log[tenant, place.gate_id][place.seq]
 
     def check(self, write: DeskWrite) -> None:
         """Raises Conflict, AlreadyExists."""
@@ -129,7 +157,7 @@ class MemoryDesks(MemoryDirectory):
         rows = self._freed.get(write.after.tenant, {})
         if any(freed_row(each.job_id) not in rows for each in write.freed):
             raise Conflict
-        if any(entry.seq <= len(self._log.get(entry.gate_id, [])) for entry in write.log):
+        if any(entry.seq in self._log.get((write.after.tenant, entry.gate_id), {}) for entry in write.log):
             raise AlreadyExists
 
     def put(self, write: DeskWrite) -> None:
@@ -137,7 +165,7 @@ class MemoryDesks(MemoryDirectory):
         for each in write.freed:
             del self._freed[write.after.tenant][freed_row(each.job_id)]
         for entry in write.log:
-            self._log.setdefault(entry.gate_id, []).append(entry)
+            self._log.setdefault((write.after.tenant, entry.gate_id), {})[entry.seq] = entry
 
     def leave_line(self, row: ActiveRow) -> None:
         place = row.place

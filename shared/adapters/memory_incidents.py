@@ -103,6 +103,14 @@ class MemoryIncidents:
             await self.leave_open(incident)
         return after[0]
 
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        rows = await self.list_at(None, after=after, limit=10_000)
+        return [row for row in rows if row.incident.settled_at is not None and row.incident.settled_at < before][:limit]
+
+    async def remove(self, incident: Incident) -> None:
+        self._rows.get(None, {}).pop(_key(incident.opened_at, incident.id), None)
+        self._log.pop(incident.id, None)
+
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         return [entry for entry in self._log.get(incident.id, []) if entry.seq > after][:limit]
 

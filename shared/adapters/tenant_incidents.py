@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.access.caller import Caller
-from shared.adapters.tenant_reach import Reach, check_seen
+from shared.adapters.tenant_reach import Reach, check_seen, sweeper_only
 from shared.core.incidents import SYSTEM, Incident, IncidentEntry, IncidentKind, Settlement
 from shared.ports.incidents import IncidentRow, Incidents
 
@@ -67,6 +67,12 @@ class TenantIncidents:
         if settlement.actor != SYSTEM:
             self._reach.check_move(incident.tenant)
         return await self._incidents.settle(incident, settlement, stays=stays)
+
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        raise sweeper_only()
+
+    async def remove(self, incident: Incident) -> None:
+        raise sweeper_only()
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         return await self._of(incident.tenant).log(incident, after=after, limit=limit)

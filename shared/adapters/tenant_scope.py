@@ -18,9 +18,9 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.incidents import Settlement
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, UnknownStatus
+from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.ports.dead_letters import DeadRow, LetterState
-from shared.ports.desks import Desks, DeskWrite, DirectoryRows, StoredDesk
+from shared.ports.desks import Desks, DeskWrite, DirectoryRows, LogPlace, StoredDesk
 from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.ports.index import (
     NO_LOOKS,
@@ -32,11 +32,12 @@ from shared.ports.index import (
     Index,
     ListRow,
     Looks,
+    PlaceMove,
     Reservation,
-    SweepPosition,
 )
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
+from shared.ports.sweeps import SweepPosition
 
 
 class TenantLedger:
@@ -51,7 +52,7 @@ class TenantLedger:
     async def read(self, job_id: str) -> Stored | None:
         try:
             stored = await self._ledger.read(job_id)
-        except (DataLost, UnknownStatus) as lost:
+        except (DataLost, Undecodable, UnknownStatus) as lost:
             if self._reach.takes(lost.tenant_id):
                 raise
             return None
@@ -142,6 +143,11 @@ class TenantIndex:
         self._reach.check_move(active.tenant)
         await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded, freed=freed)
 
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        for each in moves:
+            self._reach.check_move(each.active.tenant)
+        await self._index.move_places(moves, desk)
+
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)
 
@@ -190,9 +196,11 @@ class TenantIndex:
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         raise sweeper_only()
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
         # the first job at a desk counts those that are there already
-        return await self._of(tenant).list_active(tenant, after=after, limit=limit)
+        return await self._of(tenant).list_active(tenant, after=after, limit=limit, unread=unread)
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
@@ -222,6 +230,9 @@ class TenantIndex:
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
 
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        raise sweeper_only()
+
     async def finish_clearing(self, ended: EndedRow) -> None:
         raise sweeper_only()
 
@@ -249,14 +260,32 @@ class TenantDesks:
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         return await self._of(tenant).first_waiting(tenant, line, limit)
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        return await self._of(tenant).freed(tenant, after=after, limit=limit)
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
+        return await self._of(tenant).freed(tenant, after=after, limit=limit, unread=unread)
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)
 
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        raise sweeper_only()
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        raise sweeper_only()
+
+    # the directory is of all tenants, and of no job: every process reads it to know whose gates it must ask
+
+    async def versions(self) -> dict[str, int]:
+        return await self._desks.versions()
+
+    async def group(self, name: str) -> DirectoryRows:
+        return await self._desks.group(name)
+
+    async def groups(self) -> dict[str, DirectoryRows]:
+        return await self._desks.groups()
+
     async def directory(self) -> DirectoryRows:
-        # of all tenants, and of no job: every process reads it to know whose gates it must ask
         return await self._desks.directory()
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:

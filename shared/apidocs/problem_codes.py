@@ -143,7 +143,10 @@ class ProblemCode(StrEnum):
     TICKETS_OFF = "TICKETS_OFF", "The deployment signs no tickets: `LUCIUS_CALLBACK_KEYS` is empty."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."
-    TOO_MANY_RULES = "TOO_MANY_RULES", "The tenant has as many gates with a rule, hold or throttle as it may have."
+    TOO_MANY_RULES = (
+        "TOO_MANY_RULES",
+        "The tenant has the maximum of 100 gates with a rule, hold or throttle, or of 400 KiB for them.",
+    )
     TOO_MANY_LINES = "TOO_MANY_LINES", "The NDJSON body has more lines than are taken."
     TYPES_INVALID = "TYPES_INVALID", "`types` names a type that no event has."
     UNKNOWN_JOB = "UNKNOWN_JOB", "The token's job is gone."

@@ -36,6 +36,8 @@ class IncidentKind(StrEnum):
     """A breaker that opened, by the id of its gate."""
     SERVICE = "SERVICE"
     """A platform service of which nobody answers, by its name."""
+    ROW = "ROW"
+    """A stored row that LUCIUS cannot read or act on, by its key."""
 
 
 class IncidentState(StrEnum):

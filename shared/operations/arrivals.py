@@ -23,7 +23,7 @@ from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered, QuotasUnknown, at_desk, desk_calls, desk_write, entered_by, letting
-from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, take_freed
+from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.ports.desks import StoredDesk
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
@@ -52,6 +52,15 @@ class NeedsDivision:
     rejects: bool
 
 
+@dataclass(frozen=True)
+class NeedsTurn:
+    """A quota refuses the job, and the tenant has FREED rows that are not in its counts yet."""
+
+
+#: `None`: the claim is another's by now
+Reserving = tuple[Decision, Entered] | NeedsDivision | NeedsTurn | None
+
+
 @dataclass(eq=False, kw_only=True)
 class Arrival:
     """A creation that waits in this process for its tenant's turn."""
@@ -60,30 +69,35 @@ class Arrival:
     replacing: Claim | None
     #: gates that need not be divided for it again
     after_division_of: Collection[Gate] = ()
+    #: its request takes another turn rather than be refused while FREED rows are left
+    may_need_turn: bool = False
     is_done: bool = False
     #: the tenant's quotas or counts are not known now
     must_stage: bool = False
-    #: None: the claim is another's by now
-    found: tuple[Decision, Entered] | NeedsDivision | None = None
+    found: Reserving = None
     refused: LimitReached | None = None
 
-    def end(
-        self, found: tuple[Decision, Entered] | NeedsDivision | None = None, refused: LimitReached | None = None
-    ) -> None:
+    def end(self, found: Reserving = None, refused: LimitReached | None = None) -> None:
         self.is_done, self.found, self.refused = True, found, refused
 
 
 async def reserve_at_desk(
-    context: Context, job: Job, *, replacing: Claim | None, after_division_of: Collection[Gate] = ()
-) -> tuple[Decision, Entered] | NeedsDivision | None:
+    context: Context,
+    job: Job,
+    *,
+    replacing: Claim | None,
+    after_division_of: Collection[Gate] = (),
+    may_need_turn: bool = False,
+) -> Reserving:
     """The job's claim and its slot, after waiting jobs whose quotas have opened by time (R49: else a new job takes
     what opened, and they wait for ever); None: the claim is another's by now, look again.
 
-    `after_division_of`: gates that need not be divided for it again. Raises LimitReached, Contended, LedgerUnavailable.
+    `after_division_of`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
+    tenant and comes again. Raises LimitReached, Contended, LedgerUnavailable.
     """
     turn = context.gates.turn(job.tenant)
     arrivals = turn.arrivals
-    own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of)
+    own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of, may_need_turn=may_need_turn)
     if turn.stages_until is not None and context.clock.now() < turn.stages_until:
         return await stage_uncounted(context, job, replacing=replacing)
     arrivals.append(own)
@@ -159,15 +173,18 @@ class _Together:
         taken = None
         if not decided.is_free:
             # slots may be free that the counts do not say
-            limit = min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations)
-            taken = await take_freed(context, let.desk, known, limit=max(0, limit))
+            limit = max(0, min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations))
+            rows = await read_freed(context, let.desk.tenant, limit) if limit else []
+            taken = take_freed(context, let.desk, known, rows, limit=limit)
             if taken.freed:
                 decided = self._decided(arrivals, taken.desk)
         if decided.decisions:
             await self._write(let, decided, taken)
         # not before: what another one was to take may be free after all
         for arrival, found in decided.ended:
-            if isinstance(found, LimitReached):
+            if isinstance(found, LimitReached) and arrival.may_need_turn and taken is not None and taken.more:
+                arrival.end(NeedsTurn())
+            elif isinstance(found, LimitReached):
                 arrival.end(refused=found)
             else:
                 arrival.end(found)

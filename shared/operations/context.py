@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from shared.operations.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.passing import Passing
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
+from shared.operations.row_faults import RowFaults
 from shared.operations.submissions import Submissions
 from shared.operations.tally import Tally
 from shared.operations.waiters import Tails, Waiters
@@ -62,6 +64,8 @@ class Context:
     dead_replies: DeadReplies
     #: None: nobody can be asked, and no guard can have a number
     counts: Counts | None = None
+    #: rows at which this process's work fails
+    row_faults: RowFaults = field(default_factory=RowFaults)
     #: None: nobody notes which services answer
     answers: Answers | None = None
     #: when this process last noted that a service answered
@@ -107,6 +111,8 @@ class Context:
     tally: Tally = field(default_factory=Tally)
     #: requests that it holds back
     waiters: Waiters = field(default_factory=Waiters)
+    #: calls of the queue `lucius-admission` that work on bulks, of 16 at the same time: the others are for admissions
+    bulk_turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
     #: what this process has in hand
     submissions: Submissions = field(default_factory=Submissions)
     clock: Clock

@@ -17,10 +17,11 @@ from shared.core.job import Event, Job, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
-from shared.operations.arrivals import NeedsDivision, reserve_at_desk, stage_uncounted
+from shared.operations.arrivals import NeedsDivision, NeedsTurn, reserve_at_desk, stage_uncounted
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered, directory
 from shared.operations.divisions import place_for
+from shared.operations.freed import take_turn
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -29,6 +30,8 @@ from shared.refusals import LimitReached
 #: Race claim: one that was taken before our write is looked at so often
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
+#: turns of its tenant that a request takes before it is refused; with those that follow each, about 500 FREED rows
+_MAX_TURNS = 2
 #: the creator of a younger claim may still be writing its job's rows, and better does so alone
 _JUST_TAKEN = timedelta(seconds=2)
 
@@ -99,10 +102,19 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
 
 
 async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: Notify) -> Reserved | None:
-    """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job."""
+    """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job, and after turns of
+    the tenant if the job would be refused while FREED rows wait.
+    """
     divided: set[Gate] = set()
+    turns = 0
     while True:
-        found = await reserve_at_desk(context, job, replacing=replacing, after_division_of=divided)
+        found = await reserve_at_desk(
+            context, job, replacing=replacing, after_division_of=divided, may_need_turn=turns < _MAX_TURNS
+        )
+        if isinstance(found, NeedsTurn):
+            turns += 1
+            await notify(job.tenant, await take_turn(context, job.tenant, job.job_id))
+            continue
         if not isinstance(found, NeedsDivision):
             return Reserved(*found) if found is not None else None
         divided.add(found.gate)

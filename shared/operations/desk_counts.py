@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -69,13 +69,21 @@ async def _written(context: Context, before: StoredDesk | None, after: Desk) -> 
     return found
 
 
-async def places_of(context: Context, tenant: str) -> list[Place]:
-    """The places of all the tenant's living jobs. Raises LedgerUnavailable."""
-    return [row.counted_place async for page in _pages(context, tenant) for row in page]
+async def places_of(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
+    """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooMany at `until`."""
+    found: list[Place] = []
+    async for page in _pages(context, tenant):
+        if until is not None and context.clock.now() >= until:
+            raise TooMany
+        found += [row.counted_place for row in page]
+    return found
 
 
 async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
-    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty."""
+    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty.
+
+    Raises Undecodable: a count without a job would admit another in its place.
+    """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:
         yield rows

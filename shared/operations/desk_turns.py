@@ -5,8 +5,10 @@ Within a process the writers of a desk take turns; between processes the one tha
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -18,20 +20,25 @@ from shared.core.gates.ends import Freed, settled
 from shared.core.gates.letting import LetIn, Letting, called
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, LedgerUnavailable
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.gate_logs import going_on
 from shared.operations.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
 
 #: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 1.0
+#: between two tries; one writer wins each race, so the wait doubles after some races only
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
+_RACES_OF_A_WAIT = 6
+#: minimum time between two calls of a process for a tenant's turn
+_BETWEEN_CALLS = timedelta(seconds=1)
 #: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -53,7 +60,7 @@ class Entered:
 
 async def directory(context: Context) -> Directory:
     """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
-    return await context.gates.read(context.desks, context.settings, context.clock.now())
+    return await context.gates.read(context.desks, context.settings, context.clock.now(), context.random)
 
 
 class Uncounted(Exception):
@@ -79,11 +86,13 @@ async def at_desk(
     *,
     patience: timedelta = _PATIENCE,
     counts_patience: timedelta = _PATIENCE,
+    alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
     """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists); counted first where it is not.
 
     `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
-    page of rows is read here if it is shorter than usual. Raises QuotasUnknown, BeingCounted, Contended,
+    page of rows is read here if it is shorter than usual. `alongside`: a read that each try makes together with that of
+    the desk, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     try:
@@ -93,13 +102,13 @@ async def at_desk(
     began = context.clock.now()
     for race in itertools.count():
         try:
-            async with context.gates.turn(tenant):
-                return await _in_turn(context, tenant, act, known, began + patience)
+            async with _own_turn(context, tenant, patience):
+                return await _in_turn(context, tenant, act, known, began + patience, alongside)
         except Uncounted as found:
             try:
                 await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
             except desk_counts.TooMany:
-                await _call_desk(context, tenant)
+                await call_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
                 # another process counts it
@@ -107,6 +116,21 @@ async def at_desk(
         except _Counting:
             await _wait_for_count(context, race, began + counts_patience)
     raise AssertionError("not reached")
+
+
+@asynccontextmanager
+async def _own_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
+    """Raises Contended if the other writers of this process take longer than `patience`."""
+    turn = context.gates.turn(tenant)
+    try:
+        async with time_limit(patience.total_seconds()):
+            await turn.acquire()
+    except Interrupted:
+        raise Contended("other writers of this process hold the tenant's turn") from None
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 class _Counting(Exception):
@@ -119,11 +143,16 @@ async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
     await _wait(context, race)
 
 
-async def _wait(context: Context, race: int) -> None:
-    await context.sleep(min(_FIRST_WAIT_S * 2 ** min(race, 6), _LONGEST_WAIT_S) * context.random())
+async def _wait(context: Context, doublings: int) -> None:
+    await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
 
 
-async def _call_desk(context: Context, tenant: str) -> None:
+async def call_turn(context: Context, tenant: str) -> None:
+    """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
+    turn, now = context.gates.turn(tenant), context.clock.now()
+    if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
+        return
+    turn.called_at = now
     try:
         await context.desk_calls.call(tenant)
     except BusUnavailable as fault:
@@ -136,27 +165,28 @@ async def _in_turn(
     act: Callable[[StoredDesk, Directory], Awaitable[_T]],
     known: Directory,
     until: datetime,
+    alongside: Callable[[], Awaitable[None]] | None,
 ) -> _T:
     """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
     turn = context.gates.turn(tenant)
     for race in itertools.count():
         try:
-            done = await act(await _opened(context, tenant, known), known)
+            done = await act(await _opened(context, tenant, known, alongside), known)
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
                 raise Contended("the tenant's desk was changed by others at every try") from None
-            await _wait(context, race)
+            await _wait(context, race // _RACES_OF_A_WAIT)
         else:
             turn.is_behind = False
             return done
     raise AssertionError("not reached")
 
 
-async def read_opened(
-    context: Context, tenant: str, *, counts_patience: timedelta = _PATIENCE
-) -> tuple[Desk, Directory]:
-    """The desk as it stands, with counts that hold; one that nobody opened is opened. Raises Contended,
+async def read_opened(context: Context, tenant: str, *, patience: timedelta = _PATIENCE) -> tuple[Desk, Directory]:
+    """Returns the desk with valid counts; one without counts is counted first.
+
+    `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
@@ -166,12 +196,18 @@ async def read_opened(
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
 
-    return await at_desk(context, tenant, act, counts_patience=counts_patience)
+    return await at_desk(context, tenant, act, patience=patience, counts_patience=patience)
 
 
-async def _opened(context: Context, tenant: str, known: Directory) -> StoredDesk:
+async def _opened(
+    context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
+) -> StoredDesk:
     """The desk with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
-    stored, now = await context.desks.read(tenant), context.clock.now()
+    if alongside is None:
+        stored = await context.desks.read(tenant)
+    else:
+        stored, _ = await asyncio.gather(context.desks.read(tenant), alongside())
+    now = context.clock.now()
     counting = stored.desk.counting_until if stored is not None else None
     if counting is not None and counting > now:
         raise _Counting

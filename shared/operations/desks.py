@@ -1,4 +1,4 @@
-"""Waiting jobs that move at their tenant's desk: into the waiting queue, in it, and out of it (R48, R49).
+"""Waiting jobs that move at their tenant's desk: in the waiting queue, and out of it (R48, R49).
 
 Every change is one transaction of the tenant's partition, under the desk's ETag.
 """
@@ -48,10 +48,9 @@ async def move_job(
     *,
     candidate: Candidate | None = None,
 ) -> Entered:
-    """LINE_UP, REORDER or STEP_OUT, where it is still owed; until `due_at` nobody looks at a job that waits.
+    """REORDER or STEP_OUT, where it is still owed; the sweeper looks at a job that waits at `due_at`.
 
-    `candidate`: as its gates see the job by now, which it lines up with. Raises BeingCounted, Contended,
-    LedgerUnavailable.
+    `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
@@ -59,15 +58,14 @@ async def move_job(
         if active is None:
             return Entered()
         place = desk_counts.place_of(active)
-        if place.state is not PlaceState.ARRIVING and owed in (Owed.STEP_OUT, Owed.LINE_UP):
+        if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
             # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
             # or this write theirs (`holds_place`)
             found = await context.ledger.read(job_id)
             if found is None or places.owed(found.record.job, place) is not owed:
                 return Entered()
-        arrives = owed is Owed.LINE_UP and place.state in (PlaceState.ARRIVING, PlaceState.OFF)
-        if arrives or (owed is Owed.REORDER and place.line is not None and candidate != place.candidate):
-            desk = step_away(stored.desk, place.line) if place.line is not None else stored.desk
+        if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
+            desk = step_away(stored.desk, place.line)
             # those that wait go first
             let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
             try:

@@ -14,17 +14,19 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import divided
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.desk import Candidate
 from shared.core.gates.divided import Account, Book, Claim, claim_of
 from shared.core.gates.letting import MAX_LET_IN, LetIn
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import aligned_to, closed
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, LuciusError
+from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations import desk_turns, type_breakers
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.desk_turns import Entered
 from shared.operations.freed import call_for_incidents
+from shared.operations.gate_directory import DIRECTORY_LIVES
+from shared.operations.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
@@ -32,12 +34,8 @@ from shared.ports.desks import StoredDesk
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
 _AGAIN = timedelta(seconds=10)
-#: tenants whose jobs are counted between two writes of the book
-_PIECE = 100
-#: a division counts the jobs of other tenants so long; the next one goes on
-_OPENING = timedelta(seconds=15)
-#: they are counted anew so long after the limit was set, as at each desk: another process may not have known of it
-_SECOND_COUNT = timedelta(minutes=1)
+#: maximum wait for the other writers of one tenant's desk; the next division repeats what was not written
+_PATIENCE = timedelta(seconds=5)
 #: a book with a breaker is looked over so often at least
 _LOOKED_OVER = timedelta(hours=1)
 
@@ -71,16 +69,32 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     return await divide(context, gate)
 
 
-async def divide_owed(context: Context) -> list[Admissions]:
-    """Every gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
-    found, known = [], await desk_turns.directory(context)
-    for state in known.over_all.values():
-        if state.gate.kind in DIVIDED:
-            stored = await context.books.read(state.gate.id)
-            is_owed = stored is None or _is_behind(context, known, stored.book, state.gate)
-            if is_owed or await context.books.asks(state.gate.id):
-                found.append(await divide(context, state.gate))
-    return found
+async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissions:
+    """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    if gate.kind not in DIVIDED:
+        return {}
+    stored = await context.books.read(gate.id)
+    is_owed = stored is None or _is_behind(context, known, stored.book, gate)
+    return await divide(context, gate) if is_owed or await context.books.asks(gate.id) else {}
+
+
+async def divide_soon(context: Context, gate: Gate) -> Admissions:
+    """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
+    try:
+        # processes with an older directory may divide by the rule of before until then
+        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+    try:
+        return await divide(context, gate)
+    except Exception as fault:
+        _log_undivided(gate, fault)
+        return {}
+
+
+def _log_undivided(gate: Gate, fault: Exception) -> None:
+    telemetry.record_fault(fault)
+    telemetry.warn("GATE_UNDIVIDED", gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
 def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
@@ -88,26 +102,26 @@ def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bo
     now = context.clock.now()
     # ends that are too old to count leave the book with their tenants
     is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
-    return book.unmet or book.is_limited or is_old or not _is_opened(known, book, gate, now)
-
-
-def _is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
-    """Whether the jobs of all tenants are in the book, or the gate has no number that asks for it."""
-    state = known.over_all.get(gate.id)
-    if state is None or state.max_active is None:
-        return True
-    since = known.over_all_since.get(gate.id, now)
-    if now >= since + _SECOND_COUNT:
-        since += _SECOND_COUNT
-    return book.opened_at is not None and book.opened_at >= since
+    return book.unmet or book.is_limited or is_old or not is_opened(known, book, gate, now)
 
 
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
     """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
 
-    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is.
-    Raises LuciusError.
+    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is; it
+    raises what a division raises. Any other one is staged then.
     """
+    try:
+        return await _place_for(context, gate, coming, tenant, rejects=rejects)
+    except Exception as fault:
+        if rejects:
+            raise
+        _log_undivided(gate, fault)
+        return {}
+
+
+async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+    """Raises LuciusError."""
     arrived = context.clock.now()
     # with a blank before it it is no tenant's
     async with context.gates.turn(f" {gate.id}"):
@@ -155,10 +169,12 @@ async def divide(
     read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
     opened: list[GateState] = []
     try:
-        if not _is_opened(known, read.book, gate, now):
-            if (counted := await _open(context, read)) is None:
+        if not is_opened(known, read.book, gate, now):
+            if (counted := await count_all(context, known, gate, stored, read.book, now)) is None:
+                # there are more
+                await _call(context, gate, now + INTERVAL, now)
                 return {}
-            read = counted
+            read = replace(read, stored=counted, book=counted.book)
         return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
@@ -184,8 +200,8 @@ async def _divide(
 
     async def claim(tenant: str) -> Claim | None:
         try:
-            desk, directory = await desk_turns.read_opened(context, tenant)
-        except LuciusError as fault:
+            desk, directory = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+        except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
@@ -193,7 +209,7 @@ async def _divide(
 
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
-    lent_unread = sum(book.accounts[tenant].lent for tenant in unread)
+    lent_unread = divided.lent_to_unread(book, unread)
     book = await type_breakers.judged(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
@@ -233,6 +249,7 @@ async def _divide(
         },
         divided_at=read.now,
         unmet=unmet,
+        uncounted=book.uncounted & unread,
     )
     await context.books.write(after, before=read.stored)
     await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
@@ -280,8 +297,10 @@ async def _take(
             return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
 
         try:
-            return await desk_turns.at_desk(context, claim.tenant, act)
-        except LuciusError as fault:
+            return await desk_turns.at_desk(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            )
+        except Exception as fault:
             # whether it was taken or not, no more than that is lent
             telemetry.record_fault(fault)
             return claim
@@ -305,10 +324,11 @@ async def _give(
         if _given(claim.share, book, account, keep) == claim.share:
             return
         try:
+            act = _giving(context, gate, book, account, keep)
             found[claim.tenant] = await desk_turns.at_desk(
-                context, claim.tenant, _giving(context, gate, book, account, keep)
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
 
     await at_once(claims, one)
@@ -344,45 +364,6 @@ def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
     if share.breaker.epoch != book.breaker.epoch:
         return share
     return closed(divided.given(share, account, keep, book.epoch), book.breaker)
-
-
-async def _open(context: Context, read: _Read) -> _Read | None:
-    """Counts the jobs of every tenant that has any, before anything is lent; None: there are more, a call follows.
-
-    Raises Conflict, AlreadyExists, and other LuciusErrors.
-    """
-    awake = await context.index.awake_tenants(now=read.now)
-    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (read.book.opening or ""))
-    until = read.now + _OPENING
-
-    async def inside(tenant: str) -> int:
-        desk: Desk = (await desk_turns.read_opened(context, tenant))[0]
-        return desk.inside_of(read.gate)
-
-    stored, book = read.stored, read.book
-    while tenants and context.clock.now() < until:
-        piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
-        accounts = dict(book.accounts)
-        for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
-            if count:
-                account = accounts.get(tenant, Account())
-                accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
-        book = replace(book, accounts=accounts, opening=piece[-1], unmet=True, divided_at=read.now)
-        stored = await _write(context, book, stored)
-    if tenants:
-        await _call(context, read.gate, read.now + INTERVAL, read.now)
-        return None
-    book = replace(book, opening=None, opened_at=read.now, unmet=True, divided_at=read.now)
-    return replace(read, stored=await _write(context, book, stored), book=book)
-
-
-async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:
-    """Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.books.write(book, before=before)
-    stored = await context.books.read(book.gate_id)
-    if stored is None or stored.book != book:
-        raise Conflict
-    return stored
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:

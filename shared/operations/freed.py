@@ -7,7 +7,7 @@ count is never too low. Many ends cost one turn; where the process dies between,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.job import Job
-from shared.errors import Conflict, Contended, LuciusError
+from shared.errors import Conflict, Contended, Interrupted, LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desk_turns import (
@@ -27,6 +27,7 @@ from shared.operations.desk_turns import (
     ask_divisions,
     at_desk,
     call_again,
+    call_turn,
     desk_calls,
     desk_write,
     directory,
@@ -35,6 +36,7 @@ from shared.operations.desk_turns import (
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
 
 #: FREED rows that one transaction takes
 MAX_FREED = 40
@@ -78,9 +80,17 @@ class Taken:
     more: bool = False
 
 
-async def take_freed(context: Context, desk: Desk, known: Directory, *, limit: int = MAX_FREED) -> Taken:
-    """The desk with the tenant's first FREED rows in its counts. Raises LedgerUnavailable."""
-    rows = await context.desks.freed(desk.tenant, limit=limit) if limit else []
+async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
+    """The tenant's first FREED rows, without those that cannot be decoded: these keep their slots. Raises
+    LedgerUnavailable.
+    """
+    return await context.desks.freed(tenant, limit=limit, unread=[])
+
+
+def take_freed(
+    context: Context, desk: Desk, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
+) -> Taken:
+    """The desk with these FREED rows, the tenant's first `limit`, in its counts."""
     taken = Taken(desk)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds two at most
@@ -129,15 +139,17 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
             telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
-async def let_in(context: Context, tenant: str) -> Entered:
+async def let_in(context: Context, tenant: str, *, counts: bool = True) -> Entered:
     """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    It also repeats what may have been lost: a wake-up, a request for an allocation. Raises Contended,
-    LedgerUnavailable.
+    It also repeats what may have been lost: a wake-up, a request for an allocation. `counts`: the caller may count the
+    tenant's jobs first, however many they are; else 1,000 at most. Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
-        entered, after = await _turn(context, stored, known)
+        taken = take_freed(context, stored.desk, known, await read_freed(context, tenant, MAX_FREED))
+        entered, after = await _turn(context, stored, known, taken)
+        entered = replace(entered, more=entered.more or taken.more)
         if after.wake_at == stored.desk.wake_at:
             await call_again(context, tenant, stored.desk.wake_at)
         if not entered.more:
@@ -145,46 +157,72 @@ async def let_in(context: Context, tenant: str) -> Entered:
             await ask_divisions(context, after, known)
         return entered
 
-    return await at_desk(context, tenant, act)
+    if counts:
+        return await at_desk(context, tenant, act)
+    return await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
 
 
-async def take_turn(context: Context, tenant: str) -> Entered:
-    """The turn after an end or a withdrawal, which is committed: a fault is logged, and is for the sweeper.
+async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
+    """Takes the turn after the end or withdrawal of `job_id`, whose FREED row is written. A fault is logged, and is for
+    the sweeper.
 
-    Callers of one process share a turn that begins after each of them asked.
+    Callers of one process share a turn that begins after each of them asked. If another process has taken their rows,
+    nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
+    tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
     """
     turn = context.gates.turn(tenant)
-    turn.asked += 1
-    number = turn.asked
+    turn.ended.add(job_id)
+    asked: set[str] = set()
+    rows: list[Freed] = []
 
-    asked = 0
+    async def read() -> None:
+        asked.update(turn.ended)
+        rows[:] = await read_freed(context, tenant, MAX_FREED)
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
-        nonlocal asked
-        asked = turn.asked
-        return (await _turn(context, stored, known))[0]
-
-    async with turn.ends:
-        if turn.covered >= number:
+        taken = take_freed(context, stored.desk, known, rows)
+        found = {each.job_id for each in taken.freed}
+        if job_id not in found and not taken.more:
+            # those that came meanwhile have a turn of their own
+            asked.difference_update(found)
             return Entered()
-        asked = turn.asked
-        try:
-            if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
-                # the end did not know that no quota concerns the tenant; its row does no harm
+        entered, _ = await _turn(context, stored, known, taken)
+        if taken.more:
+            # the others have turns of their own, with the next rows
+            asked.intersection_update({*found, job_id})
+        return replace(entered, more=entered.more or (taken.more and job_id not in found))
+
+    async def lead() -> Entered:
+        async with turn.ends:
+            if job_id not in turn.ended:
                 return Entered()
-            return await at_desk(context, tenant, act, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE)
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
-            return Entered()
-        finally:
-            # of a turn that failed too: the others would wait as long, one after the other
-            turn.covered = max(turn.covered, asked)
+            asked.update(turn.ended)
+            try:
+                if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                    # the end did not know that no quota concerns the tenant; its row does no harm
+                    return Entered()
+                return await at_desk(
+                    context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE
+                )
+            finally:
+                # of a turn that failed too: the others would wait as long, one after the other
+                turn.ended -= asked
+
+    try:
+        async with time_limit(_PATIENCE.total_seconds()):
+            return await lead()
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+        if isinstance(fault, Interrupted):
+            await call_turn(context, tenant)
+        return Entered()
+    finally:
+        turn.ended.discard(job_id)
 
 
-async def _turn(context: Context, stored: StoredDesk, known: Directory) -> tuple[Entered, Desk]:
+async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
     """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    taken = await take_freed(context, stored.desk, known)
     room = (_OPERATIONS - _OF_THE_DESK - len(taken.log) - len(taken.freed)) // _EACH
     let = await letting(context, taken.desk, known, max(0, min(room, MAX_LET_IN)))
     write = await desk_write(context, stored, known, let, taken.log, taken.freed)
@@ -192,8 +230,7 @@ async def _turn(context: Context, stored: StoredDesk, known: Directory) -> tuple
         await context.index.write_desk(write)
         await desk_calls(context, write, known, seen_by=taken.seen_by)
         on_breakers_opened(taken.opened)
-    more = let.more or taken.more
-    return replace(entered_by(let), more=more, breakers_opened=taken.opened), write.after
+    return replace(entered_by(let), breakers_opened=taken.opened), write.after
 
 
 async def give_back_slot(context: Context, job: Job) -> bool:

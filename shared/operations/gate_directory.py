@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 from weakref import WeakValueDictionary
 
 from shared import telemetry
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
-from shared.errors import LedgerUnavailable, LuciusError
-from shared.ports.desks import Desks
+from shared.errors import LedgerUnavailable
+from shared.operations.directory_copy import DirectoryCopy
+from shared.operations.turn import Turn
+from shared.ports.desks import Desks, DirectoryRows
 from shared.settings import Settings
+from shared.time_limits import time_limit
 
-#: how long a process relies on the directory that it read
+#: longest time for which a process relies on the directory that it read
 DIRECTORY_LIVES = timedelta(seconds=10)
-#: how long a process goes on with the last copy while the directory cannot be read, and how often it tries
+#: it reads the directory so much earlier at most, by chance: many processes that started together drift apart
+_JITTER = timedelta(seconds=2)
+#: how long a process goes on with the last copy while the directory cannot be read, and how soon it tries again
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
+#: seconds for one try: requests wait for it, less long if there is a copy
+_TRY_S, _FIRST_TRY_S = 3.0, 20.0
 #: a process calls for a division of one gate so often at most
 _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
@@ -25,32 +32,18 @@ PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
 
 
-class Turn(asyncio.Lock):
-    """One writer of a desk at a time in a process, and what waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: callers that asked for an admission, by number, and up to which one a turn has begun after they asked
-        self.asked = 0
-        self.covered = 0
-        #: an entry of a log was there already at the last write
-        self.is_behind = False
-        #: held by the end, or the creation, that works for the others that wait for these
-        self.ends, self.creations = asyncio.Lock(), asyncio.Lock()
-        #: until then creations are staged at once: the quotas or the counts were not known
-        self.stages_until: datetime | None = None
-        #: creations
-        self.arrivals: list[Any] = []
-
-
 class GateDirectory:
     """The directory as it was read last, and the turns of this process's writers at each desk."""
 
     def __init__(self) -> None:
         self._known = Directory()
-        self._read_at: datetime | None = None
-        #: the last time that the store gave it
+        self._copy = DirectoryCopy()
+        #: until then nothing is read
+        self._quiet_until: datetime | None = None
+        #: the last time that the store gave all of it
         self._read_last: datetime | None = None
+        #: of the last try; None: it succeeded
+        self._fault: Exception | None = None
         #: keys of rows that could not be decoded then
         self._unread: set[str] = set()
         #: how often this process has changed it
@@ -65,41 +58,52 @@ class GateDirectory:
         """One writer of a desk at a time in a process, which so races other processes only."""
         return self._turns.setdefault(tenant, Turn())
 
-    async def read(self, desks: Desks, settings: Settings, now: datetime) -> Directory:
-        """At most ten seconds old; while the store gives none, as it was read last, up to five minutes ago.
+    async def read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> Directory:
+        """Returns the directory, at most ten seconds old. While the store gives none, it is as it was read last, up to
+        five minutes ago; one caller tries again every few seconds, and no other caller waits for that.
 
-        Raises LedgerUnavailable.
+        `random` returns a number from 0 to 1. Raises LedgerUnavailable.
         """
-        if not self._is_fresh(now):
+        if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
             async with self._reading:
-                if not self._is_fresh(now):
-                    await self._read(desks, settings, now)
+                if not self._is_quiet(now):
+                    await self._read(desks, settings, now, random)
+        if self._fault is not None and (self._read_last is None or now - self._read_last >= _OUTAGE):
+            if isinstance(self._fault, LedgerUnavailable):
+                raise self._fault.with_traceback(None)
+            raise LedgerUnavailable(f"the directory of quotas cannot be read: {type(self._fault).__name__}")
         return self._known
 
-    async def _read(self, desks: Desks, settings: Settings, now: datetime) -> None:
+    async def _read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> None:
         changes = self._changes
         try:
-            self._known, unread = await _read(desks, settings, now)
+            async with time_limit(_FIRST_TRY_S if self._read_last is None else _TRY_S):
+                unread_group = await self._copy.refresh(desks, now, random)
+                self._known = await _with_settings(self._copy.rows, desks, settings, now)
+            if unread_group is not None:
+                raise unread_group
         except Exception as fault:
             # also a fault of a decoder: no tenant without quotas shall meet it
-            if self._read_last is None or now - self._read_last >= _OUTAGE:
-                if isinstance(fault, LuciusError):
-                    raise
-                raise LedgerUnavailable(f"the directory of quotas cannot be read: {type(fault).__name__}") from fault
+            self._fault, wait = fault, _TRY_AGAIN * (1 + random())
             telemetry.record_fault(fault)
             telemetry.warn("DIRECTORY_UNREAD", reason=str(fault))
-            self._read_at = now - DIRECTORY_LIVES + _TRY_AGAIN
-            return
-        for row in set(unread) - self._unread:
+        else:
+            self._fault, self._read_last, wait = None, now, DIRECTORY_LIVES - _JITTER * random()
+        for row in set(self._copy.rows.unread) - self._unread:
             telemetry.warn("ROW_UNDECODABLE", row=row)
-        self._unread, self._read_last = set(unread), now
+        self._unread = set(self._copy.rows.unread)
         # what was changed meanwhile may not be in it
-        self._read_at = now if changes == self._changes else None
+        self._quiet_until = now + wait if changes == self._changes else None
 
     @property
     def last_known(self) -> Directory:
         """As it was read last, however long ago; empty where it never was."""
         return self._known
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Keys of the rows that could not be decoded when it was read last."""
+        return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
         """Whether it goes on with a copy that is older than usual, since the store gives none."""
@@ -118,19 +122,15 @@ class GateDirectory:
 
     def forget(self) -> None:
         """The next look reads it: this process has just changed it."""
-        self._read_at = None
+        self._quiet_until = None
         self._changes += 1
 
-    def _is_fresh(self, now: datetime) -> bool:
-        return self._read_at is not None and now - self._read_at < DIRECTORY_LIVES
+    def _is_quiet(self, now: datetime) -> bool:
+        return self._quiet_until is not None and now < self._quiet_until
 
 
-async def _read(desks: Desks, settings: Settings, now: datetime) -> tuple[Directory, tuple[str, ...]]:
-    """With the limits of the settings; that one was set, or the last taken back, is noted for all.
-
-    And keys of rows that could not be decoded.
-    """
-    rows = await desks.directory()
+async def _with_settings(rows: DirectoryRows, desks: Desks, settings: Settings, now: datetime) -> Directory:
+    """With the limits of the settings; that one was set, or the last taken back, is noted for all."""
     since, limits = rows.settings_since, _of_settings(settings)
     if bool(limits) != (since is not None):
         since = now if limits else None
@@ -148,14 +148,13 @@ async def _read(desks: Desks, settings: Settings, now: datetime) -> tuple[Direct
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
     # guards concern no desk
     opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
-    directory = Directory(
+    return Directory(
         tenants=rows.tenants,
         defaults=defaults,
         over_all=over_all,
         over_all_since=began,
         since=min(opened, default=None),
     )
-    return directory, rows.unread
 
 
 def _of_settings(settings: Settings) -> dict[Gate, Rule]:

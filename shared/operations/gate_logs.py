@@ -29,13 +29,26 @@ async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
 
 
 async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
-    """The last entry of the gate's log past number `after`. Raises LedgerUnavailable."""
-    last: LogEntry | None = None
-    while page := await context.desks.log(gate.tenant, gate.id, after=last.seq if last else after, limit=_PAGE):
-        last = page[-1]
-        if len(page) < _PAGE:
-            break
-    return last
+    """The last entry of the gate's log past number `after`, by a number of reads that grows with the logarithm of the
+    log's length. Raises LedgerUnavailable.
+    """
+
+    async def past(number: int, limit: int) -> list[LogEntry]:
+        return await context.desks.log(gate.tenant, gate.id, after=number, limit=limit)
+
+    page = await past(after, _PAGE)
+    if len(page) < _PAGE:
+        return page[-1] if page else None
+    last, step = page[-1], _PAGE
+    while found := await past(last.seq + step - 1, 1):
+        last, step = found[0], step * 2
+    # numbers have no gaps: the last one is less than `step` away
+    while step > _PAGE:
+        step //= 2
+        if found := await past(last.seq + step - 1, 1):
+            last = found[0]
+    rest = await past(last.seq, _PAGE)
+    return rest[-1] if rest else last
 
 
 async def going_on(

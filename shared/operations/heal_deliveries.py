@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.canonical import encode_key
 from shared.core.deliveries import is_log_due
 from shared.core.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
-from shared.errors import Conflict, LuciusError
+from shared.errors import Conflict
 from shared.operations.at_once import at_once
 from shared.operations.change_hooks import log_dead
 from shared.operations.context import Context
 from shared.operations.match_hooks import NOTED_EVERY
+from shared.operations.row_incidents import report_row
 from shared.operations.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
 from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
@@ -40,7 +42,7 @@ class _Found:
 async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> None:
     """Of the tenants that have webhooks or callbacks; one that cannot be read is left for the next pass.
 
-    Raises nothing of LUCIUS's: no job waits for it.
+    Raises nothing: no job waits for it.
     """
     hooks, found = context.hooks, _Found()
     if hooks is None or context.deliveries is None:
@@ -51,15 +53,16 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
             return
         try:
             await _heal(context, hooks, noted, found)
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
-            telemetry.warn("HOOKS_UNSEEN", tenant_id=noted.tenant, reason=str(fault))
+            telemetry.warn("HOOKS_UNSEEN", tenant_id=noted.tenant, reason=f"{type(fault).__name__}: {fault}")
+            await report_row(context, f"{encode_key(noted.tenant)} HOOK", fault)
 
     try:
         noted = [each for each in await hooks.noted() if has(each.tenant)]
-    except LuciusError as fault:
+    except Exception as fault:
         telemetry.record_fault(fault)
-        telemetry.warn("HOOKS_UNSEEN", reason=str(fault))
+        telemetry.warn("HOOKS_UNSEEN", reason=f"{type(fault).__name__}: {fault}")
         return
     await at_once(noted, one, limit=_AT_ONCE)
     now = context.clock.now()

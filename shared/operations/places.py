@@ -13,6 +13,7 @@ from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
 from shared.operations.dependencies import mark
 from shared.operations.desk_turns import QuotasUnknown
+from shared.operations.queue_joins import join_queue
 from shared.operations.transition import admit, end, notify, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -52,11 +53,14 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
                 await end(context, stored, orchestrations)
                 return stored
             case step:
-                due_at = job.expires_at or ASLEEP
+                due_at, candidate = job.expires_at or ASLEEP, Candidate.of(job)
                 try:
-                    entered = await desks.move_job(
-                        context, job.tenant, job.job_id, step, due_at, candidate=Candidate.of(job)
-                    )
+                    if step is Owed.LINE_UP:
+                        entered = await join_queue(context, job.tenant, job.job_id, due_at, candidate=candidate)
+                    else:
+                        entered = await desks.move_job(
+                            context, job.tenant, job.job_id, step, due_at, candidate=candidate
+                        )
                 except QuotasUnknown:
                     # a call, or the sweeper, goes on when they are
                     return stored

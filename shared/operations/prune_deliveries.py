@@ -35,11 +35,11 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
 
 
 async def prune_hook_logs(context: Context, tenant: str) -> None:
-    """Of each webhook the last entries stay, as many as are shown; the log of one that is no more goes as jobs do.
+    """Keeps the last entries of each webhook's log, those that are shown. Old entries of a removed webhook's log go.
 
     A receiver that refuses everything is an entry a minute. Raises LedgerUnavailable.
     """
-    hooks, retention = context.hooks, context.settings.retention_days
+    hooks, settings = context.hooks, context.settings
     if hooks is None:
         return
     kept = {each.hook.id: each.hook for each in await hooks.all_of(tenant)}
@@ -47,10 +47,8 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
         while hook.log_seq > MAX_LOG:
             if await hooks.drop_log(tenant, hook.id, to=hook.log_seq - MAX_LOG, limit=_REMOVED) < _REMOVED:
                 break
-    if retention is None:
-        return
     # of the new entries of one that is made meanwhile under the same id none is so old
-    before = context.clock.now() - timedelta(days=max(retention, context.settings.feed_days))
+    before = context.clock.now() - timedelta(days=max(settings.change_log_days, settings.feed_days))
     for hook_id in await hooks.hooks_with_log(tenant):
         while hook_id not in kept:
             if await hooks.drop_log(tenant, hook_id, before=before, limit=_REMOVED) < _REMOVED:

@@ -10,6 +10,7 @@ from shared.errors import LuciusError
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.prune_deliveries import prune_deliveries, prune_hook_logs
+from shared.operations.prune_logs import DAILY_HOUR
 from shared.operations.tell import FORGETTABLE_AFTER
 
 #: events that one call removes
@@ -18,8 +19,6 @@ MAX_REMOVED = 100
 _AT_ONCE = 8
 #: for events that nobody passed on
 _CATCH_UP = timedelta(minutes=2)
-#: UTC: what grows by a few rows a day is not looked for in each hour
-_DAILY_HOUR = 3
 #: no two clocks are so far apart
 _SKEW = timedelta(days=1)
 
@@ -47,7 +46,7 @@ async def prune_feeds(context: Context) -> int:
             if passing is not None:
                 await passing.find_unsent(tenant)
             await prune_deliveries(context, tenant, before)
-            if now.hour == _DAILY_HOUR:
+            if now.hour == DAILY_HOUR:
                 while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
                     pass
                 await prune_hook_logs(context, tenant)

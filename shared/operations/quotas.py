@@ -38,9 +38,8 @@ from shared.operations.at_once import at_once
 from shared.operations.breaker_incidents import keep_incident
 from shared.operations.context import Context
 from shared.operations.desk_turns import Uncounted
-from shared.operations.divisions import INTERVAL, divide
+from shared.operations.divisions import divide_soon
 from shared.operations.freed import let_in
-from shared.operations.gate_directory import DIRECTORY_LIVES
 from shared.operations.gate_logs import state_of
 from shared.operations.gated_tenants import enter, leave_or_stay
 from shared.operations.incidents import settle_incident
@@ -157,7 +156,9 @@ async def hold(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
-        return changes.held(state, Hold(reason=by.reason, actor=by.actor, at=now, until=until, own=by.own), now)
+        return changes.held(
+            state, Hold(reason=changes.short(by.reason), actor=by.actor, at=now, until=until, own=by.own), now
+        )
 
     return await _change(context, orchestrations, gate, alter, ChangeType.HELD, by)
 
@@ -179,7 +180,14 @@ async def throttle(
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
         guards.check_throttle(gate)
-        asked = Throttle(max_per_hour=max_per_hour, reason=by.reason, actor=by.actor, at=now, until=until, own=by.own)
+        asked = Throttle(
+            max_per_hour=max_per_hour,
+            reason=changes.short(by.reason),
+            actor=by.actor,
+            at=now,
+            until=until,
+            own=by.own,
+        )
         return changes.throttled(state, asked, now)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.THROTTLED, by)
@@ -220,44 +228,55 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
-    desk, known = await read_desk(context, gate.tenant)
+    await desk_turns.directory(context)
+    # without its counts, which may take a minute: the write has them
+    stored = await context.desks.read(gate.tenant)
+    desk = stored.desk if stored is not None else Desk(tenant=gate.tenant, counted_at=context.clock.now())
     before = await state_of(context, desk, gate)
     after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
     if after is before:
         # a rule for every tenant whose writer died between desk and directory is there by the repetition
         await _publish_default(context, after)
-        return Changed(before, after, desk, known)
+        return Changed(before, after, *await read_desk(context, gate.tenant))
     _check_room(desk, after, context.clock.now())
     await enter(context, gate.tenant)
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
     await leave_or_stay(context, changed.desk)
     if gate.kind in DIVIDED:
-        # processes with an older directory may divide by the rule of before until then
-        try:
-            await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
-        except BusUnavailable as fault:
-            telemetry.record_fault(fault)
-        for tenant, entered in (await divide(context, gate)).items():
+        for tenant, entered in (await divide_soon(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
         if gate.kind not in GUARDS:
             await _call_desks(context)
     else:
-        await desk_turns.ask_owed(context, desk, changed.desk, changed.directory)
-        await notify(context, orchestrations, gate.tenant, await let_in(context, gate.tenant))
-    desk, known = await read_desk(context, gate.tenant)
+        await _admit(context, orchestrations, gate.tenant)
+    try:
+        desk, known = await read_desk(context, gate.tenant)
+    except Exception as fault:
+        # the change is in effect: its response has the counts of before
+        telemetry.record_fault(fault)
+        return changed
     return replace(changed, desk=desk, directory=known)
+
+
+async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
+    """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
+    try:
+        await notify(context, orchestrations, tenant, await let_in(context, tenant))
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
     """Raises Contended, LedgerUnavailable, and what `alter` raises."""
-    tried: list[tuple[Changed, LogEntry]] = []
+    tried: list[tuple[Changed, LogEntry, Desk]] = []
 
     async def act(stored: StoredDesk, known: Directory) -> Changed:
         now = context.clock.now()
         before = await state_of(context, stored.desk, gate)
-        for changed, entry in tried:
+        for changed, entry, _ in tried:
             if before.log_hash == entry.hash:
                 # an earlier try of this very write went through
                 return changed
@@ -267,19 +286,23 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         _check_room(stored.desk, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
             # only sources with a gate are counted
-            raise Uncounted(StoredDesk(stored.desk.with_state(before), stored.etag))
+            raise Uncounted(replace(stored, desk=stored.desk.with_state(before)))
         last_epoch = epoch_of(stored.desk, gate.name)
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
         desk = changes.with_change(stored.desk, after, known, now, is_fed=context.feed is not None)
         changed = Changed(before, after, desk, known)
-        tried.append((changed, entry))
+        tried.append((changed, entry, stored.desk))
         await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
         return changed
 
     written = await desk_turns.at_desk(context, gate.tenant, act)
-    note_gate_log(context, gate, [entry for changed, entry in tried if changed is written])
+    for changed, entry, desk in tried:
+        if changed is written:
+            note_gate_log(context, gate, [entry])
+            if gate.tenant != EVERY:
+                await desk_turns.ask_owed(context, desk, written.desk, written.directory)
     return written
 
 
@@ -301,7 +324,12 @@ async def _call_desks(context: Context) -> None:
     """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
 
     async def one(tenant: str) -> None:
-        stored = await context.desks.read(tenant)
+        try:
+            stored = await context.desks.read(tenant)
+        except Exception as fault:
+            # the sweeper is next at this tenant
+            telemetry.record_fault(fault)
+            return
         if stored is not None and stored.desk.lines:
             await context.desk_calls.call(tenant)
 
@@ -341,6 +369,12 @@ def _check_ahead(until: datetime | None, now: datetime) -> None:
 
 
 def _check_room(desk: Desk, after: GateState, now: datetime) -> None:
+    """Raises TooManyRules if the tenant's row has no room for what the change adds."""
     others = sum(changes.is_set(state, now) for id_, state in desk.gates.items() if id_ != after.gate.id)
     if changes.is_set(after, now) and others >= MAX_RULES:
         raise TooManyRules(MAX_RULES)
+    size, before = changes.size_of(after), changes.size_of(desk.state(after.gate))
+    if size > before:
+        size += sum(changes.size_of(state) for id_, state in desk.gates.items() if id_ != after.gate.id)
+        if size > changes.MAX_BYTES:
+            raise TooManyRules(f"{changes.MAX_BYTES // 1024} KiB")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared import telemetry
 from shared.core.history import EventType
 from shared.core.job import Event, Record
-from shared.errors import DataLost, LedgerUnavailable, UnknownStatus
+from shared.errors import DataLost, LedgerUnavailable, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.ports.ledger import Ledger, Stored
 from shared.refusals import JobNotFound
@@ -59,6 +59,6 @@ async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
         return await ledger.read(job_id)
     except UnknownStatus:
         return None
-    except DataLost as lost:
+    except (DataLost, Undecodable) as lost:
         telemetry.warn("LEDGER_REFUSED", jobId=job_id, reason=str(lost))
         return None

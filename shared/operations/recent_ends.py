@@ -30,6 +30,8 @@ MAX_CLEARED = 2
 MAX_RESCHEDULED = 10
 #: of one tenant in one process
 _MAX_KEPT = 100
+#: tenants of one process; the ends of the others are left to the sweeper
+MAX_TENANTS = 1_000
 #: of one job's clearing: whoever ends a job waits for it
 _CLEARING_S = 3.0
 
@@ -50,7 +52,7 @@ class RecentEnds:
     """The ends that this process made and that no later one has cleared, by tenant."""
 
     def __init__(self) -> None:
-        self._kept: defaultdict[str, deque[Ended]] = defaultdict(lambda: deque(maxlen=_MAX_KEPT))
+        self._kept: dict[str, deque[Ended]] = {}
         #: whose histories are gone, and whose rows do not say so yet
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
@@ -94,13 +96,20 @@ class RecentEnds:
         self._note(Ended(first_clearing(job), ended_at, tuple(instances(record)), claim_ends, job.event_seq))
 
     def _note(self, ended: Ended) -> None:
-        kept = self._kept[ended.row.tenant]
+        tenant = ended.row.tenant
+        # last in the order of tenants, of which the first one goes
+        kept = self._kept.pop(tenant, None) or deque(maxlen=_MAX_KEPT)
+        self._kept[tenant] = kept
         if ended not in kept:
             kept.append(ended)
+        if len(self._kept) > MAX_TENANTS:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
         """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
-        kept = self._kept[tenant]
+        kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:
             taken.append(kept.popleft())

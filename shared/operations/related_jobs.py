@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shared.core.job import Job
 from shared.core.states import JobStatus
-from shared.errors import UnknownStatus
+from shared.errors import Undecodable, UnknownStatus
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page
@@ -58,7 +58,7 @@ async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
     async def one(job_id: str) -> Related:
         try:
             stored = await context.ledger.read(job_id)
-        except UnknownStatus:
+        except (Undecodable, UnknownStatus):
             return job_id, None
         return job_id, stored.record.job if stored is not None else None
 

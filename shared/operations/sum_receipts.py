@@ -8,7 +8,7 @@ from typing import Any
 from shared.core.filters import JobFilter
 from shared.core.job import Job
 from shared.core.routing import normalise
-from shared.errors import DataLost, UnknownStatus
+from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import Page, walk_list
 from shared.operations.read_history import read_history
@@ -43,7 +43,7 @@ async def sum_receipts(
     async def one(listed: ListRow) -> tuple[Job, Receipt] | None:
         try:
             record, events = await read_history(context, listed.job_id)
-        except (JobNotFound, DataLost, UnknownStatus):
+        except (JobNotFound, DataLost, Undecodable, UnknownStatus):
             return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
         return (record.job, receipt(record, events, now)) if job_filter.has_status(record.job.status) else None
 

@@ -19,7 +19,8 @@ from shared.ports.usage import SeenSource, Usage
 
 #: between two writes of what was refused
 _WRITTEN_EVERY = timedelta(minutes=1)
-#: of what is kept here: tenants with sources, and sources, seen within the hour; past it all is forgotten
+#: of what is kept here: tenants with sources, and sources, seen within the hour; peaks of tenants; past it all is
+#: forgotten
 _MAX_KEPT = 10_000
 
 
@@ -87,6 +88,9 @@ class Tally:
             peaks = highest(known, inside)
             if peaks != known:
                 await usage.put_peaks(tenant, hour, peaks)
+            if len(self._peaks) >= _MAX_KEPT:
+                # those of this hour are read again
+                self._peaks.clear()
             self._peaks[tenant] = (hour, peaks)
         except LuciusError as fault:
             _log(fault, tenant)

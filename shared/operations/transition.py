@@ -144,11 +144,11 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
     if job.awaited and not await _notify_dependants(context, job):
         # its slot is free at once; a call, or the sweeper, tells the others and closes it
         if await freed.give_back_slot(context, job):
-            await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
+            await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant, job.job_id))
         await call(context, job.tenant, job.job_id)
         return
     if await close(context, stored):
-        await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant))
+        await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant, job.job_id))
     is_listed = await list_open(context, job)
     if not is_listed or (hinted is not None and not await is_sent(hinted)):
         await clear_soon(context, job)

@@ -36,6 +36,8 @@ _LISTED = 40
 _STEPS = 5
 #: whoever works on a bulk is left alone for so long
 _TURN = timedelta(seconds=60)
+#: a call that finds half of the process's calls at work on bulks comes again after once to twice this time
+_LATER = timedelta(seconds=5)
 #: after a step in which every item was refused for now
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15, 300
 _MAX_RACES = 8
@@ -65,6 +67,16 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     now = context.clock.now()
     if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
         return
+    if context.bulk_turns.locked():
+        await call(context, stored.bulk, now + _LATER * (1 + context.random()))
+        return
+    async with context.bulk_turns:
+        await _take_turn(context, orchestrations, stored)
+
+
+async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
+    """Raises LedgerUnavailable."""
+    now, tenant, bulk_id = context.clock.now(), stored.bulk.tenant, stored.bulk.bulk_id
     try:
         stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))
     except (Conflict, AlreadyExists):

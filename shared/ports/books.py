@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from shared.core.gates.divided import Book
 
@@ -15,6 +15,8 @@ class StoredBook:
 
     book: Book
     etag: str
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
@@ -19,6 +20,17 @@ class StoredDesk:
 
     desk: Desk
     etag: str
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+
+class LogPlace(NamedTuple):
+    """Where an entry stands in the logs of a tenant's quotas."""
+
+    gate_id: str
+    seq: int
+    #: None: the row does not have it
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,31 +53,63 @@ class DeskWrite:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectoryRows:
-    """Which tenants have gates, as it is stored."""
+    """Which tenants have quotas, as it is stored: the rows of one group, or of all."""
 
     #: tenants for whose gates somebody set something, and since when
-    tenants: dict[str, datetime]
+    tenants: dict[str, datetime] = field(default_factory=dict)
     #: rules for every tenant, and since when each has been there
-    defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]]
+    defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = field(default_factory=dict)
     #: gates over all tenants for which something is set, and since when
     over_all: dict[str, tuple[GateState, datetime]] = field(default_factory=dict)
     #: since when a limit of the settings concerns every tenant; None: none does
     settings_since: datetime | None = None
-    #: keys of rows that this release cannot decode
+    #: keys of rows, and of entries in them, that this release cannot decode
     unread: tuple[str, ...] = ()
 
 
+def joined(groups: Iterable[DirectoryRows]) -> DirectoryRows:
+    """Returns the rows of all groups together."""
+    rows, unread = DirectoryRows(), list[str]()
+    since: datetime | None = None
+    for group in groups:
+        rows.tenants.update(group.tenants)
+        rows.defaults.update(group.defaults)
+        rows.over_all.update(group.over_all)
+        since = group.settings_since or since
+        unread += group.unread
+    return replace(rows, settings_since=since, unread=tuple(unread))
+
+
 class QuotaDirectory(Protocol):
-    """Which tenants have quotas, the rules for every tenant, and the quotas over all tenants."""
+    """Which tenants have quotas, the rules for every tenant, and the quotas over all tenants.
+
+    The rows are in groups, and each group has a version. A change of a row moves the version of its group in the same
+    transaction, so that a process reads a group again only if its version has moved.
+    """
+
+    async def versions(self) -> dict[str, int]:
+        """Returns the version of each group by the group's name; only equality means something.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def group(self, name: str) -> DirectoryRows:
+        """Returns the rows of one group; empty if it has none. Raises LedgerUnavailable."""
+
+    async def groups(self) -> dict[str, DirectoryRows]:
+        """Returns all rows, by the names of their groups. Raises LedgerUnavailable."""
 
     async def directory(self) -> DirectoryRows:
-        """Raises LedgerUnavailable."""
+        """Returns all rows. Raises LedgerUnavailable."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
+        """Enters a tenant that has quotas of its own from now on; one that is there already writes nothing.
+
+        Raises Contended, Undecodable, LedgerUnavailable.
+        """
 
     async def remove_tenant(self, tenant: str) -> None:
-        """Again is harmless. Raises LedgerUnavailable."""
+        """Removes a tenant; one that is not there writes nothing. Raises Contended, Undecodable, LedgerUnavailable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         """A rule for every tenant; None: none any more. Raises LedgerUnavailable."""
@@ -86,8 +130,23 @@ class Desks(QuotaDirectory, Protocol):
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         """The first of a line, in its order. Raises LedgerUnavailable."""
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
-        """FREED rows of the tenant, by job id, from `after` on, exclusive. Raises LedgerUnavailable."""
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
+        """FREED rows of the tenant, by job id, from `after` on, exclusive.
+
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
+        LedgerUnavailable.
+        """
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone, LedgerUnavailable."""

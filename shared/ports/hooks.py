@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.core.webhooks import Delivery, DeliveryState, Hook, HookEntry
 from shared.ports.feed import FeedEvent, Head
@@ -20,6 +20,8 @@ class StoredHook:
 
     hook: Hook
     etag: str
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class StoredDelivery:
 
     delivery: Delivery
     etag: str
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

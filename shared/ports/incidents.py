@@ -79,5 +79,14 @@ class Incidents(Protocol):
         One of no job leaves the list of open ones with it; or, with `stays`, is there as it is now. Raises Contended.
         """
 
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        """Incidents of no job that were settled before an instant, newest first, past the cursor `after`.
+
+        Rows that cannot be decoded are left out.
+        """
+
+    async def remove(self, incident: Incident) -> None:
+        """Removes a settled incident that is no job's, with its log; again is harmless."""
+
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         """Entries from number `after`, exclusive, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed
@@ -14,6 +14,7 @@ from shared.core.incidents import escalates
 from shared.core.job import Job
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
+from shared.ports.sweeps import SweepPosition
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
 FIRST_CHECK = timedelta(minutes=1)
@@ -74,6 +75,8 @@ class ActiveRow:
     #: None: no gate concerned the job when it was created
     place: Place | None = None
     etag: str = ""
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def counted_place(self) -> Place:
@@ -109,6 +112,8 @@ class EndedRow:
     purged: bool = False
     #: the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
     owed: bool = False
+    #: as it is stored, for the adapter alone
+    row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 def first_clearing(job: Job) -> EndedRow:
@@ -136,6 +141,16 @@ class Reservation:
     place: Place | None = None
 
 
+@dataclass(frozen=True)
+class PlaceMove:
+    """A job that moves at its tenant's quotas."""
+
+    active: ActiveRow
+    place: Place
+    #: where its DUE row goes
+    check_at: datetime
+
+
 @dataclass(frozen=True, kw_only=True)
 class AwakeTenant:
     """A tenant to which the sweeper may owe something."""
@@ -144,18 +159,6 @@ class AwakeTenant:
     #: its last POST, or up to five minutes before it
     posted_at: datetime
     etag: str = ""
-
-
-@dataclass(frozen=True)
-class SweepPosition:
-    """Where a pass stopped when its time was over; None: it came to the end."""
-
-    #: the tenant whose due jobs come first in the next pass
-    look: str | None = None
-    #: the tenant whose ended jobs come first
-    clear: str | None = None
-    #: tenant and id of the last living job whose LIST row was compared
-    listed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +181,8 @@ class ListRow:
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
+    #: its ENDED row was written a second time, which happens once
+    cleared_again: bool = False
     #: opaque position of this row, for the next page
     cursor: str = ""
 
@@ -240,6 +245,12 @@ class Index(DeadLetters, Protocol):
         AlreadyExists where a row moved or is gone, LedgerUnavailable.
         """
 
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        """ACTIVE of each job with its new place, DUE and WAIT, in one transaction with the change of the desk.
+
+        Jobs of one tenant, none of them twice. Raises as `move_place`.
+        """
+
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         """Ids of jobs that wait for the end of this one, in order, past `after`. Raises LedgerUnavailable."""
 
@@ -268,8 +279,14 @@ class Index(DeadLetters, Protocol):
         Raises LedgerUnavailable.
         """
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
-        """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
+        """Active jobs in the order of their ids, past the id `after`.
+
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
+        LedgerUnavailable.
+        """
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
@@ -313,6 +330,11 @@ class Index(DeadLetters, Protocol):
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
+
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its instant; their LIST
+        rows say so. Nothing happens if one of these is gone. Raises LedgerUnavailable.
+        """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from shared.core.job import Event, Record
 
@@ -15,6 +15,8 @@ class Stored:
 
     record: Record
     etag: str
+    #: by row, the stored rows in which a later release has columns of its own; for the adapter alone
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Ledger(Protocol):

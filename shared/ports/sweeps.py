@@ -9,11 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.states import JobStatus
-from shared.ports.index import ActiveRow
-
-_UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
-
 
 @dataclass(frozen=True)
 class Share:
@@ -34,8 +29,6 @@ class WorkCounts:
     active: Counter[str] = field(default_factory=Counter)
     #: by mode
     modes: Counter[str] = field(default_factory=Counter)
-    #: that no service has taken up, by job type and tenant; not among what a mark holds
-    queued: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: POST of the oldest QUEUED job
     queued_since: datetime | None = None
     #: POST of the oldest job that waits for its gates
@@ -44,31 +37,64 @@ class WorkCounts:
     unacked: int = 0
     unacked_since: datetime | None = None
 
-    def add(self, row: ActiveRow) -> None:
-        self.active[row.status] += 1
-        self.modes[row.mode] += 1
-        if row.status in _UNBEGUN:
-            self.queued[row.request_type, row.tenant] += 1
-        if row.status == JobStatus.THROTTLED:
-            self.waiting_since = _earlier(self.waiting_since, row.created_at)
-        if row.status == JobStatus.QUEUED:
-            self.queued_since = _earlier(self.queued_since, row.created_at)
-        self.unacked += row.unacked
-        self.unacked_since = _earlier(self.unacked_since, row.unacked_since)
-
     def __add__(self, other: WorkCounts) -> WorkCounts:
         return WorkCounts(
             active=self.active + other.active,
             modes=self.modes + other.modes,
-            queued=self.queued + other.queued,
-            queued_since=_earlier(self.queued_since, other.queued_since),
-            waiting_since=_earlier(self.waiting_since, other.waiting_since),
+            queued_since=earlier(self.queued_since, other.queued_since),
+            waiting_since=earlier(self.waiting_since, other.waiting_since),
             unacked=self.unacked + other.unacked,
-            unacked_since=_earlier(self.unacked_since, other.unacked_since),
+            unacked_since=earlier(self.unacked_since, other.unacked_since),
         )
 
 
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+@dataclass
+class TenantCounts:
+    """Living jobs of one tenant, as far as a survey has read its ACTIVE rows."""
+
+    rows: int = 0
+    #: active
+    inside: int = 0
+    #: accepted, not active, and in the tenant's counts
+    staged: int = 0
+    #: in a waiting queue
+    waiting: int = 0
+    #: not begun, by job type
+    queued: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """A read of every living job's row, which may take several passes: where it is, and what it has counted so far."""
+
+    #: tenant and id of the last job that was read, or a tenant and "" where that tenant is the next; None: at the start
+    after: tuple[str, str] | None = None
+    #: it compares jobs that wait in a queue with their rows too
+    is_whole: bool = False
+    #: when the last whole one began
+    whole_at: datetime | None = None
+    counts: WorkCounts = field(default_factory=WorkCounts)
+    #: of the tenant in `after`
+    of_tenant: TenantCounts = field(default_factory=TenantCounts)
+
+
+@dataclass(frozen=True)
+class SweepPosition:
+    """Where a pass stopped when its time was over; None: it came to the end."""
+
+    #: the tenant whose due jobs come first in the next pass
+    look: str | None = None
+    #: the tenant whose ended jobs come first
+    clear: str | None = None
+    #: the tenant whose waiting jobs come first
+    admit: str | None = None
+    survey: Survey = field(default_factory=Survey)
+    #: when the last pass began that did what is done once an hour
+    hourly_at: datetime | None = None
+
+
+def earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """Returns the earlier of two times; None if there is neither."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 

@@ -49,7 +49,8 @@ class QuotaHold(Response):
     """Nobody passes the gate."""
 
     reason: str | None
-    """Null: the quota is over all tenants, and the caller does not see all tenants."""
+    """First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the
+    caller does not see all tenants."""
     actor: str | None
     """Null in the same case."""
     at: Instant

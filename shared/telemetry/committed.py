@@ -6,6 +6,8 @@ nothing is counted twice. A process that is killed in between leaves it out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from shared.core.history import REPLY_EVENTS, EventType
@@ -14,7 +16,7 @@ from shared.core.outcome import Outcome
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
 from shared.telemetry import tracing
-from shared.telemetry.lines import info
+from shared.telemetry.lines import info, warn
 from shared.telemetry.meters import code, increment, observe
 from shared.telemetry.span_table import SpanName
 
@@ -23,14 +25,29 @@ _FAILED = (StepStatus.FAILED_RETRY, StepStatus.FAILED_FINAL)
 
 
 def record_creation(record: Record, event: Event) -> None:
-    """A job's rows were inserted, by us."""
+    """Reports that this process created the job's rows. Raises nothing."""
     job = record.job
-    _line(job, event, lane=record.steps[0].lane if record.steps else None)
-    increment("job_started_total", jobType=job.request_type, mode=job.mode)
+    with _guarded(job):
+        _line(job, event, lane=record.steps[0].lane if record.steps else None)
+        increment("job_started_total", jobType=job.request_type, mode=job.mode)
 
 
 def record_transition(before: Record, outcome: Outcome) -> None:
-    """What was committed, from its EVENT rows and the rows before and after."""
+    """Reports what was committed, from its EVENT rows and the rows before and after. Raises nothing."""
+    with _guarded(outcome.record.job):
+        _transition(before, outcome)
+
+
+@contextmanager
+def _guarded(job: Job) -> Iterator[None]:
+    """The rows are committed: a fault here must not keep the caller from the rest of the job's end."""
+    try:
+        yield
+    except Exception as fault:
+        warn("TELEMETRY_FAILED", **line_ids(job), reason=f"{type(fault).__name__}: {fault}")
+
+
+def _transition(before: Record, outcome: Outcome) -> None:
     after = outcome.record
     for event in outcome.events:
         _line(after.job, event)

@@ -29,6 +29,7 @@ def book(tenants: int = 1) -> Book:
         unmet=True,
         opened_at=START + timedelta(microseconds=1),
         opening="tenant_b",
+        uncounted=frozenset({"tenant/0000", "tenant_ö"}),
         breaker=replace(breaker, opened_at=START, opened_by=(2, 3), waits_since=START),
         credit=36_000_000_000_000,
         credit_at=START,

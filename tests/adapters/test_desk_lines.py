@@ -16,7 +16,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Undecodable
 from shared.ports.desks import ASLEEP, DeskWrite
-from shared.ports.index import Clearing, EndedRow, Reservation
+from shared.ports.index import Clearing, EndedRow, PlaceMove, Reservation
 from tests.adapters.conftest import Storage
 from tests.adapters.desk_rows import (
     LATER,
@@ -122,6 +122,33 @@ async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
     assert (await stored(storage)) == current
 
 
+async def test_jobs_join_the_queue_in_one_transaction(storage: Storage) -> None:
+    """Each has its WAIT row and its DUE row; where one of them has moved since it was read, none has."""
+    await opened(storage)
+    rows = []
+    for number in (1, 2):
+        before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
+        place = Place(state=PlaceState.ARRIVING, candidate=replace(Candidate.of(one), rank=number))
+        after = replace(before.desk, staged=number)
+        await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=after))
+        rows.append(await active(storage, number))
+    before = await stored(storage)
+    requested = Line(job_type="T0", mode="DEFAULT", source=None, emergency=False)
+    queued = stand(stand(before.desk, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
+    write = DeskWrite(before=before, after=queued)
+    moves = [PlaceMove(row, replace(row.place, state=PlaceState.WAITING, line=0), ASLEEP) for row in rows if row.place]
+    late = replace(moves[1], active=replace(rows[1], check_at=LATER))
+    with pytest.raises(Conflict):
+        await storage.index.move_places([moves[0], late], write)
+    assert await storage.desks.first_waiting("tenant_a", 0, 10) == []
+    await storage.index.move_places(moves, write)
+    assert [row.candidate.job_id for row in await storage.desks.first_waiting("tenant_a", 0, 10)] == [
+        row.job_id for row in rows
+    ]
+    assert [(await active(storage, number)).check_at for number in (1, 2)] == [ASLEEP, ASLEEP]
+    assert (await stored(storage)).desk.waiting == 2
+
+
 async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     """Each of the writes from an older reading of the desk, or of the DUE row: no row of it is there."""
     await opened(storage)
@@ -134,6 +161,7 @@ async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     off = Place(state=PlaceState.OFF, candidate=second.candidate)
     writes = [
         storage.index.move_place(waits, off, ASLEEP, admitting(old)),
+        storage.index.move_places([PlaceMove(waits, off, ASLEEP)], admitting(old)),
         storage.index.reserve(job(5), replacing=None, place=off, desk=admitting(old)),
         storage.index.reserve_together(
             [Reservation(job(5), place=off), Reservation(job(6), place=off)], admitting(old)
@@ -283,8 +311,8 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> Non
 
 
 async def test_rows_of_a_later_release(storage: Storage) -> None:
-    """A member too many is ignored; of the directory a row that cannot be decoded is, and its key is reported; a desk
-    that cannot be is an error with its key."""
+    """A member too many is ignored, and a quota of another kind; of the directory a row that cannot be decoded is, and
+    its key is reported; a desk that cannot be is an error with its key."""
     if not isinstance(storage.desks, TablesDesks):
         return
     await opened(storage)
@@ -306,8 +334,17 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     values = json.loads(row[column])
     values["rule"]["max_pages"] = 7
     await index.update_entity({**row, column: json.dumps(values)})
-    assert (await stored(storage)).desk.state(state.gate).rule == Rule(max_active=1)
+    await index.update_entity({"PartitionKey": "tenant_a", "RowKey": "GATES", "later": (2**40, "Edm.Int64")})
+    before = await stored(storage)
+    assert before.desk.state(state.gate).rule == Rule(max_active=1)
+    after = before.desk.with_state(replace(before.desk.state(state.gate), credit=1))
+    await storage.index.write_desk(DeskWrite(before=before, after=after))
+    kept = await index.get_entity("tenant_a", "GATES")
+    assert (json.loads(kept[column])["rule"]["max_pages"], json.loads(kept[column])["credit"]) == (7, 1)
+    assert (kept["later"], list(kept.int64)) == (2**40, ["later"])
     values["gate"]["kind"] = "REGION"
     await index.update_entity({**row, column: json.dumps(values)})
+    assert (await stored(storage)).desk.gates == {}
+    await index.update_entity({**row, column: "{"})
     with pytest.raises(Undecodable, match="tenant_a GATES"):
         await stored(storage)

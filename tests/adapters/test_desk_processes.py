@@ -113,7 +113,7 @@ def check(azurite: str, own: str, jobs: int, auditor: Auditor, tenants: tuple[st
         ("CLAIM", "LIST", "ENDED"), jobs
     )
     for desk in desks:
-        assert (json.loads(desk["inside"]), desk["staged"], json.loads(desk["lines"])) == ([], 0, [])
+        assert (json.loads(desk["inside"]), desk["staged"], json.loads(desk["lines"])) == ({}, 0, {})
 
 
 def test_twenty_posts_at_once_from_four_processes(azurite: str, own: str) -> None:

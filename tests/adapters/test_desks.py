@@ -14,7 +14,7 @@ from shared.core.gates.desk import MAX_LINES, Desk, Line
 from shared.core.gates.log import logged
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.desks import DeskWrite
+from shared.ports.desks import DeskWrite, LogPlace
 from tests.adapters.conftest import Storage
 from tests.adapters.desk_rows import HOUR, LATER, opened, stored, type_gate
 from tests.jobs import START
@@ -168,3 +168,29 @@ async def test_the_directory(storage: Storage) -> None:
     rows = await storage.desks.directory()
     assert rows.over_all == {}
     assert (rows.tenants, rows.defaults, rows.settings_since) == ({"tenant_a": START}, {}, None)
+
+
+async def test_entries_of_all_logs_are_read_in_order_and_removed(storage: Storage) -> None:
+    """By quota and number, from a place on; a removal is of all of them or of none."""
+    before, gates = await opened(storage), [TENANT, *(type_gate(f"T{number}") for number in range(12))]
+    # ids that begin with figures and with letters
+    assert len({gate.id[0].isdigit() for gate in gates}) == 2
+    desk, log = before.desk, []
+    for gate in gates:
+        state = GateState(gate=gate)
+        for number in range(3):
+            state, entry = logged(state, "HELD", actor="op", reason="r", at=START + number * HOUR, data={})
+            log.append(entry)
+        desk = desk.with_state(state)
+    await storage.index.write_desk(DeskWrite(before=before, after=desk, log=tuple(log)))
+    expected = sorted(LogPlace(entry.gate_id, entry.seq, entry.at) for entry in log)
+    assert await storage.desks.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected
+    assert await storage.desks.log_places("tenant_a", first=expected[4], limit=5) == expected[4:9]
+    past = LogPlace(expected[0].gate_id, 10**10 - 1)
+    assert await storage.desks.log_places("tenant_a", first=past, limit=1) == expected[3:4]
+    assert await storage.desks.log_places("tenant_b", first=LogPlace("", 0), limit=1) == []
+    await storage.desks.drop_log("tenant_a", expected[:4])
+    with pytest.raises(Conflict):
+        await storage.desks.drop_log("tenant_a", expected[3:6])
+    assert await storage.desks.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected[4:]
+    assert [each.seq for each in await storage.desks.log("tenant_a", expected[4].gate_id, after=0, limit=9)] == [2, 3]

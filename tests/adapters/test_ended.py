@@ -259,3 +259,27 @@ async def test_a_row_that_is_refused_keeps_no_job_from_its_end(
     claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
     assert claim is not None
     assert claim.expires_at == LATE
+
+
+async def test_cleared_jobs_get_a_row_again(storage: Storage) -> None:
+    """Once, as their LIST rows say then; the tenant, which sleeps, is awake. None where one is archived meanwhile."""
+    for number in range(3):
+        await close(storage, ended_job(number))
+    for row in await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10):
+        await storage.index.finish_clearing(row)
+    [awake] = await storage.index.awake_tenants(now=LATE)
+    await storage.index.put_to_sleep(awake)
+    assert await storage.index.awake_tenants(now=LATE) == []
+    late = [(row, LATE) for row in await storage.index.list_jobs("tenant_a", after=None, limit=10)]
+    assert not any(row.cleared_again for row, _ in late)
+    for _ in range(2):
+        await storage.index.clear_again("tenant_a", late[:2], LATE)
+    found = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=1000)
+    assert sorted(row.job_id for row in found) == sorted(row.job_id for row, _ in late[:2])
+    assert all(row.purged and row.clear_at == LATE for row in found)
+    assert [each.tenant for each in await storage.index.awake_tenants(now=LATE)] == ["tenant_a"]
+    rows = await storage.index.list_jobs("tenant_a", after=None, limit=10)
+    assert [row.cleared_again for row in rows] == [True, True, False]
+    await storage.index.delete_listing(next(job for n in range(3) if (job := ended_job(n)).job_id == rows[0].job_id))
+    await storage.index.clear_again("tenant_a", [late[2], late[0]], LATE)
+    assert len(await storage.index.due_for_clearing("tenant_a", now=LATE, limit=1000)) == 2

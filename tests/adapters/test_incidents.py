@@ -258,3 +258,40 @@ async def test_of_two_that_settle_at_once_one_finds_it_done(storage: Storage, mo
         meets.append(storage.incidents.settle(each, RESOLVED))
         assert (await storage.incidents.settle(each, RETRIED)).state is IncidentState.RESOLVED
         assert await checked_log(storage, each) == ["OPENED", "RESOLVED"]
+
+
+async def test_settled_incidents_of_no_job_are_found_by_when_they_were_settled(storage: Storage) -> None:
+    """Newest first, in pages; one that is open, or of a job, never. One that is removed goes with its log."""
+    made = [of_no_job(f"s{number}", number, TENANT if number == 2 else None) for number in range(6)]
+    for number, (incident, entry) in enumerate(made):
+        assert await storage.incidents.open(incident, entry)
+        if number != 4:
+            at = START + timedelta(hours=2 if number == 1 else 1)
+            await storage.incidents.settle(incident, replace(RESOLVED, at=at))
+    await ended(storage)
+    before = START + timedelta(hours=1, minutes=1)
+    first = await storage.incidents.settled_before(before, after=None, limit=2)
+    rest = await storage.incidents.settled_before(before, after=first[-1].cursor, limit=9)
+    assert [row.incident.subject for row in (*first, *rest)] == ["s5", "s3", "s2", "s0"]
+    assert await storage.incidents.settled_before(START, after=None, limit=9) == []
+    for _ in range(2):
+        await storage.incidents.remove(rest[0].incident)
+    left = await storage.incidents.settled_before(before, after=None, limit=9)
+    assert [row.incident.subject for row in left] == ["s5", "s3", "s0"]
+    assert await storage.incidents.list_of_tenant(TENANT, after=None, limit=9) == []
+    assert await storage.incidents.log(rest[0].incident, after=0, limit=9) == []
+    assert len(await storage.incidents.log(left[0].incident, after=0, limit=9)) == 2
+
+
+async def test_an_undecodable_incident_is_left_out(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
+    """As one of a kind that a later release knows."""
+    incident, entry = of_no_job()
+    await storage.incidents.open(incident, entry)
+    await storage.incidents.settle(incident, RESOLVED)
+    if not isinstance(storage.incidents, tables_incidents.TablesIncidents):
+        return
+    table, partition = await storage.incidents._place(None)
+    [row] = [each async for each in table.query_entities("RowKey ge @first", parameters={"first": "INCIDENT:"})][:1]
+    await table.upsert_entity({**row, "kind": "DISK"})
+    assert await storage.incidents.settled_before(START + timedelta(days=9), after=None, limit=9) == []
+    assert f"{partition} {row['RowKey']}" in caplog.text

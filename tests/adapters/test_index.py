@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -6,7 +7,7 @@ import pytest
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.index import SweepPosition
+from shared.ports.sweeps import Survey, SweepPosition, TenantCounts, WorkCounts
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -135,7 +136,21 @@ async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> 
     rest = await storage.index.list_active("tenant_a", after=first[-1].job_id, limit=2)
     assert [active.job_id for active in [*first, *rest]] == ["job_0", "job_1", "job_2"]
     assert await storage.index.read_position(0) == SweepPosition()
-    for position in (SweepPosition("tenant_a", None, ("tenant_a", "job_1")), SweepPosition(None, "b"), SweepPosition()):
+    counts = WorkCounts(Counter(QUEUED=2), Counter(DEFAULT=2), START, None, 1, START)
+    survey = Survey(
+        after=("tenant_a", "job_1"),
+        is_whole=True,
+        whole_at=START,
+        counts=counts,
+        of_tenant=TenantCounts(rows=2, inside=1, staged=1, waiting=1, queued=Counter(OCR=2)),
+    )
+    positions = (
+        SweepPosition("tenant_a", None, "tenant_b", survey, START),
+        SweepPosition(None, "b"),
+        SweepPosition(survey=Survey(after=("tenant_b", ""))),
+        SweepPosition(),
+    )
+    for position in positions:
         await storage.index.write_position(0, position)
         assert await storage.index.read_position(0) == position
     assert await storage.index.read_position(1) == SweepPosition()

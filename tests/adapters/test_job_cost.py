@@ -299,6 +299,52 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     assert replace(by_time, executions=by_time.messages) == GATED["waits, and time lets it in"]
 
 
+@pytest.mark.parametrize("app", ["one process"], indirect=True)
+async def test_forty_ends_of_a_tenant_with_gates_share_turns(app: App) -> None:
+    """Each costs its commit, its own rows and a read of ACTIVE; one to three turns serve all of them.
+
+    Their creations share transactions too.
+    """
+    gated = app.limited(max_inflight_per_tenant=100, overflow="stage")
+    await gated.job("OCR", 0)
+    app.world.clock.advance(60)
+    await gated.job("OCR", 1)
+    app.requests.clear()
+    records = await asyncio.gather(*(gated.post("OCR", number) for number in range(2, 42)))
+    # the ledger's rows of each
+    created = app.requests["writes"] - 40
+    assert created <= 5
+    assert app.requests["reads"] <= 5
+    for record in records:
+        job_id = record.job.job_id
+        context = gated.durable.context
+        await dispatch_step(context, app.world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr")
+    sent = {each.jobId: each for each in app.world.publisher.sent}
+    app.requests.clear()
+
+    async def end(record: Record) -> None:
+        directive = sent[record.job.job_id]
+        answer = reply(record, "RESULT", "ocr", attempt_no=1, lease_id=directive.lease_id)
+        message = ReplyMessage(
+            body=answer.model_dump_json(exclude_none=True).encode(),
+            lane=directive.lane,
+            message_id=record.job.job_id,
+            sequence_number=1,
+            delivery_count=1,
+            enqueued_at=app.world.clock.now(),
+        )
+        await receive_reply(gated.lane.context, app.world.orchestrations, message)
+
+    await asyncio.gather(*map(end, records))
+    turns = app.requests["writes"] - 2 * 40
+    assert 1 <= turns <= 3
+    # a turn of two reads, too, whose rows the turn before it took
+    assert app.requests["reads"] <= 40 + 2 * (turns + 2)
+    stored = await gated.lane.context.desks.read("tenant_a")
+    assert stored is not None
+    assert stored.desk.active == 0
+
+
 @pytest.mark.parametrize(
     ("app", "mode"), [("apart", "off"), ("apart", "feed"), ("one process", "topic")], indirect=["app"]
 )

@@ -50,7 +50,7 @@ async def test_every_due_job_of_a_large_tenant_is_looked_at(
         # it is found waiting, and due again after its lease
         await storage.index.reschedule_check(active, context.clock.now() + timedelta(minutes=16))
 
-    monkeypatch.setattr("shared.operations.sweeper.sweep.repair", repair)
+    monkeypatch.setattr("shared.operations.sweeper.looks.repair", repair)
     monkeypatch.setattr("shared.operations.sweeper.turns._ROUND", in_a_round)
     first = await sweep(context, world.orchestrations)
     assert first.more

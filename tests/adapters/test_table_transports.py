@@ -208,6 +208,16 @@ async def test_a_transaction_of_nearly_four_mib_is_taken(tables: dict[str, Table
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)
+async def test_a_read_has_the_type_of_long_numbers(tables: dict[str, Table], name: str) -> None:
+    """So that a column is written again with its type, whatever its value."""
+    key = {"PartitionKey": "p", "RowKey": "long"}
+    await tables[name].upsert_entity({**key, "short": 7, "long": (7, "Edm.Int64"), "text": "7"})
+    [queried] = [row async for row in tables[name].query_entities("RowKey eq @row", parameters={"row": "long"})]
+    for row in (await tables[name].get_entity("p", "long"), queried):
+        assert list(row.int64) == ["long"]
+
+
+@pytest.mark.parametrize("name", TRANSPORTS)
 async def test_single_writes(tables: dict[str, Table], name: str) -> None:
     """A merge keeps columns and a replacement does not; a condition that fails is a conflict; no row is no error."""
     table, keys = tables[name], {"PartitionKey": "p", "RowKey": "r"}

@@ -72,7 +72,15 @@ async def test_another_tenants_incident_is_not_there() -> None:
     assert (await TenantIncidents(incidents, ANYONE).settle(FOREIGN, DONE)).state is IncidentState.RESOLVED
 
 
+async def test_what_only_the_daily_run_does_is_refused() -> None:
+    own = TenantIncidents(await stored(), ANYONE)
+    with pytest.raises(PermissionError):
+        await own.settled_before(START, after=None, limit=1)
+    with pytest.raises(PermissionError):
+        await own.remove(FOREIGN)
+
+
 def test_every_method_of_the_incidents_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
     methods = {name for name, _ in inspect.getmembers(Incidents, inspect.isfunction) if not name.startswith("_")}
-    assert methods == {*READS, *WRITES, "read", "open", "find_open"}
+    assert methods == {*READS, *WRITES, "read", "open", "find_open", "settled_before", "remove"}

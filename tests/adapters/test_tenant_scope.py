@@ -19,10 +19,11 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.ports.dead_letters import LetterState
-from shared.ports.desks import Desks, DeskWrite
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Reservation, SweepPosition
+from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
+from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
 
@@ -73,6 +74,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_desk(DESK),
         lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
+        lambda index: index.move_places([PlaceMove(replace(ACTIVE, tenant="tenant_b"), PLACE, START)], DESK),
         lambda index: index.reserve_together([Reservation(replace(OTHER, job_id="job_c", idempotency_hash="c"))]),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
@@ -82,7 +84,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
-        *("write_desk", "move_place", "reserve_together", "list_jobs", "reschedule_clearing"),
+        *("write_desk", "move_place", "move_places", "reserve_together", "list_jobs", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
 )
@@ -135,6 +137,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "withdraw": lambda index: index.withdraw(ACTIVE),
     "write_owed": lambda index: index.write_owed(OWN, claim_expires_at=START),
     "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
+    "clear_again": lambda index: index.clear_again("tenant_a", [], START),
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
@@ -152,7 +155,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_desk", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
-    served |= {"failed_dependants"}
+    served |= {"failed_dependants", "move_places"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()
@@ -299,12 +302,24 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     await own.note_settings(START)
     rows = await own.directory()
     assert (rows.tenants, rows.settings_since) == ({"tenant_a": START}, START)
+    assert {*await own.versions()} == {*(groups := await own.groups())}
+    assert joined([await own.group(name) for name in groups]) == rows
     await own.remove_tenant("tenant_a")
     await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
     await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
 
 
+async def test_what_only_the_daily_run_does_at_desks_is_refused() -> None:
+    """Also on the caller's own rows."""
+    own, place = TenantDesks(MemoryDesks(), ANYONE), LogPlace("0" * 16, 1)
+    with pytest.raises(PermissionError):
+        await own.log_places("tenant_a", first=place, limit=1)
+    with pytest.raises(PermissionError):
+        await own.drop_log("tenant_a", [place])
+
+
 def test_every_method_of_the_desks_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
     methods = {name for name, _ in inspect.getmembers(Desks, inspect.isfunction) if not name.startswith("_")}
-    assert methods == {*FOREIGN_DESKS, "directory", "note_settings"}
+    of_all = {"versions", "group", "groups", "directory", "note_settings", "log_places", "drop_log"}
+    assert methods == {*FOREIGN_DESKS, *of_all}

@@ -14,7 +14,7 @@ import pytest
 from tests.running_stack import ROOT
 from tests.waiting import is_gone, wait_until
 
-PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "handwritten"}
+PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates", "handwritten"}
 
 
 def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -44,6 +44,10 @@ def test_every_part_reports(tmp_path: Path) -> None:
     assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 0, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
     assert parts["events"]["figures"]["age_ms"]["p50"] > 0
+    rates = parts["gates"]["figures"]["rows"]
+    assert len(rates) == 2 * 2 * 4  # stores, processes, loads
+    assert {(row["late"], row["again"]) for row in rates} == {(0, 0)}
+    assert all(row["per_s"] > 0 < row["max_over_p50"] for row in rates)
     pair = parts["handwritten"]["figures"]
     assert pair["systems"].keys() == {"LUCIUS", "by hand"}
     assert pair["systems"]["by hand"]["requests_per_job"] == 1

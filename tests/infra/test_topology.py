@@ -63,8 +63,8 @@ def test_no_instance_is_kept_for_a_function_that_is_not_there() -> None:
     """Over zones two of each group are asked for, whatever `scale` says: so what is not always there has a condition,
     which is the app's own."""
     modules = (BICEP / "modules" / "function-app.bicep").read_text()
-    conditions = dict(re.findall(r"name: 'function:(tell|prune|deliver)',?\s+instanceCount: (.+?) \?", modules))
-    assert conditions == {"tell": "events", "prune": "events", "deliver": "events && webhooks"}
+    conditions = dict(re.findall(r"name: 'function:(tell|deliver)',?\s+instanceCount: (.+?) \?", modules))
+    assert conditions == {"tell": "events", "deliver": "events && webhooks"}
     compute = (BICEP / "compute.bicep").read_text()
     [app] = re.findall(r"^module functionApp .*?^}$", compute, re.MULTILINE | re.DOTALL)
     assert "    events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'\n    webhooks: webhooks\n" in app

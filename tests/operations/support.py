@@ -27,7 +27,10 @@ from shared.operations.redrive_job import redrive_job
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.listing import survey
+from shared.operations.sweeper.report import SweepReport
+from shared.operations.sweeper.state import Pass
 from shared.operations.sweeper.sweep import sweep
+from shared.ports.sweeps import Share, Survey, SweepPosition
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 
@@ -78,7 +81,25 @@ async def service_sends(world: World, job_id: str, type_: str, number: int, **fi
 async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
     """How many rows a comparison of the tenants' living jobs found behind."""
     due_at = world.clock.now()
-    return (await survey(world.context, tenants, None, lambda: False, due_at=due_at)).behind
+    return (await survey(world.context, tenants, Survey(), lambda: False, due_at=due_at)).behind
+
+
+async def one_pass(world: World) -> Pass:
+    """What a pass of the sweeper knows as it begins."""
+    now = world.clock.now()
+    return Pass(
+        context=world.context,
+        orchestrations=world.orchestrations,
+        share=Share(),
+        dry_run=False,
+        report=SweepReport(False),
+        began=now,
+        awake={each.tenant: each for each in await world.index.awake_tenants(now=now)},
+        position=SweepPosition(),
+        stored=None,
+        is_of_timer=True,
+        is_hourly=False,
+    )
 
 
 def limited(world: World, **limits: Any) -> World:

@@ -17,7 +17,7 @@ from shared.refusals import BulkLimit
 from tests.operations.bulked import TENANT, later, made, outcomes, started, status, worked
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, every_order
-from tests.operations.support import cancelled, limited, swept
+from tests.operations.support import cancelled, limited, one_pass, swept
 
 
 async def begun(world: World, tenant: str = TENANT, key: str | None = None) -> Bulk:
@@ -165,6 +165,6 @@ async def test_where_the_time_is_short_each_tenant_has_its_turn(world: World, ra
             return await world.context.bulks.read(tenant, bulk_id)
 
     context = replace(world.context, bulks=Counting())  # type: ignore[arg-type]
-    await look_at_bulks(context, world.orchestrations, lambda _: True, lambda: len(checked) >= 40)
+    await look_at_bulks(await one_pass(replace(world, context=context)), lambda: len(checked) >= 40)
     assert {each.tenant for each in bulks} <= set(checked)
     assert checked.count("many") < 40

@@ -30,12 +30,12 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     """A process goes on with its last copy for five minutes; then it stages new jobs. Other jobs go on and end."""
     [first, second] = await posted(world, 1, 2)
     await dispatch(world, first)
-    directory = world.index.desks.directory
+    versions = world.index.desks.versions
 
     async def away() -> Any:
         raise fault
 
-    world.index.desks.directory = away  # type: ignore[method-assign]
+    world.index.desks.versions = away  # type: ignore[method-assign]
     world.clock.advance(299)
     await service_sends(world, first, "RESULT", 1)
     assert await world.index.read_active("tenant_a", first) is None
@@ -46,7 +46,7 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     await dispatch(world, second)
     await service_sends(world, second, "RESULT", 1)
     assert await world.index.read_active("tenant_a", second) is None
-    world.index.desks.directory = directory  # type: ignore[method-assign]
+    world.index.desks.versions = versions  # type: ignore[method-assign]
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     assert await status(world, late) == ["QUEUED"]

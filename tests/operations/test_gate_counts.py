@@ -13,6 +13,7 @@ from shared.operations import desk_counts
 from shared.operations.freed import let_in
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.places import follow
+from shared.operations.sweeper import admission
 from shared.ports.desks import DeskWrite
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -191,3 +192,28 @@ async def test_a_tenant_without_gates_has_no_desk(world: World) -> None:
     await swept(world)
     assert "tenant_a" not in reads
     assert "tenant_a" not in world.index.desks._desks
+
+
+@pytest.mark.parametrize(("off_by", "is_counted"), [(1, True), (0, False)])
+async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
+    world: World, monkeypatch: pytest.MonkeyPatch, off_by: int, is_counted: bool
+) -> None:
+    """Its count is off by a tenth, and was made ten minutes ago: no pass waits for the count of so many rows."""
+    counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
+    await posted(counted, *range(5))
+    counted.clock.advance(61)
+    await swept(counted)
+    monkeypatch.setattr(desk_counts, "_PAGE", 2)
+    monkeypatch.setattr(admission, "MAX_COUNTED", 2)
+    stored = await counted.index.desks.read("tenant_a")
+    assert stored is not None
+    key, count = next(iter(stored.desk.inside.items()))
+    wrong = replace(stored.desk, inside={key: count + off_by})
+    await counted.index.write_desk(DeskWrite(before=stored, after=wrong))
+    counted.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    counted.clock.advance(600)
+    await swept(counted)
+    assert bool(counted.context.desk_calls.calls) is is_counted  # type: ignore[attr-defined]
+    await swept(counted)
+    await let_in(counted.context, "tenant_a")
+    assert (await desk_of(counted)).active == 5

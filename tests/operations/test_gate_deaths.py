@@ -38,7 +38,7 @@ async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: Wo
     await posted(staging, 1)
     for number in (2, 3):
         with pytest.raises(LedgerUnavailable):
-            await posted(killed_at(staging, "index", "move_place", after=after), number)
+            await posted(killed_at(staging, "index", "move_places", after=after), number)
     [second] = await posted(staging, 2)
     staging.clock.advance(61)
     await swept(staging)
@@ -138,7 +138,8 @@ async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind
     _, second = await posted(staging, 1, 2)
     if kind is ControlKind.RESUME:
         await control(staging, second, ControlKind.PAUSE)
-    dying = killed_at(staging, "index", "close" if kind is ControlKind.CANCEL else "move_place")
+    calls = {ControlKind.CANCEL: "close", ControlKind.PAUSE: "move_place", ControlKind.RESUME: "move_places"}
+    dying = killed_at(staging, "index", calls[kind])
     with pytest.raises(LedgerUnavailable):
         await control(dying, second, kind)
     staging.clock.advance(61 if kind is ControlKind.RESUME else 3600)

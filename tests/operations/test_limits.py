@@ -1,15 +1,21 @@
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
 
+from shared.core.gates.rules import Gate, GateKind
+from shared.core.states import JobStatus
 from shared.errors import LedgerRefused
+from shared.operations import freed, quotas
 from shared.operations.creation import Created
+from shared.operations.desk_turns import Entered
 from shared.operations.gate_directory import GateDirectory
 from shared.operations.submissions import Submissions
 from shared.refusals import LimitReached
 from tests.operations.conftest import World
-from tests.operations.support import create_numbered, dispatch, limited, service_sends
+from tests.operations.divided import BY
+from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends
 
 
 async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
@@ -113,3 +119,35 @@ async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, m
     answers = await asyncio.gather(*posts, return_exceptions=True)
     assert {type(answer) for answer in answers} == {Created, LimitReached}
     assert sum(isinstance(answer, Created) for answer in answers) == free
+
+
+async def _dies(*_: object) -> Entered:
+    """The turn after an end, in a process that dies before it."""
+    return Entered()
+
+
+async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
+    """Of 86 FREED rows only the last one makes room; the processes of these jobs died before their turns."""
+    others = 85
+    ids = itertools.count(1000)
+    world = replace(world, context=replace(world.context, new_job_id=lambda: f"job_{next(ids)}"))
+    for gate, number in (
+        (Gate(GateKind.TENANT, "tenant_a"), {"max_staged": 1}),
+        (Gate(GateKind.TYPE, "tenant_a", "OCR"), {"max_active": 1}),
+    ):
+        await quotas.set_rule(world.context, world.orchestrations, gate, number, BY, rule_seq=None)
+    jobs = [
+        (await create_numbered(world, number, request_type="EMBEDDING")).stored.record.job.job_id
+        for number in range(others)
+    ]
+    await create_numbered(world, 1000)
+    waits = (await create_numbered(world, 1001)).stored.record.job.job_id
+    with pytest.raises(LimitReached, match="jobs that wait"):
+        await create_numbered(world, 1002)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(freed, "take_turn", _dies)
+        for job_id in (*jobs, waits):
+            await cancelled(world, job_id)
+    assert len(await world.index.desks.freed("tenant_a", limit=1000)) == others + 1
+    status = (await create_numbered(world, 2000)).stored.record.job.status
+    assert status is JobStatus.THROTTLED

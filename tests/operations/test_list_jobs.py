@@ -11,6 +11,7 @@ from shared.operations.list_jobs import list_jobs
 from shared.operations.sweeper import listing as relisting
 from shared.operations.sweeper.listing import survey
 from shared.operations.sweeper.sweep import sweep
+from shared.ports.sweeps import Survey
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, relisted, service_sends, submitted
@@ -131,22 +132,22 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of more active jobs than a pass has time for, the next one compares the others; all are counted in each."""
+    """Of more active jobs than a pass has time for the next one reads the others; what was counted is carried over."""
     monkeypatch.setattr(relisting, "_ROUND", 2)
     monkeypatch.setattr(relisting, "_PAGE", 2)
     for job_id in await several(world, 3, tenant_id="tenant_a") + await several(world, 2, tenant_id="tenant_b"):
         await dispatch(world, job_id)
-    start, behind = None, []
+    at, behind, tenants = Survey(), [], []
     while True:
-        tenants = ["tenant_b", "tenant_a"]
-        found = await survey(world.context, tenants, start, lambda: True, due_at=world.clock.now())
+        found = await survey(world.context, ["tenant_b", "tenant_a"], at, lambda: True, due_at=world.clock.now())
         behind.append(found.behind)
-        assert found.counts.active.total() == 5
-        start = found.stopped_at
-        if start is None:
+        tenants += [(each.tenant, each.counts.rows, each.at_one_time) for each in found.tenants]
+        at = found.survey
+        if at.after is None:
             break
     assert behind == [2, 1, 2, 0]
-    assert found.counts.unacked == 5
+    assert tenants == [("tenant_a", 3, False), ("tenant_b", 2, False)]
+    assert (at.counts.active.total(), at.counts.unacked) == (5, 5)
 
 
 async def test_states_are_those_of_now(world: World) -> None:

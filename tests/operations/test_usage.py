@@ -18,13 +18,12 @@ from shared.operations.read_usage import read_usage
 from shared.operations.sweeper import usage as folds
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.usage import AGAIN_AFTER, fold, fold_usage
-from shared.ports.sweeps import Share
 from shared.ports.usage import FoldPosition
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.gated import ended, posted
-from tests.operations.support import create_numbered, limited
+from tests.operations.support import create_numbered, limited, one_pass
 
 HOUR = timedelta(hours=1)
 FIRST = hour_of(START)
@@ -82,10 +81,9 @@ async def test_a_fold_again_is_the_same(counting: World) -> None:
     """By two sweepers at once, and by one that died before it said how far it was."""
     await posted(counting, 1, 2, 3)
     at(counting, FIRST + 2 * HOUR)
-    awake = {each.tenant: each for each in await counting.index.awake_tenants(now=counting.clock.now())}
 
     async def all_of_it() -> None:
-        await fold_usage(counting.context, kept(counting), Share(), awake, lambda: False)
+        await fold_usage(await one_pass(counting), kept(counting), lambda: False)
 
     await all_of_it()
     once = await folded(counting)
@@ -134,12 +132,40 @@ async def test_a_pass_whose_time_is_over_goes_on_with_the_next_tenant(counting: 
     for number in range(20):
         await create_numbered(counting, number, tenant_id=f"t{number:02d}")
     at(counting, FIRST + HOUR + timedelta(minutes=6))
-    awake = {each.tenant: each for each in await counting.index.awake_tenants(now=counting.clock.now())}
-    first = await fold_usage(counting.context, kept(counting), Share(), awake, lambda: True)
+    one = await one_pass(counting)
+    first = await fold_usage(one, kept(counting), lambda: True)
     assert (first, await kept(counting).read_position(0)) == (FIRST, FoldPosition(FIRST, "t16"))
-    assert await fold_usage(counting.context, kept(counting), Share(), awake, lambda: True) == FIRST + HOUR
+    assert await fold_usage(one, kept(counting), lambda: True) == FIRST + HOUR
     found = [await kept(counting).hours(f"t{number:02d}", FIRST, FIRST + HOUR) for number in range(20)]
     assert [len(each) for each in found] == [1] * 20
+
+
+@pytest.mark.parametrize("fault", [KeyError("created_at"), LedgerUnavailable("503")])
+async def test_a_tenant_whose_list_cannot_be_read_keeps_no_other_from_its_hours(
+    counting: World, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """An outage keeps them for six hours at most; the second fold makes up for the tenant."""
+    for number in range(3):
+        await create_numbered(counting, number, tenant_id=f"t{number}")
+    list_jobs = counting.index.list_jobs
+
+    async def broken(tenant: str, **options: Any) -> Any:
+        if tenant == "t1":
+            raise fault
+        return await list_jobs(tenant, **options)
+
+    at(counting, FIRST + HOUR + timedelta(minutes=6))
+    with monkeypatch.context() as patched:
+        patched.setattr(counting.index, "list_jobs", broken)
+        first = await fold_usage(await one_pass(counting), kept(counting), lambda: False)
+        assert first == (FIRST if isinstance(fault, LedgerUnavailable) else FIRST + HOUR)
+        found = [await kept(counting).hours(f"t{number}", FIRST, FIRST + HOUR) for number in range(3)]
+        assert [len(each) for each in found] == [1, 0, 1]
+        at(counting, FIRST + 7 * HOUR)
+        assert await fold_usage(await one_pass(counting), kept(counting), lambda: False) > FIRST
+    at(counting, FIRST + HOUR + AGAIN_AFTER)
+    await fold_usage(await one_pass(counting), kept(counting), lambda: False)
+    assert len(await kept(counting).hours("t1", FIRST, FIRST + HOUR)) == 1
 
 
 async def test_jobs_that_were_cleared_away_stay_counted(counting: World) -> None:

@@ -19,6 +19,7 @@ from shared.operations.breaker_incidents import answer_call
 from shared.operations.desk_counts import place_of
 from shared.operations.freed import let_in
 from shared.operations.transition import notify
+from shared.ports.desks import DirectoryRows
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
@@ -39,7 +40,8 @@ class Outage(World):
     def __init__(self, seed: int, plan: Plan, rule: BreakerRule) -> None:
         super().__init__(seed, plan)
         self.rule = rule
-        self.index.desks._defaults[GateKind.TYPE, OCR] = (Rule(breaker=rule), START)
+        rows = DirectoryRows(defaults={(GateKind.TYPE, OCR): (Rule(breaker=rule), START)})
+        self.index.desks.put_group("DEFAULT", rows)
         self.context = replace(self.context, desk_calls=self._port(self, BusUnavailable))
         self._others = self._other_processes()
         self.bus.on_directive = self._serve

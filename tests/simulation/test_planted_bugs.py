@@ -66,7 +66,7 @@ def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
-    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "repair", _nothing)
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.looks"), "repair", _nothing)
     # world by world, until one shows it
     reports = (simulate(seed, HOSTILE) for seed in range(3, 23))
     assert any("has had no owner since" in violation for one in reports for violation in one.violations[:1])
@@ -148,7 +148,7 @@ def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_logs_that_nobody_compares_with_the_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last hint at a gate or an incident is lost, and its event is in no feed (R79)."""
-    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "compare_logs", _nothing)
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.duties"), "compare_logs", _nothing)
     monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
     monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
     assert _feed_is_wrong(range(4))

@@ -181,6 +181,12 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     refusals.Overloaded: lambda error: Problem(
         status=503, code=ProblemCode.OVERLOADED, headers={"Retry-After": str(error.retry_after_s)}
     ),
+    errors.Undecodable: _fixed(
+        503,
+        ProblemCode.DEPENDENCY_UNAVAILABLE,
+        detail="a stored row is of a later release, or broken; try again, or ask an operator: the log names the row",
+        headers=_RETRY_SOON,
+    ),
     errors.OtherStoreVersion: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.UnknownStatus: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Contended: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
@@ -221,7 +227,7 @@ def _problem(error: Exception, correlation_id: str) -> Problem:
     nearest = _nearest(error)
     if nearest is Exception:
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
-    elif nearest in (errors.LedgerRefused, errors.DataLost):
+    elif nearest in (errors.LedgerRefused, errors.DataLost, errors.Undecodable):
         telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=str(error))
     elif isinstance(error, errors.Transient):
         telemetry.record_fault(error)

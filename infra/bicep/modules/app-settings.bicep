@@ -130,6 +130,9 @@ type tuningType = {
   @description('Optional. Days that a public event stays in its tenant\'s feed.')
   LUCIUS_FEED_DAYS: string?
 
+  @description('Optional. Days that log entries of quotas and removed webhooks, and settled incidents of breakers and services, are kept, and ended bulk operations if LUCIUS_RETENTION_DAYS is unset; at least 32.')
+  LUCIUS_CHANGE_LOG_DAYS: string?
+
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 

@@ -135,7 +135,7 @@ var alwaysReady = filter(
       { name: 'function:sweep', instanceCount: leastReady }
       { name: 'function:admission', instanceCount: max(scale.?alwaysReadyAdmission ?? 0, leastReady) }
       { name: 'function:tell', instanceCount: events ? max(scale.?alwaysReadyTell ?? 0, leastReady) : 0 }
-      { name: 'function:prune', instanceCount: events ? leastReady : 0 }
+      { name: 'function:prune', instanceCount: leastReady }
       {
         name: 'function:deliver'
         instanceCount: events && webhooks ? max(scale.?alwaysReadyDeliver ?? 0, leastReady) : 0

@@ -52,7 +52,7 @@ class AsyncGovernance(ABC):
     ) -> AsyncIterator[Incident]:
         """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
 
-        `kind` is JOB, BREAKER or SERVICE; `since` and `until` (exclusive) bound the time of the opening. Raises
+        `kind` is JOB, BREAKER, SERVICE or ROW; `since` and `until` (exclusive) bound the time of the opening. Raises
         ValueError for a time without time zone.
         """
         filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)

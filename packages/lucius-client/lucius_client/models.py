@@ -720,7 +720,10 @@ class QuotaHold(Message):
     """
 
     reason: Annotated[
-        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+        str | None,
+        Field(
+            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+        ),
     ]
     actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
@@ -803,7 +806,10 @@ class QuotaThrottle(Message):
     """
 
     reason: Annotated[
-        str | None, Field(description="Null: the quota is over all tenants, and the caller does not see all tenants.")
+        str | None,
+        Field(
+            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+        ),
     ]
     actor: Annotated[str | None, Field(description="Null in the same case.")]
     at: AwareDatetime
@@ -1366,7 +1372,7 @@ class Incident(Message):
     """
 
     incidentId: str
-    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
     tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
     request_type: str | None
@@ -1390,7 +1396,7 @@ class IncidentDetail(Message):
     """
 
     incidentId: str
-    kind: Literal["JOB", "BREAKER", "SERVICE"]
+    kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
     tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
     request_type: str | None

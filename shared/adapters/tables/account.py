@@ -16,7 +16,7 @@ from azure.data.tables import EntityProperty, RequestTooLargeError, TableEntity,
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.adapters.tables.direct import DirectAccount, DirectTable
-from shared.adapters.tables.table import MAX_OPERATIONS, UNSTORABLE, Entity, NotThere, Operation, Table, meaning
+from shared.adapters.tables.table import INT64, MAX_OPERATIONS, UNSTORABLE, Entity, NotThere, Operation, Table, meaning
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, OtherStoreVersion
 from shared.time_limits import STORE, StoreLimits
 
@@ -228,7 +228,9 @@ class SdkTable:
 
 
 def _plain(entity: TableEntity) -> Entity:
-    return Entity({name: _plain_value(value) for name, value in entity.items()}, entity.metadata["etag"])
+    int64 = [name for name, value in entity.items() if isinstance(value, EntityProperty) and value.edm_type == INT64]
+    values = {name: _plain_value(value) for name, value in entity.items()}
+    return Entity(values, entity.metadata["etag"], int64)
 
 
 def _plain_value(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """A job's ACTIVE row and its DUE row, which stands at ACTIVE's `check_at`: what the sweeper does is found by key alone.
 
-DUE has the columns of ACTIVE that a look needs and that do not change between two looks.
+DUE has the columns of ACTIVE that a look needs and that do not change between two looks. DUE and WAIT rows are copies:
+a change that reads ACTIVE writes them again from it, and drops a column that only they have.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.desks import wait_entity
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
@@ -23,6 +25,8 @@ from shared.core.job import Job
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 
 Operation = tuple[Any, ...]
+
+_DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "looks"))
 
 
 def first_check(job: Job) -> datetime:
@@ -80,12 +84,14 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
         "created_at": active.created_at,
         **changed,
     }
+    if active.row is not None and active.row["RowKey"] == old:
+        due = keep(active.row, _DUE_COLUMNS, due)
     merged = {"PartitionKey": partition, "RowKey": active_row(active.job_id), **changed}
-    keep = ("update", merged, {"mode": UpdateMode.MERGE})
+    merge = ("update", merged, {"mode": UpdateMode.MERGE})
     if new == old:
         # a transaction may name a row once
-        return [keep, ("update", due, {"mode": UpdateMode.REPLACE})]
-    return [keep, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
+        return [merge, ("update", due, {"mode": UpdateMode.REPLACE})]
+    return [merge, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
@@ -135,7 +141,7 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         claim=entity["claim"],
         created_at=entity["created_at"],
         check_at=entity["check_at"],
-        looks={step: (look_no, count) for step, (look_no, count) in json.loads(entity.get("looks", "{}")).items()},
+        looks={step: (look_no, count) for step, (look_no, count, *_) in json.loads(entity.get("looks", "{}")).items()},
         request_type=entity.get("request_type", ""),
         mode=entity.get("mode", ""),
         status=entity.get("status", ""),
@@ -147,6 +153,7 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         priority=entity.get("priority", "normal"),
         place=place_of(entity),
         etag=entity.metadata["etag"] or "",
+        row=entity,
     )
 
 
@@ -158,5 +165,5 @@ def settles(tenant: str, awaited: str, job_id: str, *, succeeded: bool) -> list[
     ]
     if not succeeded:
         row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
-        operations.append(("upsert", row, {"mode": UpdateMode.REPLACE}))
+        operations.append(("upsert", row, {"mode": UpdateMode.MERGE}))
     return operations

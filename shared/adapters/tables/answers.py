@@ -8,7 +8,9 @@ from typing import Any
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import SERVICES_PARTITION
+from shared.adapters.tables.table import Entity
 from shared.core.canonical import encode_key
 from shared.ports.sweeps import Heard
 
@@ -32,13 +34,14 @@ class TablesAnswers:
     async def read(self) -> dict[str, Heard]:
         table = await self._account.table(self._gates_table)
         query = "PartitionKey eq @services"
-        found: dict[str, Heard] = {}
-        async for entity in table.query_entities(query, parameters={"services": SERVICES_PARTITION}):
-            since = entity.get("silent_since")
-            found[entity["service"]] = Heard(entity.get("answered_at"), None if since == _NEVER else since)
-        return found
+        return dict(await first_decoded(table, query, {"services": SERVICES_PARTITION}, None, _heard_of))
 
     async def _merge(self, service: str, **columns: Any) -> None:
         table = await self._account.table(self._gates_table)
         row = {"PartitionKey": SERVICES_PARTITION, "RowKey": f"SERVICE:{encode_key(service)}", "service": service}
         await table.upsert_entity({**row, **columns}, mode=UpdateMode.MERGE)
+
+
+def _heard_of(row: Entity) -> tuple[str, Heard]:
+    since = row.get("silent_since")
+    return row["service"], Heard(row.get("answered_at"), None if since == _NEVER else since)

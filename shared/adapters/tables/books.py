@@ -12,14 +12,17 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.account import TablesAccount, read_row
 from shared.adapters.tables.breakers import breaker_json, breaker_of
 from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.divided import Account, Book
 from shared.errors import Conflict
 from shared.ports.books import Ask, StoredBook
 
 _BOOK = "BOOK:"
+_PARTS = ("accounts", "breaker")
 
 
 class TablesBooks:
@@ -32,11 +35,16 @@ class TablesBooks:
     async def read(self, gate_id: str) -> StoredBook | None:
         table = await self._account.table(self._gates_table)
         entity = await read_row(table, BOOKS_PARTITION, f"{_BOOK}{gate_id}")
-        return StoredBook(_book_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+        return (
+            StoredBook(decoded(_book_of, entity), entity.metadata["etag"] or "", entity) if entity is not None else None
+        )
 
     async def write(self, book: Book, *, before: StoredBook | None) -> None:
         table = await self._account.table(self._gates_table)
-        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{book.gate_id}", **_columns(book)}
+        columns = _columns(book)
+        if before is not None:
+            columns = keep(before.row, _columns(before.book), columns, parts=_PARTS)
+        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{book.gate_id}", **columns}
         operation: Operation = ("create", row)
         if before is not None:
             under_etag = {"etag": before.etag, "match_condition": MatchConditions.IfNotModified}
@@ -46,14 +54,13 @@ class TablesBooks:
     async def ask(self, gate_id: str, tenant: str) -> None:
         table = await self._account.table(self._gates_table)
         row = {"PartitionKey": ASKS_PARTITION, "RowKey": f"{gate_id}:{encode_key(tenant)}", "tenant": tenant}
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def asks(self, gate_id: str) -> list[Ask]:
         table = await self._account.table(self._gates_table)
         query = "PartitionKey eq @asks and RowKey ge @first and RowKey lt @end"
         parameters = {"asks": ASKS_PARTITION, "first": f"{gate_id}:", "end": f"{gate_id};"}
-        found = table.query_entities(query, parameters=parameters)
-        return [Ask(entity["tenant"], entity.metadata["etag"] or "") async for entity in found]
+        return await first_decoded(table, query, parameters, None, _ask_of)
 
     async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
         table = await self._account.table(self._gates_table)
@@ -79,6 +86,10 @@ def _removal(gate_id: str, ask: Ask) -> Operation:
     return ("delete", row, {"etag": ask.etag, "match_condition": MatchConditions.IfNotModified})
 
 
+def _ask_of(entity: Entity) -> Ask:
+    return Ask(entity["tenant"], entity.metadata["etag"] or "")
+
+
 def _columns(book: Book) -> dict[str, Any]:
     accounts = {tenant: list(asdict(account).values()) for tenant, account in book.accounts.items()}
     columns: dict[str, Any] = {
@@ -87,6 +98,7 @@ def _columns(book: Book) -> dict[str, Any]:
         "unmet": book.unmet,
         **parts("accounts", accounts),
         **(parts("breaker", breaker_json(book.breaker)) if book.breaker is not None else {}),
+        **(parts("uncounted", sorted(book.uncounted)) if book.uncounted else {}),
     }
     optional = {
         "divided_at": book.divided_at,
@@ -109,6 +121,7 @@ def _book_of(entity: Entity) -> Book:
         opened_at=entity.get("opened_at"),
         breaker=breaker_of(whole("breaker", entity)) if "breaker" in entity else None,
         opening=entity.get("opening"),
+        uncounted=frozenset(whole("uncounted", entity)) if "uncounted" in entity else frozenset(),
         credit=int(credit) if credit is not None else None,
         credit_at=entity.get("credit_at"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ def breaker_of(values: dict[str, Any]) -> Breaker:
     return Breaker(
         state=BreakerState(values.get("state", BreakerState.CLOSED)),
         ring=_ring_of(values),
-        opened_by=tuple(values.get("opened_by", (0, 0))),
+        opened_by=_pair(values.get("opened_by", (0, 0))),
         **known,
     )
 
@@ -55,9 +55,13 @@ def _ring_json(ring: Iterable[End]) -> list[list[Any]]:
 
 def _ring_of(values: dict[str, Any]) -> tuple[End, ...]:
     return tuple(
-        End(_EPOCH + at * _MICROSECOND, epoch, bool(good), *tenant)
-        for at, epoch, good, *tenant in values.get("ring", ())
+        End(_EPOCH + at * _MICROSECOND, epoch, bool(good), *more[:1])
+        for at, epoch, good, *more in values.get("ring", ())
     )
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    return values[0], values[1]
 
 
 def _instant(text: str | None) -> datetime | None:

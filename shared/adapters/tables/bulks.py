@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import (
     BULKS_PARTITION,
     bulk_due_before,
@@ -22,11 +24,17 @@ from shared.adapters.tables.keys import (
     bulk_work_row,
 )
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.unknown_members import keep
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import encode_key
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
-_REPLACE = {"mode": UpdateMode.REPLACE}
+_REPLACE, _MERGE = {"mode": UpdateMode.REPLACE}, {"mode": UpdateMode.MERGE}
+_BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+_BULK_COLUMNS = dict.fromkeys(each.name for each in fields(Bulk))
+
+
+T = TypeVar("T")
 
 
 class TablesBulks:
@@ -49,48 +57,50 @@ class TablesBulks:
         await transact(await self._account.table(self._index_table), operations)
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
-        found = await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)
-        return [
-            BulkSlot(number=each["number"], bulk_id=each["bulk_id"], etag=each.metadata["etag"] or "") for each in found
-        ]
+        # strict: a slot that is left out would look free
+        return [decoded(_slot_of, each) for each in await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)]
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), bulk_row(bulk_id))
-        return StoredBulk(_bulk_of(entity), entity.metadata["etag"] or "") if entity is not None else None
+        return (
+            StoredBulk(decoded(_bulk_of, entity), entity.metadata["etag"] or "", entity) if entity is not None else None
+        )
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), bulk_key_row(key))
-        return BulkKey(key=key, bulk_id=entity["bulk_id"], body_hash=entity["body_hash"]) if entity else None
+        return _key_of(key, entity) if entity is not None else None
 
     async def write(self, change: BulkWrite) -> StoredBulk:
         bulk = change.after
         unmoved = {**_REPLACE, "etag": change.before.etag, "match_condition": MatchConditions.IfNotModified}
-        operations: list[Operation] = [("update", _bulk_entity(bulk), unmoved)]
+        row = keep(change.before.row, _BULK_COLUMNS, _bulk_entity(bulk))
+        operations: list[Operation] = [("update", row, unmoved)]
         operations += [("delete", _work_key(bulk, each)) for each in change.finished]
         operations += [("create", _work_entity(bulk, each)) for each in change.added]
-        operations += [("upsert", _item_entity(bulk, each), _REPLACE) for each in change.items]
+        # a merge takes no column out: no code is an empty one
+        operations += [
+            ("upsert", {**_item_entity(bulk, each), "code": each.code or ""}, _MERGE) for each in change.items
+        ]
         operations += [("create", _item_entity(bulk, each)) for each in change.new_items]
         written = await transact(await self._account.table(self._index_table), operations)
-        return StoredBulk(bulk, written[0]["etag"])
+        return StoredBulk(bulk, written[0]["etag"], row)
 
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
+        # strict: a bulk without work ends
         found = await self._range(tenant, f"BULKWORK:{bulk_id}:", f"BULKWORK:{bulk_id};", limit)
-        return [
-            Work(no=int(each["no"]), job_id=each["job_id"], dependants_after=each.get("dependants_after"))
-            for each in found
-        ]
+        return [decoded(_work_of, each) for each in found]
 
     async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None:
         table = await self._account.table(self._index_table)
         entity = await read_row(table, encode_key(tenant), bulk_item_row(bulk_id, job_id))
-        return _item_of(entity) if entity is not None else None
+        return decoded(_item_of, entity) if entity is not None else None
 
     async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
         first = bulk_item_row(bulk_id, after or "")
-        return [_item_of(each) for each in await self._range(tenant, first, f"BULKITEM:{bulk_id};", limit)]
+        return await self._first(tenant, first, f"BULKITEM:{bulk_id};", limit, _item_of)
 
     async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
-        return [_bulk_of(each) for each in await self._range(tenant, bulk_row(after or ""), "BULK;", limit)]
+        return await self._first(tenant, bulk_row(after or ""), "BULK;", limit, _bulk_of)
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
         table, partition = await self._account.table(self._index_table), encode_key(bulk.tenant)
@@ -114,24 +124,29 @@ class TablesBulks:
         query = "PartitionKey eq @bulks and RowKey gt @first and RowKey lt @end"
         first = _due_row(after) if after is not None else ""
         parameters = {"bulks": BULKS_PARTITION, "first": first, "end": f"{bulk_due_before(now)};"}
-        return [
-            DueBulk(tenant=each["tenant"], bulk_id=each["bulk_id"], due_at=each["due_at"])
-            for each in await first_rows(table, query, parameters, limit)
-        ]
+        return await first_decoded(table, query, parameters, limit, _due_of)
 
     async def put_due(self, due: DueBulk) -> None:
         row = {"RowKey": _due_row(due), "tenant": due.tenant, "bulk_id": due.bulk_id, "due_at": due.due_at}
         table = await self._account.table(self._gates_table)
-        await table.upsert_entity({"PartitionKey": BULKS_PARTITION, **row}, mode=UpdateMode.REPLACE)
+        await table.upsert_entity({"PartitionKey": BULKS_PARTITION, **row}, mode=UpdateMode.MERGE)
 
     async def drop_due(self, due: DueBulk) -> None:
         await (await self._account.table(self._gates_table)).delete_entity(BULKS_PARTITION, _due_row(due))
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
         """Rows of the tenant between two keys, both left out; `;` is the character after `:`."""
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await first_rows(await self._account.table(self._index_table), query, parameters, limit)
+        return await first_rows(await self._account.table(self._index_table), _BETWEEN, parameters, limit)
+
+    async def _first(self, tenant: str, first: str, end: str, limit: int, decode: Callable[[Entity], T]) -> list[T]:
+        """The same, without rows that cannot be decoded."""
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await first_decoded(await self._account.table(self._index_table), _BETWEEN, parameters, limit, decode)
+
+
+def _key_of(key: str, entity: Entity) -> BulkKey:
+    return BulkKey(key=key, bulk_id=entity["bulk_id"], body_hash=entity["body_hash"])
 
 
 def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
@@ -139,7 +154,19 @@ def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
     row = {**key, "number": slot.number, "bulk_id": bulk.bulk_id}
     if not slot.etag:
         return ("create", row)
-    return ("update", row, {**_REPLACE, "etag": slot.etag, "match_condition": MatchConditions.IfNotModified})
+    return ("update", row, {**_MERGE, "etag": slot.etag, "match_condition": MatchConditions.IfNotModified})
+
+
+def _slot_of(entity: Entity) -> BulkSlot:
+    return BulkSlot(number=entity["number"], bulk_id=entity["bulk_id"], etag=entity.metadata["etag"] or "")
+
+
+def _due_of(entity: Entity) -> DueBulk:
+    return DueBulk(tenant=entity["tenant"], bulk_id=entity["bulk_id"], due_at=entity["due_at"])
+
+
+def _work_of(entity: Entity) -> Work:
+    return Work(no=int(entity["no"]), job_id=entity["job_id"], dependants_after=entity.get("dependants_after"))
 
 
 def _due_row(due: DueBulk) -> str:
@@ -216,7 +243,7 @@ def _item_of(entity: Entity) -> BulkItem:
     return BulkItem(
         job_id=entity["job_id"],
         state=ItemState(entity["state"]),
-        code=entity.get("code"),
+        code=entity.get("code") or None,
         new_job_id=entity.get("new_job_id"),
         tried_at=entity.get("tried_at"),
     )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from shared.adapters.tables.table import Entity
 from shared.core.canonical import digest
 
 #: UTF-16 units; Azure Tables takes 32K of them in a string property
@@ -65,12 +66,12 @@ async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> l
     return list(await asyncio.gather(*(offload(entity, store, max_units=MAX_UNITS_IF_LARGE) for entity in small)))
 
 
-async def restore(entity: dict[str, Any], store: TextStore) -> dict[str, Any]:
+async def restore(entity: Entity, store: TextStore) -> Entity:
     """The entity with every reference replaced by its string. Raises DataLost, LedgerUnavailable."""
     referenced = [name for name in entity if name.endswith(SUFFIX)]
     if not referenced:
         return entity
-    whole = dict(entity)
+    whole = Entity(entity, entity.metadata["etag"], entity.int64)
     for name in referenced:
         whole[name.removesuffix(SUFFIX)] = await store.get(whole.pop(name))
     return whole

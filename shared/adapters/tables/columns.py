@@ -8,24 +8,39 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from shared.errors import Undecodable
+
 #: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
 _PIECE = 16_000
-#: what the decoder of a row raises if a later release wrote it, or if it is broken
-UNDECODABLE = (KeyError, TypeError, ValueError)
+#: exceptions of a decoder, for a row of a later release and for a broken row
+UNDECODABLE = (
+    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
+    Undecodable,
+)
 
 
 def parts(name: str, value: Any) -> dict[str, str]:
     """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
-    text = json_text(value)
-    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
-    return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(pieces)}
+    return pieces(name, json_text(value))
 
 
-def whole(name: str, entity: Mapping[str, Any]) -> Any:
+def pieces(name: str, text: str) -> dict[str, str]:
+    """Returns the text in as many columns as it takes."""
+    found = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(found)}
+
+
+def text_of(name: str, entity: Mapping[str, Any]) -> str:
+    """Returns the text of a column and of those in which it continues. Raises UNDECODABLE."""
     text, number = entity[name], 1
     while (piece := entity.get(f"{name}_{number}")) is not None:
         text, number = text + piece, number + 1
-    return json.loads(text)
+    return str(text)
+
+
+def whole(name: str, entity: Mapping[str, Any]) -> Any:
+    """Returns the value that `parts` wrote. Raises UNDECODABLE."""
+    return json.loads(text_of(name, entity))
 
 
 def known_members(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,24 +1,26 @@
 """`Desks` over Azure Tables: GATES, WAIT, FREED and GATELOG rows of a tenant's partition.
 
-GATES has one column a gate (`gate_{id}`), and JSON columns for the counts and the lines.
+GATES has one column for each quota (`gate_{id}`), and JSON columns for the counts and the waiting queues. A column of a
+kind of quota that this release does not have stops no job here, and stays as it is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared import telemetry
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row
+from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
 from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
-from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
+from shared.adapters.tables.columns import json_text, parts, whole
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.directory import TablesDirectory
-from shared.adapters.tables.gates import gate_json, gate_of, instant
+from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, instant, is_known
 from shared.adapters.tables.keys import (
     GATES_ROW,
     active_row,
@@ -28,9 +30,10 @@ from shared.adapters.tables.keys import (
     gate_log_row,
     wait_row,
 )
-from shared.adapters.tables.log_rows import entries_of, entry_entity
+from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
 from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Desk, Line, epoch_of
 from shared.core.gates.ends import Freed
@@ -38,10 +41,10 @@ from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share
-from shared.errors import Undecodable
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.desks import DeskWrite, LogPlace, StoredDesk
 
 _GATE = "gate_"
+_PARTS = ("inside", "inside_by_source", "lines", "shares")
 
 
 class TablesDesks(TablesDirectory):
@@ -55,29 +58,24 @@ class TablesDesks(TablesDirectory):
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
         if entity is None:
             return None
-        try:
-            return StoredDesk(_desk_of(entity), entity.metadata["etag"] or "")
-        except UNDECODABLE as error:
-            raise Undecodable(f"{encode_key(tenant)} {GATES_ROW}", type(error).__name__) from error
+        return StoredDesk(decoded(_desk_of, entity), entity.metadata["etag"] or "", entity)
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
-        return [_waiting_of(entity) for entity in await first_rows(table, query, parameters, limit)]
+        return await first_decoded(table, query, parameters, limit, _waiting_of)
 
-    async def freed(self, tenant: str, *, after: Freed | None = None, limit: int) -> list[Freed]:
+    async def freed(
+        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
+    ) -> list[Freed]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         first = freed_row(after.job_id) if after is not None else "FREED:"
         parameters = {"tenant": encode_key(tenant), "first": first, "end": "FREED;"}
-        found = []
-        for entity in await first_rows(table, query, parameters, limit):
-            try:
-                found.append(freed_of(entity))
-            except UNDECODABLE:
-                telemetry.warn("ROW_UNDECODABLE", row=f"{encode_key(tenant)} {entity['RowKey']}")
-        return found
+        if unread is None:
+            return [decoded(freed_of, entity) for entity in await first_rows(table, query, parameters, limit)]
+        return await first_decoded(table, query, parameters, limit, freed_of, unread)
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         table = await self._account.table(self._index_table)
@@ -87,14 +85,25 @@ class TablesDesks(TablesDirectory):
             "first": gate_log_row(gate_id, after),
             "end": f"GATELOG:{gate_id};",
         }
-        found = await first_rows(table, query, parameters, limit)
-        return entries_of(LogEntry, found)
+        return await first_decoded(table, query, parameters, limit, entry_of(LogEntry))
+
+    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+        table = await self._account.table(self._index_table)
+        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
+        key = gate_log_row(first.gate_id, first.seq) if first.gate_id else "GATELOG:"
+        parameters = {"tenant": encode_key(tenant), "first": key, "end": "GATELOG;"}
+        return await first_decoded(table, query, parameters, limit, _log_place)
+
+    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
+        keys = [gate_log_row(each.gate_id, each.seq) for each in places]
+        deletes: list[Operation] = [("delete", {"PartitionKey": encode_key(tenant), "RowKey": key}) for key in keys]
+        await transact(await self._account.table(self._index_table), deletes)
 
 
 def operations_of(write: DeskWrite) -> list[Operation]:
     """The rows of the change, for a transaction of the tenant's partition."""
     partition = encode_key(write.after.tenant)
-    desk = {"PartitionKey": partition, "RowKey": GATES_ROW, **_desk_columns(write.after)}
+    desk = {"PartitionKey": partition, "RowKey": GATES_ROW, **_columns_after(write)}
     operations: list[Operation] = []
     if write.before is None:
         operations.append(("create", desk))
@@ -140,6 +149,19 @@ def operations_of(write: DeskWrite) -> list[Operation]:
     return operations
 
 
+def _columns_after(write: DeskWrite) -> dict[str, Any]:
+    if write.before is None or write.before.row is None:
+        return _desk_columns(write.after)
+    before, after, row = write.before.desk, write.after, write.before.row
+    # the column of a quota that did not change stays as it is stored, and nothing is encoded for it
+    unchanged = {id_ for id_, state in after.gates.items() if before.gates.get(id_) is state and f"{_GATE}{id_}" in row}
+    before, after = (
+        replace(desk, gates={id_: state for id_, state in desk.gates.items() if id_ not in unchanged})
+        for desk in (before, after)
+    )
+    return keep(row, _desk_columns(before), _desk_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
+
+
 def _wait_key(partition: str, waiting: Waiting) -> dict[str, Any]:
     row = wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id)
     return {"PartitionKey": partition, "RowKey": row}
@@ -160,23 +182,32 @@ def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
     }
 
 
+def _log_place(entity: Entity) -> LogPlace:
+    _, gate_id, number = entity["RowKey"].split(":")
+    at = entity.get("at")
+    return LogPlace(gate_id, int(number), at if isinstance(at, datetime) else None)
+
+
 def _waiting_of(entity: Entity) -> Waiting:
     return Waiting(candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
 def _desk_columns(desk: Desk) -> dict[str, Any]:
-    lines = [
-        [number, line.job_type, line.mode, line.source, line.emergency, line.count, line.head]
+    lines = {
+        str(number): [line.job_type, line.mode, line.source, line.emergency, line.count, line.head]
         for number, line in desk.lines.items()
-    ]
+    }
+    inside: dict[str, dict[str, int]] = {}
+    for (job_type, mode), count in desk.inside.items():
+        inside.setdefault(job_type, {})[mode] = count
     columns: dict[str, Any] = {
         "tenant": desk.tenant,
-        **parts("inside", [[*key, count] for key, count in desk.inside.items()]),
+        **parts("inside", inside),
         **parts("inside_by_source", dict(desk.inside_by_source)),
         "emergencies": desk.emergencies,
         "staged": desk.staged,
         **parts("lines", lines),
-        **parts("shares", [_share_json(share) for share in desk.shares.values()]),
+        **parts("shares", {id_: _share_json(share) for id_, share in desk.shares.items()}),
         "counted_at": desk.counted_at,
         **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in desk.gates.items()},
     }
@@ -186,14 +217,19 @@ def _desk_columns(desk: Desk) -> dict[str, Any]:
 
 def _desk_of(entity: Entity) -> Desk:
     lines = {
-        number: Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
-        for number, job_type, mode, source, emergency, count, head in whole("lines", entity)
+        int(number): Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
+        for number, (job_type, mode, source, emergency, count, head, *_) in whole("lines", entity).items()
     }
-    states = [gate_of(json.loads(entity[name])) for name in entity if name.startswith(_GATE)]
+    gates = [json.loads(entity[name]) for name in entity if name.startswith(_GATE)]
+    states = [gate_of(values) for values in gates if is_known(values)]
     return Desk(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
-        inside={(job_type, mode): count for job_type, mode, count in whole("inside", entity)},
+        inside={
+            (job_type, mode): count
+            for job_type, modes in whole("inside", entity).items()
+            for mode, count in modes.items()
+        },
         inside_by_source=whole("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
@@ -211,11 +247,12 @@ def _share_json(share: Share) -> dict[str, Any]:
 
 
 def _shares_of(entity: Entity) -> Iterator[Share]:
-    return map(_share_of, whole("shares", entity)) if "shares" in entity else iter(())
+    shares = whole("shares", entity).values() if "shares" in entity else ()
+    return (_share_of(values) for values in shares if values["gate"][0] in frozenset(GateKind))
 
 
 def _share_of(values: dict[str, Any]) -> Share:
-    kind, name = values["gate"]
+    kind, name, *_ = values["gate"]
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
     breaker = desk_breaker_of(values.get("breaker", {}))

@@ -1,23 +1,53 @@
-"""The directory of quotas over Azure Tables: one partition of a table of its own."""
+"""The directory of quotas over Azure Tables: one partition, whose rows stay few however many tenants it has.
+
+| row | what it has | its group |
+|---|---|---|
+| `TENANTS:00` to `TENANTS:1f` | tenants with quotas of their own, by a hash of the name: {tenant: [since]} | the row |
+| `DEFAULT:{gate id}` | a rule for every tenant | those whose ids begin with the same digit |
+| `OVERALL:{gate id}` | what is set for a quota over all tenants | those whose ids begin with the same digit |
+| `SETTINGS` | since when a limit of the settings concerns every tenant | the row |
+| `VERSION` | a column for each group: a random number that each change of the group replaces | |
+
+More rows of tenants make VERSION longer, which each process reads every ten seconds. Fewer rows make each one longer,
+and each process reads a row after a change of it. For a thousand tenants 32 rows are near the minimum of the sum.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import asdict, replace
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
+from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row
-from shared.adapters.tables.columns import UNDECODABLE, json_text
-from shared.adapters.tables.gates import gate_json, gate_of, rule_of
+from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
+from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, rule_of
 from shared.adapters.tables.keys import DIRECTORY_PARTITION
-from shared.adapters.tables.table import Entity
-from shared.core.canonical import encode_key
+from shared.adapters.tables.table import Entity, NotThere, Operation, Table
+from shared.adapters.tables.unknown_members import keep
+from shared.core.canonical import digest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
-from shared.ports.desks import DirectoryRows
+from shared.errors import AlreadyExists, Conflict, Contended, Undecodable
+from shared.ports.desks import DirectoryRows, joined
 
-_TENANT, _DEFAULT, _OVER_ALL, _SETTINGS = "TENANT:", "DEFAULT:", "OVERALL:", "SETTINGS"
+_TENANTS, _DEFAULT, _OVER_ALL, _SETTINGS, _VERSION = "TENANTS", "DEFAULT", "OVERALL", "SETTINGS", "VERSION"
+#: rows of tenants, of at most 1 MiB each: 15,000 tenants with names of 128 characters take a quarter of that. A writer
+#: looks for a tenant in one of them only, so another number needs the rows written anew
+_SHARDS = 32
+#: how often a change of a row of tenants is tried while others change the same row
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+#: what is stored of each tenant of a row
+_Entries = dict[str, Any]
+_COLUMN = "tenants"
 
 
 class TablesDirectory:
@@ -27,76 +57,173 @@ class TablesDirectory:
         self._account = account
         self._gates_table = gates_table
 
+    async def versions(self) -> dict[str, int]:
+        entity = await read_row(await self._table(), DIRECTORY_PARTITION, _VERSION)
+        return {
+            name.replace("_", ":", 1): number
+            for name, number in (entity or {}).items()
+            if name.partition("_")[0] in (_TENANTS, _DEFAULT, _OVER_ALL, _SETTINGS)
+        }
+
+    async def group(self, name: str) -> DirectoryRows:
+        query = "PartitionKey eq @directory and RowKey ge @first and RowKey lt @end"
+        return _rows_of(await self._entities(query, first=name, end=f"{name}~"))
+
+    async def groups(self) -> dict[str, DirectoryRows]:
+        found: dict[str, list[Entity]] = defaultdict(list)
+        for entity in await self._entities("PartitionKey eq @directory"):
+            found[_group_of(entity["RowKey"])].append(entity)
+        return {name: _rows_of(entities) for name, entities in found.items() if name != _VERSION}
+
     async def directory(self) -> DirectoryRows:
-        table = await self._account.table(self._gates_table)
-        rows = DirectoryRows(tenants={}, defaults={})
-        since: datetime | None = None
-        query = "PartitionKey eq @directory"
-        unread: list[str] = []
-        async for entity in table.query_entities(query, parameters={"directory": DIRECTORY_PARTITION}):
-            if entity["RowKey"] == _SETTINGS:
-                since = entity["since"]
-                continue
-            try:
-                _enter_row(rows, entity)
-            except UNDECODABLE:
-                # a later release wrote it: the other rows count
-                unread.append(entity["RowKey"])
-        return replace(rows, settings_since=since, unread=tuple(unread))
+        return joined((await self.groups()).values())
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        table = await self._account.table(self._gates_table)
-        if await read_row(table, DIRECTORY_PARTITION, f"{_TENANT}{encode_key(tenant)}") is None:
-            row = {"RowKey": f"{_TENANT}{encode_key(tenant)}", "tenant": tenant, "since": since}
-            await table.upsert_entity({"PartitionKey": DIRECTORY_PARTITION, **row}, mode=UpdateMode.REPLACE)
+        await self._change_tenants(lambda entries: {tenant: [since], **entries}, tenant)
 
     async def remove_tenant(self, tenant: str) -> None:
-        await self._remove(f"{_TENANT}{encode_key(tenant)}")
+        await self._change_tenants(
+            lambda entries: {name: entry for name, entry in entries.items() if name != tenant}, tenant
+        )
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        if rule is None:
-            await self._remove(f"{_DEFAULT}{gate.id}")
-            return
-        row = {
-            "PartitionKey": DIRECTORY_PARTITION,
-            "RowKey": f"{_DEFAULT}{gate.id}",
-            "kind": gate.kind.value,
-            "name": gate.name,
-            "rule": json.dumps(asdict(rule)),
-            "since": since,
-        }
-        table = await self._account.table(self._gates_table)
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        row, columns = f"{_DEFAULT}:{gate.id}", None
+        if rule is not None:
+            columns = {"kind": gate.kind.value, "name": gate.name, "rule": json_text(asdict(rule)), "since": since}
+            columns = await self._kept(row, columns, "rule", lambda values: asdict(rule_of(values)))
+        await self._put(row, columns)
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        row = f"{_OVER_ALL}{gate.id}"
-        if state is None:
-            await self._remove(row)
-            return
-        columns = {"state": json_text(gate_json(state)), "since": since}
-        table = await self._account.table(self._gates_table)
-        entity = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **columns}
-        await table.upsert_entity(entity, mode=UpdateMode.REPLACE)
+        row, columns = f"{_OVER_ALL}:{gate.id}", None
+        if state is not None:
+            columns = {"state": json_text(gate_json(state)), "since": since}
+            columns = await self._kept(row, columns, "state", lambda values: gate_json(gate_of(values)))
+        await self._put(row, columns)
+
+    async def _kept(
+        self, row: str, columns: dict[str, Any], name: str, known: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Returns the columns, whose column `name` keeps the members that a later release wrote; `known` gives those
+        that this release knows.
+        """
+        entity = await read_row(await self._table(), DIRECTORY_PARTITION, row)
+        try:
+            before = {name: json_text(known(json.loads(entity[name])))} if entity is not None else {}
+        except UNDECODABLE:
+            return columns
+        return keep(entity, {**columns, **before}, columns, whole=SET_AS_A_WHOLE)
 
     async def note_settings(self, since: datetime | None) -> None:
-        if since is None:
-            await self._remove(_SETTINGS)
+        await self._put(_SETTINGS, {"since": since} if since is not None else None)
+
+    async def _change_tenants(self, change: Callable[[_Entries], _Entries], tenant: str) -> None:
+        """Changes the row of the tenant under its ETag; writes nothing if `change` changes nothing."""
+        table, row = await self._table(), row_of_tenant(tenant)
+        for race in range(_MAX_RACES):
+            entity = await read_row(table, DIRECTORY_PARTITION, row)
+            try:
+                before = _entries(entity) if entity is not None else {}
+            except UNDECODABLE as error:
+                # written anew, the row would lose its tenants
+                raise Undecodable(f"{DIRECTORY_PARTITION} {row}", type(error).__name__) from error
+            after = change(before)
+            if after == before:
+                return
+            columns = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **parts(_COLUMN, after)}
+            operation: Operation = ("create", columns)
+            if entity is not None:
+                emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
+                unmoved = {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+                # merged: a later release may have more columns
+                operation = ("update", {**emptied, **columns}, {"mode": UpdateMode.MERGE, **unmoved})
+            try:
+                await _change(table, row, operation)
+            except (Conflict, AlreadyExists):
+                await asyncio.sleep(_FIRST_WAIT_S * 2**race * random.random())
+            else:
+                return
+        raise Contended("others changed the directory of quotas at every try")
+
+    async def _put(self, row: str, columns: Mapping[str, Any] | None) -> None:
+        key = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row}
+        table = await self._table()
+        if columns is not None:
+            await _change(table, row, ("upsert", {**key, **columns}, {"mode": UpdateMode.MERGE}))
             return
-        table = await self._account.table(self._gates_table)
-        row = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": _SETTINGS, "since": since}
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        try:
+            await _change(table, row, ("delete", key))
+        except NotThere:
+            return
 
-    async def _remove(self, row: str) -> None:
-        await (await self._account.table(self._gates_table)).delete_entity(DIRECTORY_PARTITION, row)
+    async def _entities(self, query: str, **parameters: str) -> list[Entity]:
+        found = (await self._table()).query_entities(query, parameters={"directory": DIRECTORY_PARTITION, **parameters})
+        return [entity async for entity in found]
+
+    async def _table(self) -> Table:
+        return await self._account.table(self._gates_table)
 
 
-def _enter_row(rows: DirectoryRows, entity: Entity) -> None:
+async def _change(table: Table, row: str, operation: Operation) -> None:
+    """One change and the new version of its group, both or neither."""
+    # a random number and no count: what is restored from a backup never meets a number of today
+    version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
+    key = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": _VERSION}
+    await transact(table, [operation, ("upsert", {**key, **version}, {"mode": UpdateMode.MERGE})])
+
+
+def row_of_tenant(tenant: str) -> str:
+    """Returns the key of the row that has the tenant."""
+    return f"{_TENANTS}:{int(digest(tenant)[:8], 16) % _SHARDS:02x}"
+
+
+def _group_of(row: str) -> str:
+    kind, _, id_ = row.partition(":")
+    return f"{kind}:{id_[:1]}" if kind in (_DEFAULT, _OVER_ALL) else row
+
+
+def _rows_of(entities: Iterable[Entity]) -> DirectoryRows:
+    """What can be decoded counts: a later release wrote the rest, or it is broken."""
+    found = []
+    for entity in entities:
+        try:
+            found.append(_row_of(entity))
+        except UNDECODABLE:
+            found.append(DirectoryRows(unread=(entity["RowKey"],)))
+    return joined(found)
+
+
+def _row_of(entity: Entity) -> DirectoryRows:
     """Raises UNDECODABLE."""
-    if entity["RowKey"].startswith(_TENANT):
-        rows.tenants[entity["tenant"]] = entity["since"]
-    elif entity["RowKey"].startswith(_OVER_ALL):
-        state = gate_of(json.loads(entity["state"]))
-        rows.over_all[state.gate.id] = (state, entity["since"])
-    elif entity["RowKey"].startswith(_DEFAULT):
-        key = (GateKind(entity["kind"]), entity["name"])
-        rows.defaults[key] = (rule_of(json.loads(entity["rule"])), entity["since"])
+    match entity["RowKey"].partition(":")[0]:
+        case "TENANTS":
+            return _tenants_of(entity)
+        case "DEFAULT":
+            key = (GateKind(entity["kind"]), entity["name"])
+            return DirectoryRows(defaults={key: (rule_of(json.loads(entity["rule"])), entity["since"])})
+        case "OVERALL":
+            state = gate_of(json.loads(entity["state"]))
+            return DirectoryRows(over_all={state.gate.id: (state, entity["since"])})
+        case "SETTINGS":
+            return DirectoryRows(settings_since=entity["since"])
+    return DirectoryRows()
+
+
+def _tenants_of(entity: Entity) -> DirectoryRows:
+    """Raises UNDECODABLE."""
+    tenants: dict[str, datetime] = {}
+    unread = []
+    for tenant, entry in _entries(entity).items():
+        try:
+            # a later release may have more in the entry
+            tenants[tenant] = datetime.fromisoformat(entry[0])
+        except (*UNDECODABLE, IndexError):
+            unread.append(f"{entity['RowKey']} {tenant}")
+    return DirectoryRows(tenants=tenants, unread=tuple(unread))
+
+
+def _entries(entity: Entity) -> _Entries:
+    """Raises UNDECODABLE."""
+    entries = whole(_COLUMN, entity)
+    if not isinstance(entries, dict):
+        raise TypeError
+    return entries

@@ -11,10 +11,13 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.incidents import incident_inserts
 from shared.adapters.tables.keys import claim_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.job import Job
 from shared.ports.index import Clearing, EndedRow, first_clearing
+
+_ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
@@ -60,12 +63,13 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
         **changing_columns(job),
         **letter_column(job),
     }
-    whole = {"mode": UpdateMode.REPLACE}
+    # merged: columns of a later release stay
+    merged = {"mode": UpdateMode.MERGE}
     return [
-        ("upsert", claim, whole),
+        ("upsert", claim, merged),
         *dead_inserts(partition, job),
         *incident_inserts(partition, job),
-        ("upsert", listed, whole),
+        ("upsert", listed, merged),
     ]
 
 
@@ -79,6 +83,7 @@ def put_off(purged: Sequence[Clearing]) -> list[Operation]:
 def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
     """An ENDED row at another instant."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
+    new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:
         return [("update", new, {"mode": UpdateMode.REPLACE})]
     return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
@@ -91,3 +96,15 @@ def ended_entity(
     row = ended_row(clear_at, job_id)
     entity = {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
     return {**entity, "owed": True} if owed else entity
+
+
+def ended_of(tenant: str, entity: Entity) -> EndedRow:
+    """Returns the ENDED row of a tenant's job."""
+    return EndedRow(
+        job_id=entity["job_id"],
+        tenant=tenant,
+        clear_at=entity["clear_at"],
+        purged=bool(entity["purged"]),
+        owed=bool(entity.get("owed", False)),
+        row=entity,
+    )

@@ -14,6 +14,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.hook_rows import delivery_entity
 from shared.adapters.tables.keys import (
     AFTER_FEED_EVENTS,
@@ -24,7 +25,7 @@ from shared.adapters.tables.keys import (
     feed_event_row,
     seen_row,
 )
-from shared.adapters.tables.table import Operation, Table
+from shared.adapters.tables.table import Entity, Operation, Table
 from shared.core.canonical import encode_key
 from shared.core.incidents import opened_of
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
@@ -46,7 +47,7 @@ class TablesFeed:
         table = await self._account.table(self._table)
         for _ in range(2):
             if (row := await read_row(table, FEED_PARTITION, FEED_ROW)) is not None:
-                self._identity = FeedIdentity(feed_id=row["feed_id"], since=row["since"])
+                self._identity = decoded(_identity_of, row)
                 return self._identity
             new = {"PartitionKey": FEED_PARTITION, "RowKey": FEED_ROW, "feed_id": secrets.token_hex(8)}
             with contextlib.suppress(AlreadyExists):
@@ -56,14 +57,11 @@ class TablesFeed:
     async def head(self, tenant: str) -> Head:
         await self.identity()
         row = await read_row(await self._account.table(self._table), encode_key(tenant), HEAD_ROW)
-        if row is None:
-            return Head()
-        hooks = int(row.get("hooks", 0))
-        return Head(number=int(row["number"]), sent=int(row["sent"]), hooks=hooks, etag=row.metadata["etag"] or "")
+        return decoded(_head_of, row) if row is not None else Head()
 
     async def seen(self, tenant: str, job_id: str) -> int:
         row = await read_row(await self._account.table(self._table), encode_key(tenant), seen_row(job_id))
-        return int(row["seq"]) if row is not None else 0
+        return decoded(lambda found: int(found["seq"]), row) if row is not None else 0
 
     async def write(self, write: FeedWrite) -> Head:
         partition = encode_key(write.tenant)
@@ -85,9 +83,8 @@ class TablesFeed:
 
     async def tenants(self) -> list[str]:
         table, parameters = await self._account.table(self._table), {"partition": FEED_TENANTS_PARTITION}
-        return [
-            row["tenant"] async for row in table.query_entities("PartitionKey eq @partition", parameters=parameters)
-        ]
+        query = "PartitionKey eq @partition"
+        return await first_decoded(table, query, parameters, None, lambda row: str(row["tenant"]))
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await (await self._account.table(self._table)).delete_entity(encode_key(tenant), seen_row(job_id))
@@ -126,24 +123,35 @@ class TablesFeed:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @after and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "after": feed_event_row(after), "end": AFTER_FEED_EVENTS}
-        return [
-            FeedEvent(
-                number=int(row["RowKey"].removeprefix("E:")),
-                event_id=row["event_id"],
-                event_type=row["event_type"],
-                job_id=row["job_id"],
-                at=row["at"],
-                text=row["event"],
-            )
-            for row in await first_rows(table, query, parameters, limit)
-        ]
+        # a broken event is left out, and the numbers show the gap
+        return await first_decoded(table, query, parameters, limit, _event_of)
+
+
+def _identity_of(row: Entity) -> FeedIdentity:
+    return FeedIdentity(feed_id=row["feed_id"], since=row["since"])
+
+
+def _head_of(row: Entity) -> Head:
+    hooks = int(row.get("hooks", 0))
+    return Head(number=int(row["number"]), sent=int(row["sent"]), hooks=hooks, etag=row.metadata["etag"] or "")
+
+
+def _event_of(row: Entity) -> FeedEvent:
+    return FeedEvent(
+        number=int(row["RowKey"].removeprefix("E:")),
+        event_id=row["event_id"],
+        event_type=row["event_type"],
+        job_id=row["job_id"],
+        at=row["at"],
+        text=row["event"],
+    )
 
 
 async def list_tenant(table: Table, tenant: str, head: Head) -> None:
     """Before the tenant's first HEAD: whoever looks at all feeds finds it."""
     if not head.etag:
         row = {"PartitionKey": FEED_TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.MERGE)
 
 
 def head_operation(partition: str, before: Head, after: Head) -> Operation:
@@ -154,11 +162,12 @@ def head_operation(partition: str, before: Head, after: Head) -> Operation:
         "number": (after.number, "Edm.Int64"),
         "sent": (after.sent, "Edm.Int64"),
     }
-    row |= {"hooks": after.hooks} if after.hooks else {}
+    # a merge takes no column out
+    row |= {"hooks": after.hooks} if after.hooks or before.hooks else {}
     if not before.etag:
         return ("create", row)
     under_etag = {
-        "mode": UpdateMode.REPLACE,
+        "mode": UpdateMode.MERGE,
         "etag": before.etag,
         "match_condition": MatchConditions.IfNotModified,
     }

@@ -11,10 +11,21 @@ from shared.adapters.tables.columns import known_members
 from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 
+_KINDS = frozenset(GateKind)
+
 
 def gate_json(state: GateState) -> dict[str, Any]:
     values = asdict(replace(state, breaker=None)) | {"breaker": breaker_json(state.breaker)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+#: members that an operator replaces as a whole, with what a later release has in them
+SET_AS_A_WHOLE = ("rule", "hold", "throttle")
+
+
+def is_known(values: dict[str, Any]) -> bool:
+    """Returns whether this release knows the kind of the quota; a quota of another kind stops no job here."""
+    return values["gate"]["kind"] in _KINDS
 
 
 def rule_of(values: dict[str, Any]) -> Rule:

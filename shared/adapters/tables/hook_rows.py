@@ -21,6 +21,7 @@ from shared.core.webhooks import (
 
 #: columns that are read as they stand
 _HOOK_PLAIN = frozenset(each.name for each in fields(Hook)) - {"url", "format", "filter", "state", "secret", "previous"}
+_DELIVERY = frozenset(each.name for each in fields(Delivery))
 _NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogged_last"})
 
 
@@ -82,7 +83,7 @@ def delivery_entity(partition: str, delivery: Delivery) -> dict[str, Any]:
 
 
 def delivery_of(row: Mapping[str, Any]) -> Delivery:
-    values = _present(row, frozenset(each.name for each in fields(Delivery)))
+    values = _present(row, _DELIVERY)
     return Delivery(**{"job_id": None, **values, "state": DeliveryState(row["state"])})
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
 from shared.adapters.tables.feed import event_entity, head_operation, list_tenant
 from shared.adapters.tables.hook_rows import delivery_entity, delivery_key, delivery_of, hook_entity, hook_of
 from shared.adapters.tables.keys import (
@@ -20,8 +22,9 @@ from shared.adapters.tables.keys import (
     hook_row,
     pending_row,
 )
-from shared.adapters.tables.log_rows import entries_of, entry_entity
+from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.webhooks import Delivery, DeliveryState, HookEntry
 from shared.errors import AlreadyExists, Conflict
@@ -31,6 +34,8 @@ from shared.ports.hooks import HookTenant, HookWrite, Place, StoredDelivery, Sto
 _RANGE = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
 #: more than a tenant may have
 _MAX_HOOKS = 100
+_DELIVERY_COLUMNS = dict.fromkeys(each.name for each in fields(Delivery))
+T = TypeVar("T")
 
 
 class TablesHooks:
@@ -42,10 +47,11 @@ class TablesHooks:
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
         row = await read_row(await self._table(), encode_key(tenant), hook_row(hook_id))
-        return _stored(row) if row is not None else None
+        return decoded(_stored, row) if row is not None else None
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
-        return [_stored(row) for row in await self._rows(tenant, "HOOK:", "HOOK;", _MAX_HOOKS)]
+        # strict: without a webhook in the list its deliveries would be removed, and the feed would create none
+        return [decoded(_stored, row) for row in await self._rows(tenant, "HOOK:", "HOOK;", _MAX_HOOKS)]
 
     async def write(self, write: HookWrite) -> Head | None:
         partition = encode_key(write.tenant)
@@ -69,8 +75,8 @@ class TablesHooks:
         return replace(head, etag=metadata[0]["etag"]) if head is not None else None
 
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
-        found = await self._rows(tenant, hook_log_row(hook_id, after), f"HOOKLOG:{hook_id};", limit)
-        return entries_of(HookEntry, found)
+        first, decode = hook_log_row(hook_id, after), entry_of(HookEntry)
+        return await self._first(_RANGE, tenant, first, f"HOOKLOG:{hook_id};", limit, decode)
 
     async def hooks_with_log(self, tenant: str) -> list[str]:
         return await self._hooks_with(tenant, "HOOKLOG")
@@ -89,7 +95,7 @@ class TablesHooks:
         table = await self._table()
         for key in (pending_row(hook_id, number, name), delivery_row(hook_id, number, name)):
             if (row := await read_row(table, encode_key(tenant), key)) is not None:
-                return _delivery(row)
+                return decoded(_delivery, row)
         return None
 
     async def pending(
@@ -103,11 +109,9 @@ class TablesHooks:
     ) -> list[StoredDelivery]:
         prefix = f"PENDING:{hook_id}" if hook_id is not None else "PENDING"
         first = pending_row(hook_id, *after) if hook_id is not None and after is not None else f"{prefix}:"
-        if due_before is None:
-            return [_delivery(row) for row in await self._rows(tenant, first, f"{prefix};", limit)]
-        parameters = {"partition": encode_key(tenant), "first": first, "end": f"{prefix};", "due_before": due_before}
-        query = f"{_RANGE} and due_at lt @due_before"
-        return [_delivery(row) for row in await first_rows(await self._table(), query, parameters, limit)]
+        query = _RANGE if due_before is None else f"{_RANGE} and due_at lt @due_before"
+        more = {} if due_before is None else {"due_before": due_before}
+        return await self._first(query, tenant, first, f"{prefix};", limit, _delivery, **more)
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         return await self._hooks_with(tenant, "PENDING")
@@ -119,7 +123,7 @@ class TablesHooks:
         found: list[str] = []
         first = f"{kind}:"
         while rows := await self._rows(tenant, first, f"{kind};", 1):
-            found.append(rows[0]["hook_id"])
+            found.append(rows[0]["RowKey"].split(":")[1])
             first = f"{kind}:{found[-1]};"
         return found
 
@@ -128,8 +132,9 @@ class TablesHooks:
     ) -> list[StoredDelivery]:
         prefix = f"DELIVERY:{hook_id}"
         first = delivery_row(hook_id, *after) if after is not None else f"{prefix}:"
-        more = {"state": state.value} if state is not None else {}
-        return [_delivery(row) for row in await self._rows(tenant, first, f"{prefix};", limit, **more)]
+        query = _RANGE if state is None else f"{_RANGE} and state eq @state"
+        more = {} if state is None else {"state": state.value}
+        return await self._first(query, tenant, first, f"{prefix};", limit, _delivery, **more)
 
     async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
         # what is kept, which may be very many, is not looked through
@@ -138,22 +143,20 @@ class TablesHooks:
         rows = await first_rows(await self._table(), f"{_RANGE} and ended_at lt @before", parameters, limit)
         if await self._drop(rows) < limit:
             return None
-        last = delivery_of(rows[-1])
-        return last.number, last.name
+        # the rows are removed: if the last one cannot be decoded, an earlier start finds the same rows
+        known = all_decoded(delivery_of, rows)
+        return (known[-1].number, known[-1].name) if known else after
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         return await self._drop(await self._rows(tenant, f"PENDING:{hook_id}:", f"PENDING:{hook_id};", limit))
 
     async def note(self, tenant: str, now: datetime) -> None:
         row = {"PartitionKey": HOOK_TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant, "noted_at": now}
-        await (await self._table()).upsert_entity(row, mode=UpdateMode.REPLACE)
+        await (await self._table()).upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def noted(self) -> list[HookTenant]:
         table, parameters = await self._table(), {"partition": HOOK_TENANTS_PARTITION}
-        return [
-            HookTenant(tenant=row["tenant"], noted_at=row["noted_at"], etag=row.metadata["etag"] or "")
-            async for row in table.query_entities("PartitionKey eq @partition", parameters=parameters)
-        ]
+        return await first_decoded(table, "PartitionKey eq @partition", parameters, None, _noted_of)
 
     async def forget(self, noted: HookTenant) -> None:
         with contextlib.suppress(Conflict):
@@ -167,10 +170,16 @@ class TablesHooks:
     async def _table(self) -> Table:
         return await self._account.table(self._name)
 
-    async def _rows(self, tenant: str, first: str, end: str, limit: int, **equal: str) -> list[Entity]:
-        query = "".join([_RANGE, *(f" and {name} eq @{name}" for name in equal)])
-        parameters = {"partition": encode_key(tenant), "first": first, "end": end, **equal}
-        return await first_rows(await self._table(), query, parameters, limit)
+    async def _rows(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
+        parameters = {"partition": encode_key(tenant), "first": first, "end": end}
+        return await first_rows(await self._table(), _RANGE, parameters, limit)
+
+    async def _first(
+        self, query: str, tenant: str, first: str, end: str, limit: int, decode: Callable[[Entity], T], **more: Any
+    ) -> list[T]:
+        """Returns the rows that can be decoded; `more` are other parameters of the query."""
+        parameters = {"partition": encode_key(tenant), "first": first, "end": end, **more}
+        return await first_decoded(await self._table(), query, parameters, limit, decode)
 
     async def _drop(self, rows: list[Entity]) -> int:
         keys = [{"PartitionKey": row["PartitionKey"], "RowKey": row["RowKey"]} for row in rows]
@@ -188,7 +197,8 @@ def _of_hook(partition: str, write: HookWrite) -> list[Operation]:
     elif after is not None and before is None:
         found.append(("create", hook_entity(partition, after)))
     elif after is not None and before is not None:
-        found.append(("update", hook_entity(partition, after), {"mode": UpdateMode.REPLACE, **_under(before.etag)}))
+        row = keep(before.row, hook_entity(partition, before.hook), hook_entity(partition, after), whole=["filter"])
+        found.append(("update", row, {"mode": UpdateMode.REPLACE, **_under(before.etag)}))
     if (entry := write.entry) is not None:
         found.append(("create", entry_entity(partition, hook_log_row(entry.hook_id, entry.seq), entry)))
     return found
@@ -198,6 +208,7 @@ def _of_delivery(partition: str, before: StoredDelivery | None, after: Delivery)
     row = delivery_entity(partition, after)
     if before is None:
         return [("create", row)]
+    row = keep(before.row, _DELIVERY_COLUMNS, row)
     key = delivery_key(before.delivery)
     if key == row["RowKey"]:
         return [("update", row, {"mode": UpdateMode.REPLACE, **_under(before.etag)})]
@@ -209,8 +220,12 @@ def _under(etag: str) -> dict[str, Any]:
 
 
 def _stored(row: Entity) -> StoredHook:
-    return StoredHook(hook=hook_of(row), etag=row.metadata["etag"] or "")
+    return StoredHook(hook=hook_of(row), etag=row.metadata["etag"] or "", row=row)
 
 
 def _delivery(row: Entity) -> StoredDelivery:
-    return StoredDelivery(delivery=delivery_of(row), etag=row.metadata["etag"] or "")
+    return StoredDelivery(delivery=delivery_of(row), etag=row.metadata["etag"] or "", row=row)
+
+
+def _noted_of(row: Entity) -> HookTenant:
+    return HookTenant(tenant=row["tenant"], noted_at=row["noted_at"], etag=row.metadata["etag"] or "")

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 from dataclasses import fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
-from shared.adapters.tables.log_rows import entries_of, entry_entity
+from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.table import Entity, Operation, Table
 from shared.core.canonical import digest, encode_key
 from shared.core.incidents import (
@@ -53,7 +55,7 @@ class TablesIncidents:
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
         table, partition = await self._place(home)
         entity = await read_row(table, partition, newest_first(_ROW, opened_at, incident_id))
-        return _incident_of(entity) if entity is not None else None
+        return decoded(_incident_of, entity) if entity is not None else None
 
     async def list_at(
         self,
@@ -84,10 +86,7 @@ class TablesIncidents:
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
         table, partition = await self._place(None)
-        await table.upsert_entity(
-            {**_entity(partition, _OPEN, incident), "entered_at": now},
-            mode=UpdateMode.REPLACE,
-        )
+        await table.upsert_entity({**_entity(partition, _OPEN, incident), "entered_at": now}, mode=UpdateMode.MERGE)
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
         table, partition = await self._place(None)
@@ -125,12 +124,29 @@ class TablesIncidents:
                 raise Contended("the incident was archived meanwhile")
             operations = settles(entity, settlement)
             if not operations:
-                return _incident_of(entity)
+                return decoded(_incident_of, entity)
             if incident.home is None:
-                operations += _leaves(partition, _incident_of(entity), settlement, stays=stays)
+                operations += _leaves(partition, decoded(_incident_of, entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
                 await transact(table, operations)
         raise Contended("the incident was changed by others at every try")
+
+    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+        table, partition = await self._place(None)
+        # none was opened after it was settled
+        first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
+        parameters = {"partition": partition, "first": first, "end": f"{_ROW};", "before": before}
+        query = f"{_RANGE} and settled_at lt @before"
+        return await first_decoded(table, query, parameters, limit, partial(_row_of, _ROW))
+
+    async def remove(self, incident: Incident) -> None:
+        table, partition = await self._place(None)
+        rows = [incident_log_row(incident.id, seq) for seq in range(1, incident.log_seq + 1)]
+        if incident.tenant is not None:
+            rows.append(newest_first(_of(incident.tenant), incident.opened_at, incident.id))
+        # last, since it leads to the others
+        for row in [*rows, newest_first(_ROW, incident.opened_at, incident.id)]:
+            await table.delete_entity(partition, row)
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         table, partition = await self._place(incident.home)
@@ -139,8 +155,7 @@ class TablesIncidents:
             "first": incident_log_row(incident.id, after),
             "end": f"INCIDENTLOG:{incident.id};",
         }
-        found = await first_rows(table, _RANGE, parameters, limit)
-        return entries_of(IncidentEntry, found)
+        return await first_decoded(table, _RANGE, parameters, limit, entry_of(IncidentEntry))
 
     async def _place(self, home: str | None) -> tuple[Table, str]:
         if home is None:
@@ -155,8 +170,8 @@ def incident_inserts(partition: str, job: Job) -> list[Operation]:
         return []
     incident, entry = found
     return [
-        ("upsert", _entity(partition, _ROW, incident), {"mode": UpdateMode.REPLACE}),
-        ("upsert", _log_entity(partition, entry), {"mode": UpdateMode.REPLACE}),
+        ("upsert", _entity(partition, _ROW, incident), {"mode": UpdateMode.MERGE}),
+        ("upsert", _log_entity(partition, entry), {"mode": UpdateMode.MERGE}),
     ]
 
 
@@ -169,13 +184,13 @@ async def job_incident(table: Table, partition: str, job: Job) -> Entity | None:
 
 def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
     """What settles an INCIDENT row as it was read, with the entry of its log; nothing where it is not open."""
-    after = settled(_incident_of(entity), settlement)
+    after = settled(decoded(_incident_of, entity), settlement)
     if after is None:
         return []
     incident, entry = after
     partition = entity["PartitionKey"]
     under_etag = {
-        "mode": UpdateMode.REPLACE,
+        "mode": UpdateMode.MERGE,
         "etag": entity.metadata["etag"],
         "match_condition": MatchConditions.IfNotModified,
     }
@@ -200,10 +215,10 @@ def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays
         gone.append(newest_first(_OPEN, incident.opened_at, incident.id))
     else:
         listed = {**_entity(partition, _OPEN, found[0]), "entered_at": settlement.at}
-        settles.append(("upsert", listed, {"mode": UpdateMode.REPLACE}))
+        settles.append(("upsert", listed, {"mode": UpdateMode.MERGE}))
     if found is not None and incident.tenant is not None:
         row = _entity(partition, _of(incident.tenant), found[0])
-        settles.append(("update", row, {"mode": UpdateMode.REPLACE}))
+        settles.append(("update", row, {"mode": UpdateMode.MERGE}))
     return [*(("delete", {"PartitionKey": partition, "RowKey": row}) for row in gone), *settles]
 
 
@@ -233,16 +248,17 @@ async def _rows(
     if since is not None:
         end = newest_first(prefix, since - _MILLISECOND, "")
         query, parameters = f"{query} and opened_at ge @since", {**parameters, "since": since}
-    found = await first_rows(table, query, {**parameters, "first": first, "end": end}, limit)
-    return [
-        IncidentRow(
-            incident=_incident_of(entity),
-            cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
-            entered_at=entity.get("entered_at"),
-            etag=entity.metadata["etag"] or "",
-        )
-        for entity in found
-    ]
+    parameters |= {"first": first, "end": end}
+    return await first_decoded(table, query, parameters, limit, partial(_row_of, prefix))
+
+
+def _row_of(prefix: str, entity: Entity) -> IncidentRow:
+    return IncidentRow(
+        incident=_incident_of(entity),
+        cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
+        entered_at=entity.get("entered_at"),
+        etag=entity.metadata["etag"] or "",
+    )
 
 
 def _entity(partition: str, prefix: str, incident: Incident) -> dict[str, Any]:
@@ -263,4 +279,5 @@ def _log_entity(partition: str, entry: IncidentEntry) -> dict[str, Any]:
 
 def _incident_of(entity: Entity) -> Incident:
     values: dict[str, Any] = {field.name: entity.get(field.name) for field in fields(Incident)}
+    values |= {name: entity[name] for name in ("id", "subject", "code", "opened_at", "log_seq", "log_hash")}
     return Incident(**{**values, "kind": IncidentKind(entity["kind"]), "state": IncidentState(entity["state"])})

@@ -8,6 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from azure.core import MatchConditions
@@ -19,15 +20,17 @@ from shared.adapters.tables.active import (
     deletes,
     due_in_line,
     first_check,
-    inserts,
     leaves_line,
     moves,
     moves_place,
     settles,
 )
+from shared.adapters.tables.creating import claim_of, rows_of
+from shared.adapters.tables.decoding import all_decoded, decoded
 from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.ending import (
     ended_entity,
+    ended_of,
     ending,
     ending_owed,
     owed_rows,
@@ -51,9 +54,9 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import (
     TablesLists,
     changing_columns,
-    list_columns,
 )
 from shared.adapters.tables.places import freed_insert
+from shared.adapters.tables.sweep_position import position_entity, position_of
 from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
@@ -70,10 +73,12 @@ from shared.ports.index import (
     Claim,
     Clearing,
     EndedRow,
+    ListRow,
     Looks,
+    PlaceMove,
     Reservation,
-    SweepPosition,
 )
+from shared.ports.sweeps import SweepPosition
 
 #: Race sweeps: a sweeper moves rows that an end deletes
 _MAX_RACES = 8
@@ -120,15 +125,7 @@ class TablesIndex(TablesLists):
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), claim_row(claim))
-        if entity is None:
-            return None
-        return Claim(
-            job_id=entity["job_id"],
-            body_hash=entity["body_hash"],
-            created_at=entity["created_at"],
-            expires_at=entity["expires_at"] if entity.get("expires_at") else None,
-            etag=entity.metadata["etag"] or "",
-        )
+        return decoded(claim_of, entity) if entity is not None else None
 
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
@@ -138,12 +135,12 @@ class TablesIndex(TablesLists):
     async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
         first = reservations[0].job
         await self._tenants.wake(first.tenant, first.created_at)
-        operations = [operation for each in reservations for operation in _inserts(each)]
+        operations = [operation for each in reservations for operation in rows_of(each)]
         await transact(await self._account.table(self._table), [*operations, *(operations_of(desk) if desk else [])])
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), active_row(job_id))
-        return active_of(tenant, entity) if entity is not None else None
+        return decoded(partial(active_of, tenant), entity) if entity is not None else None
 
     async def move_place(
         self,
@@ -165,13 +162,19 @@ class TablesIndex(TablesLists):
             await self._account.table(self._table), [*operations, *(operations_of(desk) if desk is not None else [])]
         )
 
+    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+        operations: list[Operation] = []
+        for each in moves:
+            operations += moves_place(each.active, each.place, each.check_at, under_etag=False)
+        await transact(await self._account.table(self._table), [*operations, *operations_of(desk)])
+
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)
-        return [entity["job_id"] for entity in found]
+        return [entity["RowKey"].removeprefix(dependant_row(job_id, "")) for entity in found]
 
     async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, failed_dependant_row(job_id, after), f"DEPFAILED:{job_id};", limit)
-        return [entity["job_id"] for entity in found]
+        return [entity["RowKey"].removeprefix(failed_dependant_row(job_id, "")) for entity in found]
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         table = await self._account.table(self._table)
@@ -237,7 +240,7 @@ class TablesIndex(TablesLists):
                 entity = await read_row(table, partition, active_row(job_id))
                 if entity is None:
                     return _Ended()
-                active = active_of(tenant, entity)
+                active = decoded(partial(active_of, tenant), entity)
                 if tried is not None and tried.etag == active.etag and end.owed:
                     # it did not move, so a row that the end changes is gone
                     rows = end.owed
@@ -269,11 +272,16 @@ class TablesIndex(TablesLists):
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         first = due_row(after.check_at, after.job_id) if after is not None else "DUE:"
-        return [active_of(tenant, entity) for entity in await self._range(tenant, first, f"{due_before(now)};", limit)]
+        return await self._first(tenant, first, f"{due_before(now)};", limit, partial(active_of, tenant))
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
-        found = await self._range(tenant, active_row(after or ""), "ACTIVE;", limit)
-        return [active_of(tenant, entity) for entity in found]
+    async def list_active(
+        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
+    ) -> list[ActiveRow]:
+        decode = partial(active_of, tenant)
+        if unread is None:
+            found = await self._range(tenant, active_row(after or ""), "ACTIVE;", limit)
+            return [decoded(decode, entity) for entity in found]
+        return await self._first(tenant, active_row(after or ""), "ACTIVE;", limit, decode, unread)
 
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
@@ -303,28 +311,18 @@ class TablesIndex(TablesLists):
         return await self._tenants.awake(now)
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        ended = await self._range(awake.tenant, "ENDED:", "ENDED;", 1)
-        await self._tenants.sleep(awake, ended[0]["clear_at"] if ended else None)
+        ended = await self._first(awake.tenant, "ENDED:", "ENDED;", 1, lambda row: ended_of(awake.tenant, row))
+        await self._tenants.sleep(awake, ended[0].clear_at if ended else None)
 
     async def read_position(self, share: int) -> SweepPosition:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
-        if entity is None:
-            return SweepPosition()
-        listed = (entity["tenant"], entity["job_id"]) if entity["job_id"] else None
-        return SweepPosition(entity["look"] or None, entity["clear"] or None, listed)
+        # without a position a pass starts from the beginning
+        found = all_decoded(position_of, [entity] if entity is not None else [])
+        return found[0] if found else SweepPosition()
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
-        tenant, job_id = position.listed or ("", "")
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(POSITION_ROW, share),
-            "look": position.look or "",
-            "clear": position.clear or "",
-            "tenant": tenant,
-            "job_id": job_id,
-        }
         table = await self._account.table(self._table)
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(position_entity(share, position), mode=UpdateMode.MERGE)
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         partition = encode_key(active.tenant)
@@ -350,21 +348,26 @@ class TablesIndex(TablesLists):
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
         first = ended_row(after.clear_at, after.job_id) if after is not None else "ENDED:"
-        return [
-            EndedRow(
-                job_id=entity["job_id"],
-                tenant=tenant,
-                clear_at=entity["clear_at"],
-                purged=bool(entity["purged"]),
-                owed=bool(entity.get("owed", False)),
-            )
-            for entity in await self._range(tenant, first, f"{ended_before(now)};", limit)
-        ]
+        return await self._first(tenant, first, f"{ended_before(now)};", limit, partial(ended_of, tenant))
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
+            await transact(await self._account.table(self._table), operations)
+
+    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
+        await self._tenants.wake(tenant, now)
+        partition, operations = encode_key(tenant), list[Operation]()
+        for row, clear_at in late:
+            listed = {"PartitionKey": partition, "RowKey": row.cursor, "cleared_again": True}
+            ended = ended_entity(partition, row.job_id, clear_at, purged=True)
+            operations += [
+                ("update", listed, {"mode": UpdateMode.MERGE}),
+                ("upsert", ended, {"mode": UpdateMode.MERGE}),
+            ]
+        # Race archived: one of the jobs has just been cleared
+        with contextlib.suppress(Conflict):
             await transact(await self._account.table(self._table), operations)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
@@ -375,32 +378,3 @@ class TablesIndex(TablesLists):
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
-
-
-def _inserts(reservation: Reservation) -> list[Operation]:
-    job, replacing, partition = reservation.job, reservation.replacing, encode_key(reservation.job.tenant)
-    claim = {
-        "PartitionKey": partition,
-        "RowKey": claim_row(job.idempotency_hash),
-        "job_id": job.job_id,
-        "body_hash": job.body_hash,
-        "created_at": job.created_at,
-    }
-    listed = {"PartitionKey": partition, "RowKey": list_row(job.created_at, job.job_id), **list_columns(job)}
-    claiming: Operation = ("create", claim)
-    if replacing is not None:
-        under_etag = {
-            "mode": UpdateMode.REPLACE,
-            "etag": replacing.etag,
-            "match_condition": MatchConditions.IfNotModified,
-        }
-        claiming = ("update", claim, under_etag)
-    return [
-        claiming,
-        ("create", listed),
-        *inserts(partition, job, reservation.place),
-        *(
-            ("create", {"PartitionKey": partition, "RowKey": dependant_row(each, job.job_id), "job_id": job.job_id})
-            for each in job.dependencies or ()
-        ),
-    ]

@@ -12,13 +12,18 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables import rows
 from shared.adapters.tables.account import TablesAccount, transact
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
+from shared.adapters.tables.decoding import decoded
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.unknown_members import keep
 from shared.core.job import Event, Record
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, DataLost, UnknownStatus
+from shared.errors import AlreadyExists, Conflict, DataLost, Undecodable, UnknownStatus
 from shared.ports.ledger import Stored
 
+_OF_JOB, _OF_STEP = (
+    frozenset({"PartitionKey", "RowKey", *columns}) for columns in (rows.JOB_COLUMNS, rows.STEP_COLUMNS)
+)
 _TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
 
 
@@ -38,29 +43,33 @@ class TablesLedger:
             return await self._read(job_id)
 
     async def _read(self, job_id: str) -> Stored | None:
-        found: list[dict[str, Any]] = []
+        found: list[Entity] = []
         etag, tenant_id = "", None
         # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
         async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
             if entity["RowKey"] == JOB_ROW:
                 etag, tenant_id = entity.metadata["etag"] or "", entity.get("tenant_id")
             try:
-                found.append(await restore(dict(entity), self._texts))
+                found.append(await restore(entity, self._texts))
             except DataLost as lost:
                 raise DataLost(lost.blob, tenant_id) from lost
         if not found or found[0]["RowKey"] != JOB_ROW:
             return None
         try:
-            record = Record(rows.job_of(found[0]), tuple(rows.step_of(entity) for entity in found[1:]))
+            record = Record(decoded(rows.job_of, found[0]), tuple(decoded(rows.step_of, each) for each in found[1:]))
         except UnknownStatus as unknown:
             raise UnknownStatus(unknown.status, tenant_id) from unknown
-        return Stored(record, etag)
+        except Undecodable as row:
+            raise Undecodable(row.row, row.why, tenant_id) from row
+        return Stored(record, etag, {each["RowKey"]: each for each in found if _has_unknown(each)})
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         query = "PartitionKey eq @job and RowKey eq @row"
-        async for entity in self._query(query, {"job": job_id, "row": JOB_ROW}, select=["event_seq", "status"]):
+        async for entity in self._query(
+            query, {"job": job_id, "row": JOB_ROW}, select=["PartitionKey", "RowKey", "event_seq", "status"]
+        ):
             # a status that only a later release knows is raised by the read
-            return int(entity["event_seq"]), entity["status"] in _TERMINAL
+            return decoded(lambda row: (int(row["event_seq"]), row["status"] in _TERMINAL), entity)
         return None
 
     async def create(self, record: Record, event: Event) -> Stored:
@@ -80,6 +89,12 @@ class TablesLedger:
             *(rows.step_entity(after.job.job_id, step) for step in changed),
             *(rows.event_entity(event) for event in events),
         ]
+        entities[: 1 + len(changed)] = [
+            keep(before.rows.get(entity["RowKey"]), columns, entity)
+            for entity, columns in zip(
+                entities, [rows.JOB_COLUMNS, *(rows.STEP_COLUMNS for _ in changed)], strict=False
+            )
+        ]
         job, *others = await offload_all(entities, self._texts)
         under_etag = {
             "mode": UpdateMode.REPLACE,
@@ -94,7 +109,7 @@ class TablesLedger:
         except AlreadyExists as taken:
             # Race conflict: the EVENT's number is taken by another commit
             raise Conflict from taken
-        return Stored(after, meta[0]["etag"])
+        return Stored(after, meta[0]["etag"], before.rows)
 
     async def remove(self, stored: Stored) -> None:
         job = stored.record.job
@@ -120,7 +135,7 @@ class TablesLedger:
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         query = "PartitionKey eq @job and RowKey lt @end and cause_id eq @cause"
         async for entity in self._query(query, {"job": job_id, "end": JOB_ROW, "cause": cause_id}):
-            return rows.event_of(await restore(dict(entity), self._texts))
+            return decoded(rows.event_of, await restore(entity, self._texts))
         return None
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
@@ -128,7 +143,8 @@ class TablesLedger:
         found: list[Event] = []
         parameters = {"job": job_id, "after": event_row(after_seq), "end": JOB_ROW}
         async for entity in self._query(query, parameters, results_per_page=min(limit, 1000)):
-            found.append(rows.event_of(await restore(dict(entity), self._texts)))
+            # strict: a history with a gap is none
+            found.append(decoded(rows.event_of, await restore(entity, self._texts)))
             if len(found) == limit:
                 break
         return found
@@ -137,3 +153,7 @@ class TablesLedger:
         table = await self._account.table(self._table)
         async for entity in table.query_entities(query, parameters=parameters, **options):
             yield entity
+
+
+def _has_unknown(row: Entity) -> bool:
+    return not row.keys() <= (_OF_JOB if row["RowKey"] == JOB_ROW else _OF_STEP)

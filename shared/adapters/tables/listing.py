@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
     dead_row,
@@ -34,6 +36,8 @@ from shared.ports.index import ListRow
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
+_BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+T = TypeVar("T")
 
 
 class TablesLists:
@@ -54,7 +58,7 @@ class TablesLists:
     ) -> list[ListRow]:
         table = await self._account.table(self._table)
         query, parameters = _list_query(encode_key(tenant), after, since, until)
-        return [_listed_of(entity) for entity in await first_rows(table, query, parameters, limit)]
+        return await first_decoded(table, query, parameters, limit, _listed_of)
 
     async def delete_listing(self, job: Job) -> None:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
@@ -71,7 +75,7 @@ class TablesLists:
     ) -> list[DeadRow]:
         # no job ended before it was created
         end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
-        return [_dead_of(entity) for entity in await self._range(tenant, after or "DEAD:", end, limit)]
+        return await self._first(tenant, after or "DEAD:", end, limit, _dead_of)
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
@@ -83,7 +87,7 @@ class TablesLists:
                 return None
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
-                return LetterState(known)
+                return decoded(lambda row: LetterState(row["dead_letter"]), listed)
             operations = [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])]
             if settlement is not None and (incident := await job_incident(table, partition, job)) is not None:
                 operations += settles(incident, settlement)
@@ -94,9 +98,21 @@ class TablesLists:
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
         """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await first_rows(await self._account.table(self._table), query, parameters, limit)
+        return await first_rows(await self._account.table(self._table), _BETWEEN, parameters, limit)
+
+    async def _first(
+        self,
+        tenant: str,
+        first: str,
+        end: str,
+        limit: int,
+        decode: Callable[[Entity], T],
+        unread: list[str] | None = None,
+    ) -> list[T]:
+        """The same, without rows that cannot be decoded (`first_decoded`)."""
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, decode, unread)
 
     async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
         table = await self._account.table(self._table)
@@ -149,7 +165,7 @@ def dead_inserts(partition: str, job: Job) -> list[Operation]:
         "error_code": job.error_code or "",
         "ended_at": ended_at(job),
     }
-    return [("upsert", row, {"mode": UpdateMode.REPLACE})]
+    return [("upsert", row, {"mode": UpdateMode.MERGE})]
 
 
 def _delete_dead(partition: str, job: Job) -> Operation:
@@ -182,6 +198,7 @@ def _listed_of(entity: Any) -> ListRow:
         staged_at=entity.get("staged_at"),
         admitted_at=entity.get("admitted_at"),
         ended_at=entity.get("ended_at"),
+        cleared_again=bool(entity.get("cleared_again", False)),
         cursor=entity["RowKey"],
     )
 

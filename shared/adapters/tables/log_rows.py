@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from shared.adapters.tables.columns import json_text
+from shared.adapters.tables.table import Entity
 from shared.core.chained_log import Entry
 
 E = TypeVar("E", bound=Entry)
@@ -18,7 +19,11 @@ def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
     return {"PartitionKey": partition, "RowKey": row, **asdict(entry), "data": json_text(entry.data)}
 
 
-def entries_of(kind: type[E], found: Iterable[Mapping[str, Any]]) -> list[E]:
-    """The entries of these rows."""
-    values = [{field.name: entity[field.name] for field in fields(kind)} for entity in found]
-    return [kind(**{**each, "data": json.loads(each["data"])}) for each in values]
+def entry_of(kind: type[E]) -> Callable[[Entity], E]:
+    """Returns the decoder of an entry. A log leaves a broken entry out, and its numbers show the gap."""
+    names = [field.name for field in fields(kind)]
+
+    def decode(row: Entity) -> E:
+        return kind(**{**{name: row[name] for name in names}, "data": json.loads(row["data"])})
+
+    return decode

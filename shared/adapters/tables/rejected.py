@@ -16,13 +16,14 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
+from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.table import Table
 from shared.core.canonical import digest
 from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
 
-_KEYS = ("RowKey", "id", "tenant")
-_LISTED = [field.name for field in fields(Rejection)]
+_KEYS = ("PartitionKey", "RowKey", "tenant")
+_LISTED = ["PartitionKey", "RowKey", *(field.name for field in fields(Rejection))]
 #: removals at the same time: each is two or three calls
 _AT_ONCE = 16
 
@@ -62,7 +63,7 @@ class TablesRejected:
         if entity is None:
             return None
         try:
-            return _message(await restore(dict(entity), self._texts))
+            return decoded(_message, await restore(entity, self._texts))
         except DataLost as lost:
             raise DataLost(lost.blob, entity.get("tenant")) from lost
 
@@ -89,14 +90,7 @@ class TablesRejected:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @partition and RowKey gt @start and RowKey lt @end"
         parameters = {"partition": partition, "start": start, "end": end}
-        found: list[Rejection] = []
-        async for entity in table.query_entities(
-            query, parameters=parameters, results_per_page=min(limit, 1000), select=_LISTED
-        ):
-            found.append(_rejection(entity))
-            if len(found) == limit:
-                break
-        return found
+        return await first_decoded(table, query, parameters, limit, _rejection, select=_LISTED)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         table = await self._account.table(self._table)
@@ -133,7 +127,8 @@ class TablesRejected:
         for name in row:
             if name.endswith(SUFFIX):
                 await self._texts.remove(row[name])
-        for partition in reversed(_partitions(row["id"], row.get("tenant"))):
+        tenants = [_tenant_partition(row["tenant"])] if "tenant" in row else []
+        for partition in (*tenants, row["PartitionKey"]):
             with contextlib.suppress(Conflict):  # another sweep was faster
                 await table.delete_entity(partition, row["RowKey"])
 

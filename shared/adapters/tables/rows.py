@@ -31,6 +31,11 @@ _TIMING_JSON = frozenset({"dispatch_backoffs", "ack_backoffs", "execution_backof
 _EVENT_JSON = frozenset({"data"})
 
 
+#: columns that this release knows; each other column is a later release's, and stays
+JOB_COLUMNS = dict.fromkeys((*(each.name for each in fields(Job)), "tenant_bucket"))
+STEP_COLUMNS = dict.fromkeys((*(each.name for each in (*fields(Step), *fields(Timings))), "job_id"))
+
+
 def job_entity(job: Job) -> Entity:
     # the app does not read it; exports and archives go by it
     bucket = f"{job.tenant}#{job.created_at:%Y%m}"
@@ -83,7 +88,7 @@ def step_of(entity: Mapping[str, Any]) -> Step:
 
 def event_of(entity: Mapping[str, Any]) -> Event:
     values = {field.name: None for field in fields(Event)} | _values(Event, entity, _EVENT_JSON)
-    return Event(**values)
+    return Event(**{**values, "seq": entity["seq"], "type": entity["type"]})
 
 
 _Status = TypeVar("_Status", JobStatus, StepStatus)

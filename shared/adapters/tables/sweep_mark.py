@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import GUARD_PARTITION, SWEEP_ROW, share_row
+from shared.adapters.tables.table import Entity
 from shared.ports.sweeps import SweepMark, WorkCounts
 
 
@@ -38,7 +39,7 @@ class TablesSweepMark:
             "unacked_since": counts.unacked_since,
         }
         table = await self._account.table(self._table)
-        # an instant that is None is left out
+        # replaced as a whole: the counts of a later release belong to its own pass
         await table.upsert_entity(
             {name: value for name, value in row.items() if value is not None}, mode=UpdateMode.REPLACE
         )
@@ -47,14 +48,14 @@ class TablesSweepMark:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @guards and RowKey ge @first and RowKey lt @end"
         parameters = {"guards": GUARD_PARTITION, "first": SWEEP_ROW, "end": f"{SWEEP_ROW};"}
-        found = {int(row["share"]): _mark(row) async for row in table.query_entities(query, parameters=parameters)}
+        found = dict(await first_decoded(table, query, parameters, None, _mark))
         # of a time with more sweepers others may lie there
         return {share: mark for share, mark in found.items() if share < shares}
 
 
-def _mark(entity: Any) -> SweepMark:
+def _mark(entity: Entity) -> tuple[int, SweepMark]:
     queued_since, unacked_since = entity.get("queued_since"), entity.get("unacked_since")
-    return SweepMark(
+    return int(entity["share"]), SweepMark(
         ended_at=entity["ended_at"],
         looked_at=int(entity["looked_at"]),
         actions=int(entity["actions"]),

@@ -6,13 +6,13 @@ HTTP. Both give plain values (instants in UTC, whole numbers as `int`) and raise
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError
+from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, Undecodable
 
 #: `("create" | "update" | "upsert" | "delete", row)` or with a third part, the keywords of that method of `Table`
 Operation = tuple[Any, ...]
@@ -24,13 +24,27 @@ MAX_OPERATIONS = 100
 UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 
-class Entity(dict[str, Any]):
-    """A row with its keys, without its `Timestamp`."""
+#: type of a whole number past 32 bits; `(number, INT64)` writes one
+INT64 = "Edm.Int64"
 
-    def __init__(self, values: Mapping[str, Any], etag: str | None) -> None:
+
+class Entity(dict[str, Any]):
+    """A row with its keys, without its `Timestamp`. A missing column raises Undecodable."""
+
+    def __init__(self, values: Mapping[str, Any], etag: str | None, int64: Collection[str] = ()) -> None:
         super().__init__(values)
         #: `etag`: None if the store gave none, as of selected columns
         self.metadata = {"etag": etag}
+        #: names of columns of the type `INT64`
+        self.int64 = int64
+
+    def __missing__(self, name: str) -> Any:
+        raise Undecodable(key_of(self), f"it has no column {name}")
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """Returns partition and row key, for logs and errors."""
+    return f"{row.get('PartitionKey')} {row.get('RowKey')}"
 
 
 class NotThere(Conflict):

@@ -9,13 +9,17 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import TENANTS_PARTITION
+from shared.adapters.tables.table import Entity
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.index import WAKE_LASTS, AwakeTenant
 
 #: `wake_at` of a tenant to which nothing is owed; a column holds instants up to the year 9999
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+#: tenants that a process remembers to have woken; one that it forgets costs a write more
+MAX_REMEMBERED = 10_000
 
 
 class TenantRows:
@@ -40,18 +44,17 @@ class TenantRows:
         }
         table = await self._account.table(self._table)
         # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
-        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.MERGE)
+        self._woken_until.pop(tenant, None)
         self._woken_until[tenant] = now + WAKE_LASTS
+        if len(self._woken_until) > MAX_REMEMBERED:
+            del self._woken_until[next(iter(self._woken_until))]
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
         """One query, in pages. Raises LedgerUnavailable."""
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenants and wake_at le @now"
-        rows = table.query_entities(query, parameters={"tenants": TENANTS_PARTITION, "now": now})
-        return [
-            AwakeTenant(tenant=row["tenant"], posted_at=row["posted_at"], etag=row.metadata["etag"] or "")
-            async for row in rows
-        ]
+        return await first_decoded(table, query, {"tenants": TENANTS_PARTITION, "now": now}, None, _awake_of)
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Until `until`, None: its next POST. Race sleep: nothing where it posted since. Raises LedgerUnavailable."""
@@ -69,5 +72,9 @@ class TenantRows:
     async def all(self) -> list[str]:
         """Asleep or awake. Raises LedgerUnavailable."""
         table = await self._account.table(self._table)
-        rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
-        return [entity["tenant"] async for entity in rows]
+        query = "PartitionKey eq @tenants"
+        return await first_decoded(table, query, {"tenants": TENANTS_PARTITION}, None, lambda row: str(row["tenant"]))
+
+
+def _awake_of(row: Entity) -> AwakeTenant:
+    return AwakeTenant(tenant=row["tenant"], posted_at=row["posted_at"], etag=row.metadata["etag"] or "")

@@ -2,14 +2,14 @@
 
 An hour has up to four USAGE rows, each written by one kind of writer alone: `JOBS` (the fold), `FOLDING` (one that has
 not come to its end), `PEAK` (the sweeper's looks) and `REJECTED` (every process). Their content is JSON in as many
-columns as it takes.
+columns as it takes. The first three are counts that are written as a whole: what a later release counts beside them
+goes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -20,6 +20,8 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
 from shared.adapters.tables.keys import (
     FOLD_ROW,
     GUARD_PARTITION,
@@ -30,14 +32,15 @@ from shared.adapters.tables.keys import (
     usage_row,
 )
 from shared.adapters.tables.table import Entity, Table
+from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.usage import Counted, Group, HourUsage, group_in
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.usage import MAX_SOURCES, Folding, FoldPosition, SeenSource
 
 _JOBS, _FOLDING, _PEAK, _REJECTED = "JOBS", "FOLDING", "PEAK", "REJECTED"
-#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
-_PIECE = 16_000
+_BETWEEN = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: rows of a month of hours
 _MAX_ROWS = 4 * 24 * 32
 _MAX_RACES = 8
@@ -56,32 +59,27 @@ class TablesUsage:
 
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
         found: dict[datetime, dict[str, Any]] = {}
-        for entity in await self._range(encode_key(tenant), usage_before(first), usage_before(end), _MAX_ROWS):
-            known = found.setdefault(entity["hour"], {"hour": entity["hour"]})
-            match entity["part"]:
-                case "JOBS":
-                    known |= {"jobs": _jobs_of(_content(entity)), "folded": True}
-                case "PEAK":
-                    known["peaks"] = {(kind, name): count for kind, name, count in _content(entity)}
-                case "REJECTED":
-                    known["refused"] = {(kind, name): count for kind, name, count in _content(entity)}
+        rows = await self._range(encode_key(tenant), usage_before(first), usage_before(end), _MAX_ROWS)
+        for hour, known in all_decoded(_part_of, rows):
+            found.setdefault(hour, {"hour": hour}).update(known)
         return [HourUsage(**known) for _, known in sorted(found.items())]
 
     async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
         await self._put(tenant, hour, _JOBS, _jobs_json(jobs))
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
-        await self._put(tenant, hour, _PEAK, [[*key, count] for key, count in peaks.items()])
+        await self._put(tenant, hour, _PEAK, _counts_json(peaks))
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
         table = await self._account.table(self._table)
         for race in range(_MAX_RACES):
             entity = await read_row(table, encode_key(tenant), usage_row(hour, _REJECTED))
-            known = {(kind, name): count for kind, name, count in _content(entity)} if entity is not None else {}
+            known = decoded(lambda row: _counts_of(_content(row)), entity) if entity is not None else {}
+            before = _row(tenant, hour, _REJECTED, _counts_json(known))
             for group, count in refused.items():
                 key = group_in(known, group)
                 known[key] = known.get(key, 0) + count
-            row = _row(tenant, hour, _REJECTED, [[*key, count] for key, count in known.items()])
+            row = keep(entity, before, _row(tenant, hour, _REJECTED, _counts_json(known)), parts=["content"])
             unmoved = (
                 {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified} if entity else {}
             )
@@ -99,7 +97,9 @@ class TablesUsage:
     async def read_folding(self, tenant: str, hour: datetime) -> Folding:
         table = await self._account.table(self._table)
         entity = await read_row(table, encode_key(tenant), usage_row(hour, _FOLDING))
-        return Folding(_jobs_of(_content(entity)), entity["cursor"]) if entity is not None else Folding()
+        # one that cannot be decoded starts from the beginning
+        found = all_decoded(_folding_of, [entity] if entity is not None else [])
+        return found[0] if found else Folding()
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
         if folding is None:
@@ -113,19 +113,20 @@ class TablesUsage:
 
     async def fold_again(self, tenant: str, hour: datetime) -> None:
         row = {"PartitionKey": GUARD_PARTITION, "RowKey": fold_again_row(hour, tenant), "tenant": tenant, "hour": hour}
-        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
-        found = await self._range(GUARD_PARTITION, first, end, limit)
-        return [(entity["hour"], entity["tenant"], entity["RowKey"]) for entity in found]
+        parameters = {"partition": GUARD_PARTITION, "first": first, "end": end}
+        table = await self._account.table(self._table)
+        return await first_decoded(table, _BETWEEN, parameters, limit, _refold_of)
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
         await self._delete(GUARD_PARTITION, fold_again_row(hour, tenant))
 
     async def read_position(self, share: int) -> FoldPosition:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(FOLD_ROW, share))
-        return FoldPosition(entity["hour"], entity["tenant"]) if entity is not None else FoldPosition()
+        return decoded(_fold_position_of, entity) if entity is not None else FoldPosition()
 
     async def write_position(self, share: int, position: FoldPosition) -> None:
         row = {
@@ -134,7 +135,7 @@ class TablesUsage:
             "hour": position.next,
             "tenant": position.tenant,
         }
-        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
         table, partition, key = await self._account.table(self._table), encode_key(tenant), source_row(source.name)
@@ -148,8 +149,8 @@ class TablesUsage:
         if await read_row(table, partition, key) is None:
             known = await self._range(partition, "SOURCE:", "SOURCE;", MAX_SOURCES)
             if len(known) >= MAX_SOURCES:
-                oldest = min(known, key=lambda row: (row["last_at"], row["RowKey"]))
-                if oldest["last_at"] >= source.last_at:
+                oldest = min(known, key=lambda row: (row.get("last_at", _EPOCH), row["RowKey"]))
+                if oldest.get("last_at", _EPOCH) >= source.last_at:
                     return False
                 await self._delete(partition, oldest["RowKey"])
             last |= {"first_job": source.first_job, "first_at": source.first_at}
@@ -157,19 +158,8 @@ class TablesUsage:
         return True
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
-        return [
-            SeenSource(
-                name=entity["name"],
-                first_job=entity["first_job"],
-                first_at=entity["first_at"],
-                last_job=entity["last_job"],
-                last_at=entity["last_at"],
-                cursor=entity["RowKey"],
-            )
-            for entity in await self._range(encode_key(tenant), after or "SOURCE:", "SOURCE;", limit)
-            # one that gave way while it was seen again
-            if "first_at" in entity
-        ]
+        parameters = {"partition": encode_key(tenant), "first": after or "SOURCE:", "end": "SOURCE;"}
+        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, _source_of)
 
     async def _put(self, tenant: str, hour: datetime, part: str, content: Any, **columns: Any) -> None:
         row = {**_row(tenant, hour, part, content), **columns}
@@ -177,9 +167,8 @@ class TablesUsage:
 
     async def _range(self, partition: str, first: str, end: str, limit: int) -> list[Entity]:
         """Rows between two keys, both left out."""
-        query = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
         parameters = {"partition": partition, "first": first, "end": end}
-        return await first_rows(await self._account.table(self._table), query, parameters, limit)
+        return await first_rows(await self._account.table(self._table), _BETWEEN, parameters, limit)
 
     async def _delete(self, partition: str, row: str) -> None:
         table: Table = await self._account.table(self._table)
@@ -187,23 +176,69 @@ class TablesUsage:
             await table.delete_entity(partition, row)
 
 
+def _source_of(row: Entity) -> SeenSource | None:
+    """Returns None for a source that gave way while it was seen again."""
+    if "first_at" not in row:
+        return None
+    return SeenSource(
+        name=row["name"],
+        first_job=row["first_job"],
+        first_at=row["first_at"],
+        last_job=row["last_job"],
+        last_at=row["last_at"],
+        cursor=row["RowKey"],
+    )
+
+
+def _refold_of(row: Entity) -> tuple[datetime, str, str]:
+    return row["hour"], row["tenant"], row["RowKey"]
+
+
+def _part_of(row: Entity) -> tuple[datetime, dict[str, Any]]:
+    """Returns the hour of a USAGE row, and the fields of `HourUsage` that it has."""
+    known: dict[str, Any] = {}
+    match row["part"]:
+        case "JOBS":
+            known = {"jobs": _jobs_of(_content(row)), "folded": True}
+        case "PEAK":
+            known = {"peaks": _counts_of(_content(row))}
+        case "REJECTED":
+            known = {"refused": _counts_of(_content(row))}
+    return row["hour"], known
+
+
+def _folding_of(row: Entity) -> Folding:
+    return Folding(_jobs_of(_content(row)), row["cursor"])
+
+
+def _fold_position_of(row: Entity) -> FoldPosition:
+    return FoldPosition(row["hour"], row["tenant"])
+
+
 def _row(tenant: str, hour: datetime, part: str, content: Any) -> dict[str, Any]:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     return {
         "PartitionKey": encode_key(tenant),
         "RowKey": usage_row(hour, part),
         "hour": hour.astimezone(UTC),
         "part": part,
-        **{f"content_{number}" if number else "content": piece for number, piece in enumerate(pieces)},
+        **parts("content", content),
     }
 
 
 def _content(entity: Entity) -> Any:
-    text, number = entity["content"], 1
-    while (piece := entity.get(f"content_{number}")) is not None:
-        text, number = text + piece, number + 1
-    return json.loads(text)
+    return whole("content", entity)
+
+
+def _counts_json(counts: Mapping[Group, int]) -> dict[str, dict[str, int]]:
+    """Returns the counts by the parts of their group."""
+    found: dict[str, dict[str, int]] = {}
+    for (kind, name), count in counts.items():
+        found.setdefault(kind, {})[name] = count
+    return found
+
+
+def _counts_of(content: Mapping[str, Mapping[str, int]]) -> dict[Group, int]:
+    return {(kind, name): int(count) for kind, names in content.items() for name, count in names.items()}
 
 
 def _jobs_json(jobs: Mapping[Group, Counted]) -> list[Any]:
@@ -216,5 +251,5 @@ def _jobs_json(jobs: Mapping[Group, Counted]) -> list[Any]:
 def _jobs_of(content: Iterable[Any]) -> dict[Group, Counted]:
     return {
         (job_type, source): Counted(created, admitted, staged, ended, Counter(dict(waits)))
-        for job_type, source, created, admitted, staged, ended, waits in content
+        for job_type, source, created, admitted, staged, ended, waits, *_ in content
     }

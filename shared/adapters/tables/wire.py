@@ -18,7 +18,7 @@ from uuid import UUID
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.table import Entity, Operation, meaning
+from shared.adapters.tables.table import INT64, Entity, Operation, meaning
 
 #: of Edm.Int32
 _INT32 = 2**31
@@ -191,14 +191,17 @@ def row_of(found: dict[str, Any]) -> Entity:
         # as the SDK derives it (`azure.data.tables._deserialize`)
         etag = f"W/\"datetime'{quote(timestamp)}'\""
     values: dict[str, Any] = {}
+    int64: list[str] = []
     for name, value in found.items():
         if name.endswith(_TYPE):
             column = name.removesuffix(_TYPE)
             if column in found:
                 values[column] = _READ.get(value, str)(found[column])
+                if value == INT64:
+                    int64.append(column)
         elif not name.startswith("odata.") and name not in values:
             values[name] = value
-    return Entity(values, etag)
+    return Entity(values, etag, int64)
 
 
 def _read_instant(text: str) -> datetime:

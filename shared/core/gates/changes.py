@@ -5,6 +5,7 @@ What changes nothing gives the very state that it was given, so that a repeated 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -18,6 +19,14 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
+
+#: characters of a reason that a hold or a throttle keeps; the log has the whole reason
+MAX_REASON = 200
+#: bytes of all gates of a tenant, in UTF-16. They share a row of 1 MiB with up to 400 waiting queues and the counts of
+#: the sources, whose names take up to 580 KiB; that part grows with jobs, which no limit of the row may refuse
+MAX_BYTES = 400 * 1024
+#: bytes of the last 50 ends that the breaker of a job type keeps
+_RING_BYTES = 5_000
 
 #: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
@@ -81,6 +90,18 @@ def _breaker_patched(found: BreakerRule | None, patch: Mapping[str, Any] | None)
 
 def without_rule(state: GateState) -> GateState:
     return state if state.rule is None else replace(state, rule=None)
+
+
+def short(reason: str) -> str:
+    """Returns the reason as a hold or a throttle keeps it."""
+    return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
+
+
+def size_of(state: GateState) -> int:
+    """Returns the bytes that the gate takes of its tenant's row at most, as JSON in UTF-16."""
+    text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
+    ring = _RING_BYTES if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else 0
+    return len(text.encode("utf-16-le")) + ring
 
 
 def held(state: GateState, hold: Hold, now: datetime) -> GateState:

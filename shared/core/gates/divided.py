@@ -8,7 +8,7 @@ gives what is free. The sum of what is lent never exceeds the limit but by what 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -69,6 +69,8 @@ class Book:
     breaker: Breaker | None = None
     #: while they are being counted: the last tenant that was
     opening: str | None = None
+    #: tenants whose jobs could not be read; each has the same reserve as `Account.lent`, which counts once
+    uncounted: frozenset[str] = frozenset()
     #: of the gate's rate, in units of `shared.core.gates.rate`
     credit: int | None = None
     credit_at: datetime | None = None
@@ -106,6 +108,25 @@ class Claim:
     @property
     def needed(self) -> int:
         return self.inside + self.requested
+
+
+def with_reserve(book: Book, limit: int) -> Book:
+    """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
+    counted = sum(account.lent for tenant, account in book.accounts.items() if tenant not in book.uncounted)
+    rest = max(0, limit - counted)
+    reserved = {
+        tenant: replace(account, lent=max(account.lent, rest), used=max(account.lent, rest))
+        for tenant in book.uncounted
+        if (account := book.accounts.get(tenant)) is not None
+    }
+    return replace(book, accounts={**book.accounts, **reserved})
+
+
+def lent_to_unread(book: Book, unread: Collection[str]) -> int:
+    """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
+    reserves = [book.accounts[tenant].lent for tenant in unread if tenant in book.uncounted]
+    counted = sum(book.accounts[tenant].lent for tenant in unread if tenant not in book.uncounted)
+    return counted + max(reserves, default=0)
 
 
 def room_for(book: Book, joining: Sequence[str]) -> int:

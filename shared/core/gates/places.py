@@ -70,6 +70,11 @@ class Place:
     def is_staged(self) -> bool:
         return self.state not in (PlaceState.ADMITTED, PlaceState.ENDED)
 
+    @property
+    def is_active(self) -> bool:
+        """Returns whether the job holds a slot."""
+        return self.state is PlaceState.ADMITTED
+
 
 def let_in(desk: Desk, place: Place) -> Place:
     """The place of a job that goes in at this desk."""

@@ -23,7 +23,7 @@ from shared.core.replies import holds_lease
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
-from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
+from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit, Undecodable
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
 from shared.operations.silence import note_answer
@@ -110,6 +110,8 @@ async def apply_reply(
                 span.set_attribute("lucius.outcome", result.outcome)
                 return result
     except LedgerRefused as refused:
+        if isinstance(refused, Undecodable):
+            raise  # an instance of the release that wrote the row may take the reply
         if isinstance(refused, DataLost) and source == "callback":
             raise  # whoever calls back is told, and keeps its result
         # what the tables refuse is refused again at every delivery

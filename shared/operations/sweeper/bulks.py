@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared import telemetry
 from shared.core.bulks import Bulk, BulkState
-from shared.errors import LuciusError
+from shared.core.canonical import encode_key
 from shared.operations.bulks import due_while_running
 from shared.operations.context import Context
+from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, from_on, in_turns
 from shared.operations.work_bulk import work_bulk
 from shared.ports.bulks import DueBulk
@@ -27,14 +27,13 @@ _CREATED_BY = timedelta(minutes=5)
 _PAGE, _MAX_REMOVED = 1000, 2000
 
 
-async def look_at_bulks(
-    context: Context, orchestrations: Orchestrations, has: Callable[[str], bool], is_over: Callable[[], bool]
-) -> None:
+async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
     """Checks the bulks that are due, of each tenant in turn, until the time is over.
 
-    `has`: whether a tenant is the sweeper's. Raises LedgerUnavailable where they cannot be listed.
+    Raises LedgerUnavailable where they cannot be listed.
     """
-    due = await _due(context, has, is_over)
+    context = one.context
+    due = await _due(context, one.share.has, is_over)
     if is_over() or not due:
         return
 
@@ -42,12 +41,15 @@ async def look_at_bulks(
         found, due[tenant] = due[tenant][:limit], due[tenant][limit:]
         return found
 
-    async def check(one: DueBulk) -> None:
+    async def check(bulk: DueBulk) -> None:
+        row = f"{encode_key(bulk.tenant)} BULK:{bulk.bulk_id}"
         try:
-            await _check(context, orchestrations, one)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("BULK_UNSEEN", bulk_id=one.bulk_id, tenant_id=one.tenant, reason=str(fault))
+            await _check(context, one.orchestrations, bulk)
+        except Exception as fault:
+            ids = {"bulk_id": bulk.bulk_id, "tenant_id": bulk.tenant}
+            await one.report_fault("BULK_UNSEEN", fault, row=row, **ids)
+        else:
+            one.note_success(row)
 
     # from anywhere on: where the time is too short for all, no tenant is always the last
     first = sorted(due)[int(context.random() * len(due)) % len(due)]
@@ -79,16 +81,16 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
             await work_bulk(context, orchestrations, bulk.tenant, bulk.bulk_id)
         return
     kept_until = _kept_until(context, bulk)
-    if kept_until is not None and now >= kept_until:
+    if now >= kept_until:
         if await context.bulks.remove(bulk, limit=_MAX_REMOVED):
             await context.bulks.drop_due(due)
         return
-    if kept_until is not None:
-        await context.bulks.put_due(replace(running, due_at=kept_until))
+    await context.bulks.put_due(replace(running, due_at=kept_until))
     await context.bulks.drop_due(running)
 
 
-def _kept_until(context: Context, bulk: Bulk) -> datetime | None:
-    """As long as an ended job; None: for ever."""
-    days = context.settings.retention_days
-    return bulk.ended_at + timedelta(days=days) if days is not None and bulk.ended_at is not None else None
+def _kept_until(context: Context, bulk: Bulk) -> datetime:
+    """As long as an ended job; where these are kept for ever, as long as the logs of quotas."""
+    settings = context.settings
+    kept_for = timedelta(days=settings.retention_days or settings.change_log_days)
+    return (bulk.ended_at or bulk.look_at) + kept_for

@@ -62,7 +62,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                         drained.unfinished.add(lane)
                     if left:
                         telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not taken now")
-            except Transient as fault:
+            except Exception as fault:
                 drained.unfinished.add(lane)
                 telemetry.record_fault(fault)
                 telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, reason=str(fault))

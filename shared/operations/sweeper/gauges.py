@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -13,14 +14,14 @@ from shared.core.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
 
 
-def set_queue_gauges(share: Share, counts: WorkCounts) -> None:
-    """The queues of this share's tenants; one that is empty now is 0, not what it was."""
-    for (job_type, tenant), depth in counts.queued.most_common():
-        telemetry.set_gauge("job_queue_depth", depth, jobType=job_type, tenant=tenant)
-    shown = _shown_queues.setdefault(share, set())
-    for job_type, tenant in shown - set(counts.queued):
-        telemetry.set_gauge("job_queue_depth", 0, jobType=job_type, tenant=tenant)
-    _shown_queues[share] = set(counts.queued)
+def set_queue_gauges(tenant: str, queued: Counter[str]) -> None:
+    """Sets a tenant's queues, by job type; one that is empty now is 0, not what it was."""
+    shown = _shown_queues.get(tenant, frozenset())
+    for job_type in shown | set(queued):
+        telemetry.set_gauge("job_queue_depth", queued[job_type], jobType=job_type, tenant=tenant)
+    _shown_queues[tenant] = frozenset(queued)
+    if not queued:
+        del _shown_queues[tenant]
 
 
 _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
@@ -59,7 +60,7 @@ def age_s(since: datetime | None, now: datetime) -> float:
     return max((now - since).total_seconds(), 0.0) if since is not None else 0.0
 
 
-#: queues that the last pass over each share showed in this process
-_shown_queues: dict[Share, set[tuple[str, str]]] = {}
+#: job types of the queues that this process showed last of each tenant that has any
+_shown_queues: dict[str, frozenset[str]] = {}
 #: job types whose breakers it showed
 _shown_breakers: dict[Share, set[str]] = {}

@@ -1,8 +1,8 @@
-"""The sweeper's part in lists and counts: brings the rows of living jobs up to date, and counts them.
+"""The sweeper's survey: it brings the rows of living jobs up to date, and counts them, page by page.
 
 A transition is one transaction in the ledger. What LIST and ACTIVE say of a job is in another partition and is written
-when the job is created and when it ends. This pass compares the two, so lists and counts are never behind for longer
-than a sweep, while the comparison comes to its end in the pass; with more jobs, for as many sweeps as it takes.
+when the job is created and when it ends. The survey compares the two. It ends with its time and goes on there in the
+next pass, also within a tenant; so lists are behind, and gauges old, by as many passes as one survey takes.
 """
 
 from __future__ import annotations
@@ -13,144 +13,238 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from shared.core.canonical import encode_key
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
-from shared.core.states import StepStatus
-from shared.core.usage import inside_by
+from shared.core.states import JobStatus, StepStatus
+from shared.core.usage import HOUR, hour_of, inside_by
+from shared.errors import Transient, Undecodable
 from shared.operations.context import Context
 from shared.operations.feed_comparison import hint_behind
 from shared.operations.read_history import read_for_list
 from shared.operations.silence import Untaken, longer_out, untaken
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
-from shared.ports.sweeps import WorkCounts
+from shared.ports.sweeps import Survey, TenantCounts, WorkCounts, earlier
 
 #: rows of one query, and jobs between two looks at the time
 _PAGE, _ROUND = 1000, 256
+#: calls of one pass that a store did not answer: one more ends this part of the survey
+_MAX_UNANSWERED = 16
+#: no service has taken the job up
+_UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A tenant of which every living job's row was read."""
+
+    tenant: str
+    counts: TenantCounts
+    #: this pass read all of the rows
+    at_one_time: bool
+    #: active jobs by type and source (`shared.core.usage.inside_by`), of the rows that this pass read
+    inside_by: Counter[tuple[str, str]]
 
 
 @dataclass
-class Surveyed:
-    """What a look at every living job's row found."""
+class Found:
+    """What one pass found in its part of the survey."""
 
-    #: as the rows stand after the comparison
-    counts: WorkCounts = field(default_factory=WorkCounts)
+    #: where it stands; `after` is None where it came to its end, and `counts` are of all then
+    survey: Survey
     #: LIST rows that were behind their job
     behind: int = 0
     #: tenants of jobs that have ended, and whose end is not in the index, or was not when its row was listed
     ended: set[str] = field(default_factory=set)
-    #: jobs that wait in line, by tenant
-    waiting: Counter[str] = field(default_factory=Counter)
-    #: jobs that wait or were set aside, and whose place does not follow them: whoever moved them died
+    #: jobs that wait or were set aside, and whose place does not follow them: the process that moved them died
     astray: list[ActiveRow] = field(default_factory=list)
-    #: jobs inside, by tenant
-    inside: Counter[str] = field(default_factory=Counter)
-    #: accepted jobs that are not, and are counted, by tenant
-    staged: Counter[str] = field(default_factory=Counter)
-    #: the same by type and source (`shared.core.usage.inside_by`)
-    inside_by: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
-    #: by service, of the jobs that were read: the attempt that nobody has taken up for the longest time
+    #: by service, of the jobs that were read: the attempt that has waited longest for its ACK
     untaken: dict[str, Untaken] = field(default_factory=dict)
-    #: tenants without a living job
-    idle: list[str] = field(default_factory=list)
-    #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
-    stopped_at: tuple[str, str] | None = None
+    tenants: list[Surveyed] = field(default_factory=list)
+    #: tenants (None) and rows, by key, that were left out, each with its fault
+    unread: list[tuple[str, str | None, Exception]] = field(default_factory=list)
+    #: the store did not answer: this part of the survey ended before its time
+    fault: Transient | None = None
+
+
+def begun(survey: Survey, now: datetime) -> Survey:
+    """Returns the survey that goes on, or the next one where it came to its end. The first of each hour is whole."""
+    if survey.after is not None:
+        of_tenant = replace(survey.of_tenant, queued=Counter(survey.of_tenant.queued))
+        return replace(survey, counts=survey.counts + WorkCounts(), of_tenant=of_tenant)
+    is_whole = survey.whole_at is None or hour_of(now) >= hour_of(survey.whole_at) + HOUR
+    return Survey(is_whole=is_whole, whole_at=now if is_whole else survey.whole_at)
 
 
 async def survey(
-    context: Context,
-    tenants: Sequence[str],
-    start: tuple[str, str] | None,
-    is_over: Callable[[], bool],
-    *,
-    due_at: datetime,
-    waiting_too: bool = False,
-) -> Surveyed:
-    """Counts every living job of the tenants; compares them with their jobs past `start`, until the time is over.
+    context: Context, tenants: Sequence[str], before: Survey, is_over: Callable[[], bool], *, due_at: datetime
+) -> Found:
+    """Goes on with the survey of the tenants until the time is over: with 256 jobs at least.
 
-    A job that has ended, and not in the index, is due at `due_at`. Jobs that wait in line are compared where
-    `waiting_too`. Race relist: safe during normal work and another pass. Raises LedgerUnavailable.
+    A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is left out:
+    none stops the survey. Race relist: safe during normal work and another pass. Raises nothing.
     """
-    found = Surveyed()
-    ordered = sorted(tenants)
-    for first in range(0, len(ordered), AT_ONCE):
-        turn = ordered[first : first + AT_ONCE]
-        pages = await asyncio.gather(*(context.index.list_active(tenant, after=None, limit=_PAGE) for tenant in turn))
-        for tenant, rows in zip(turn, pages, strict=True):
-            if not rows:
-                found.idle.append(tenant)
-            page = rows
-            while page:
-                await _take(context, tenant, page, start, is_over, due_at, found, waiting_too=waiting_too)
-                last = page[-1].job_id
-                page = await context.index.list_active(tenant, after=last, limit=_PAGE) if len(page) == _PAGE else []
+    found = Found(begun(before, context.clock.now()))
+    await _Part(context, found, is_over, due_at).read(tenants)
     return found
 
 
-async def _take(
-    context: Context,
-    tenant: str,
-    rows: Sequence[ActiveRow],
-    start: tuple[str, str] | None,
-    is_over: Callable[[], bool],
-    due_at: datetime,
-    found: Surveyed,
-    *,
-    waiting_too: bool,
-) -> None:
-    async def compare(row: ActiveRow) -> None:
+class _Part:
+    """One pass's part of a survey."""
+
+    def __init__(self, context: Context, found: Found, is_over: Callable[[], bool], due_at: datetime) -> None:
+        self._context = context
+        self._found = found
+        self._time_is_over = is_over
+        self._due_at = due_at
+        self._unanswered = 0
+
+    def _is_over(self) -> bool:
+        return self._found.fault is not None or self._time_is_over()
+
+    async def read(self, tenants: Sequence[str]) -> None:
+        first, job_id = self._found.survey.after or ("", "")
+        waiting = sorted(tenant for tenant in tenants if tenant >= first)
+        if waiting[:1] != [first]:
+            # that tenant sleeps by now
+            self._move_to(waiting[:1])
+            job_id = ""
+        while waiting:
+            # where the time is over already, of one tenant
+            size = 1 if self._is_over() else AT_ONCE
+            turn, waiting = waiting[:size], waiting[size:]
+            starts = [job_id, *[""] * (len(turn) - 1)]
+            pages = await asyncio.gather(*map(self._page, turn, starts))
+            for number, (tenant, start, page) in enumerate(zip(turn, starts, pages, strict=True), 1):
+                if not await self._read_tenant(tenant, start, page):
+                    return
+                following = [*turn[number:], *waiting[:1]][:1]
+                self._move_to(following)
+                if following and self._is_over():
+                    return
+            job_id = ""
+
+    def _move_to(self, following: Sequence[str]) -> None:
+        after = (following[0], "") if following else None
+        self._found.survey = replace(self._found.survey, after=after, of_tenant=TenantCounts())
+
+    async def _page(self, tenant: str, after: str) -> list[ActiveRow] | None:
+        """None: it cannot be read."""
+        unread: list[str] = []
+        try:
+            page = await self._context.index.list_active(tenant, after=after or None, limit=_PAGE, unread=unread)
+        except Exception as fault:
+            self._leave_out(tenant, None, fault)
+            return None
+        for row in unread:
+            self._leave_out(tenant, row, Undecodable(row, "left out"))
+        return page
+
+    async def _read_tenant(self, tenant: str, start: str, page: list[ActiveRow] | None) -> bool:
+        """Whether it was read to its end, or left out."""
+        found, inside = self._found, Counter[tuple[str, str]]()
+        while page is not None:
+            for first in range(0, len(page), _ROUND):
+                part = page[first : first + _ROUND]
+                counted = await self._compare(part)
+                for row in counted:
+                    _count_row(found.survey, row)
+                for row in part:
+                    _count_place(found.survey.of_tenant, row)
+                inside += inside_by((row.request_type, row.source) for row in part if _is_inside(row))
+                found.survey = replace(found.survey, after=(tenant, part[-1].job_id))
+                is_last = len(page) < _PAGE and first + _ROUND >= len(page)
+                if not is_last and self._is_over():
+                    return False
+            if len(page) < _PAGE:
+                counts = found.survey.of_tenant
+                found.tenants.append(Surveyed(tenant, counts, at_one_time=not start, inside_by=inside))
+                return True
+            page = await self._page(tenant, page[-1].job_id)
+        return True
+
+    async def _compare(self, rows: Sequence[ActiveRow]) -> list[ActiveRow]:
+        """The rows that count, as they stand after it."""
+        counted: list[ActiveRow] = []
+
+        async def one(row: ActiveRow) -> None:
+            try:
+                after = await self._compare_row(row)
+            except Exception as fault:
+                self._leave_out(row.tenant, f"{encode_key(row.tenant)} ACTIVE:{row.job_id}", fault)
+                after = row
+            if after is not None:
+                counted.append(after)
+
+        await at_once(rows, one)
+        return counted
+
+    async def _compare_row(self, row: ActiveRow) -> ActiveRow | None:
+        """The row as it stands then; None: its job has ended. Raises LedgerUnavailable."""
+        context, found = self._context, self._found
         state = row.place.state if row.place is not None else PlaceState.ADMITTED
-        if state is PlaceState.WAITING and not waiting_too:
+        if state is PlaceState.WAITING and not found.survey.is_whole:
             # nothing moves it but its desk
-            found.counts.add(row)
-            return
+            return row
         stored = await read_for_list(context.ledger, row.job_id)
-        record = stored.record if stored is not None else None
-        if record is not None and not record.job.status.terminal:
+        if (record := stored.record if stored is not None else None) is None:
+            return row
+        if not record.job.status.terminal:
             longer_out(found.untaken, untaken(record))
         # of one that waits or was set aside no look is due
-        asleep = record is not None and state in (PlaceState.WAITING, PlaceState.OFF)
-        if asleep and row.place and record and owed(record.job, row.place) is not Owed.NOTHING:
+        asleep = state in (PlaceState.WAITING, PlaceState.OFF)
+        if asleep and row.place and owed(record.job, row.place) is not Owed.NOTHING:
             found.astray.append(row)
-            found.counts.add(row)
-            return
-        if record is None or record.job.event_seq == row.listed_seq:
-            found.counts.add(row)
-            return
+            return row
+        if record.job.event_seq == row.listed_seq:
+            return row
         found.behind += 1
         if record.job.status.terminal:
             # due at once: nothing happens where its end came between the two reads
-            await context.index.reschedule_check(row, due_at)
-            found.ended.add(tenant)
-            return
+            await context.index.reschedule_check(row, self._due_at)
+            found.ended.add(row.tenant)
+            return None
         if not await hint_behind(context, record.job):
-            # the next pass finds it behind again
-            found.counts.add(row)
-            return
+            # the next survey finds it behind again
+            return row
         unacked, since = _unacked(record)
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
-        found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
+        return replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since)
 
-    inside = [row for row in rows if row.place is None or row.place.state is PlaceState.ADMITTED]
-    found.inside[tenant] += len(inside)
-    found.staged[tenant] += sum(
-        row.place is not None and row.place.is_staged and not row.place.uncounted for row in rows
-    )
-    found.inside_by.setdefault(tenant, Counter()).update(inside_by((row.request_type, row.source) for row in inside))
-    for row in rows:
-        if row.place is None:
-            continue
-        if row.place.state is PlaceState.WAITING:
-            found.waiting[tenant] += 1
-    for first in range(0, len(rows), _ROUND):
-        part = rows[first : first + _ROUND]
-        if (start is not None and (tenant, part[-1].job_id) <= start) or found.stopped_at is not None:
-            for row in part:
-                found.counts.add(row)
-            continue
-        await at_once(part, compare)
-        if is_over():
-            found.stopped_at = (tenant, part[-1].job_id)
+    def _leave_out(self, tenant: str, row: str | None, fault: Exception) -> None:
+        self._found.unread.append((tenant, row, fault))
+        self._unanswered += isinstance(fault, Transient)
+        if isinstance(fault, Transient) and self._unanswered > _MAX_UNANSWERED:
+            self._found.fault = fault
+
+
+def _count_row(survey: Survey, row: ActiveRow) -> None:
+    """By its job, as it stands after the comparison."""
+    counts = survey.counts
+    if row.status in _UNBEGUN:
+        survey.of_tenant.queued[row.request_type] += 1
+    counts.active[row.status] += 1
+    counts.modes[row.mode] += 1
+    if row.status == JobStatus.THROTTLED:
+        counts.waiting_since = earlier(counts.waiting_since, row.created_at)
+    if row.status == JobStatus.QUEUED:
+        counts.queued_since = earlier(counts.queued_since, row.created_at)
+    counts.unacked += row.unacked
+    counts.unacked_since = earlier(counts.unacked_since, row.unacked_since)
+
+
+def _count_place(counts: TenantCounts, row: ActiveRow) -> None:
+    """As the tenant's admission state counts it."""
+    place = row.place
+    counts.rows += 1
+    counts.inside += _is_inside(row)
+    counts.staged += place is not None and place.is_staged and not place.uncounted
+    counts.waiting += place is not None and place.state is PlaceState.WAITING
+
+
+def _is_inside(row: ActiveRow) -> bool:
+    return row.place is None or row.place.state is PlaceState.ADMITTED
 
 
 def _unacked(record: Record) -> tuple[int, datetime | None]:

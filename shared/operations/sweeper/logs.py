@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from shared import telemetry
+from shared.core.canonical import encode_key
 from shared.core.gates import changes
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, Directory, GateState
 from shared.core.hints import gate_hint, incident_hint
-from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.operations.desk_turns import at_desk, directory
 from shared.operations.gated_tenants import is_in_use, leave_or_stay
 from shared.operations.log_hints import is_behind
+from shared.operations.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once, from_on
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.incidents import IncidentRow
@@ -66,9 +67,10 @@ async def _compare_gates(
             return
         try:
             await _compare_desk(context, tenant, None if tenant in read else found[tenant], known)
-        except LuciusError as fault:
+        except Exception as fault:
             telemetry.record_fault(fault)
-            telemetry.warn("LOG_UNCOMPARED", tenant_id=tenant, reason=str(fault))
+            telemetry.warn("LOG_UNCOMPARED", tenant_id=tenant, reason=f"{type(fault).__name__}: {fault}")
+            await report_row(context, f"{encode_key(tenant)} GATES", fault)
 
     if ordered := sorted(read | found.keys()):
         # from anywhere on: where the time is too short for all, none is always the last
@@ -121,6 +123,14 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
     gone, after, began = 0, None, context.clock.now()
 
     async def look(row: IncidentRow) -> None:
+        try:
+            await compare(row)
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("LOG_UNCOMPARED", incident=row.incident.id, reason=f"{type(fault).__name__}: {fault}")
+            await report_row(context, f"INCIDENT:{row.incident.id}", fault)
+
+    async def compare(row: IncidentRow) -> None:
         nonlocal gone
         listed = found = row.incident
         age = began - row.entered_at if row.entered_at is not None else _OPENING

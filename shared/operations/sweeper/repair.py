@@ -28,6 +28,7 @@ from shared.errors import (
     InstanceEnded,
     InstanceNotFound,
     OrchestrationUnavailable,
+    Undecodable,
     UnknownStatus,
 )
 from shared.operations import desk_turns
@@ -54,7 +55,7 @@ RECHECK_AFTER = timedelta(minutes=1)
 REPAIR_INTERVAL = timedelta(minutes=5)
 #: looks that a living orchestration may leave unheard, before it counts as stuck
 MAX_SILENT_LOOKS = 3
-#: between two looks at a job of which a part is lost, in case that it is restored
+#: between two looks at a job of which a part is lost or cannot be decoded, in case that it is restored
 UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
@@ -69,7 +70,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         if not report.dry_run:
             await postpone(context, active, now + REPAIR_INTERVAL)
         return
-    except DataLost:
+    except (DataLost, Undecodable):
         # else it would be the longest due of its tenant in every sweep
         if not report.dry_run:
             await postpone(context, active, now + UNREADABLE_INTERVAL)
@@ -193,7 +194,7 @@ async def _withdraw(
         active.tenant
     )
     if await context.index.withdraw(active, counted=counted):
-        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant))
+        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant, active.job_id))
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:

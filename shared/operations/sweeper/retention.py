@@ -7,7 +7,6 @@ job's ENDED row holds when the next part is due and is deleted last, so the next
 
 from __future__ import annotations
 
-import contextlib
 import json
 from datetime import datetime, timedelta
 
@@ -17,13 +16,13 @@ from shared.core.incidents import job_incident_id
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
 from shared.core.states import JobStatus
-from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
+from shared.errors import Conflict, DataLost, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.dead_letters import settle_dead_letter
 from shared.operations.feed_comparison import is_behind
 from shared.operations.read_history import read_history
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
-from shared.operations.sweeper.report import Action, SweepAction
+from shared.operations.sweeper.report import SweepAction
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
 from shared.views.audit import bundle
@@ -38,41 +37,6 @@ GIVE_UP_PURGE_AFTER = timedelta(days=2)
 GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
-class Clearing:
-    """The clearings of one pass: what is due of each tenant, and what was done."""
-
-    def __init__(self, context: Context, orchestrations: Orchestrations, now: datetime, *, dry_run: bool) -> None:
-        self._context = context
-        self._orchestrations = orchestrations
-        self._now = now
-        self._dry_run = dry_run
-        self._last: dict[str, EndedRow] = {}
-        self.actions: list[Action] = []
-
-    async def page(self, tenant: str, limit: int) -> list[EndedRow]:
-        """What is due past the tenant's last page. Raises LedgerUnavailable."""
-        index = self._context.index
-        found = await index.due_for_clearing(tenant, now=self._now, limit=limit, after=self._last.get(tenant))
-        if found:
-            self._last[tenant] = found[-1]
-        return found
-
-    async def serve(self, ended: EndedRow) -> None:
-        """Clears, or with `dry_run` names, one job; one that cannot be cleared is left for the next pass."""
-        if self._dry_run:
-            self.actions.append(Action(ended.job_id, SweepAction.CLEAR))
-            return
-        try:
-            self.actions.append(Action(ended.job_id, await clear(self._context, self._orchestrations, ended)))
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
-            self.actions.append(Action(ended.job_id, SweepAction.FAILED))
-            with contextlib.suppress(LuciusError):
-                # behind those that wait already
-                await self._context.index.reschedule_clearing(ended, self._context.clock.now(), purged=ended.purged)
-
-
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
     """One look at one job, and what was done. Raises Conflict where the job was written to meanwhile, and
     Transient; what is done already is not done again.
@@ -82,7 +46,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     except UnknownStatus:
         await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER, purged=ended.purged)
         return SweepAction.SKIP
-    except DataLost:
+    except (DataLost, Undecodable):
         await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL, purged=ended.purged)
         raise
     if stored is None:
@@ -128,7 +92,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         return SweepAction.DROP_CLAIM
     try:
         whole, events = await read_history(context, ended.job_id)
-    except DataLost:
+    except (DataLost, Undecodable):
         await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL, purged=True)
         raise
     if whole.job.event_seq != job.event_seq:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from shared.core.canonical import encode_key
 from shared.core.usage import HOUR, Counted, Group, group_in, hour_of
 from shared.operations.context import Context
+from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once
-from shared.ports.index import WAKE_LASTS, AwakeTenant, ListRow
-from shared.ports.sweeps import Share
+from shared.ports.index import WAKE_LASTS, ListRow
 from shared.ports.usage import Folding, FoldPosition, Usage
 
 #: after the end of an hour: creations that are under way may still write a row of it
@@ -25,25 +26,25 @@ AGAIN_AFTER = timedelta(days=1)
 KEPT_FOR = timedelta(days=400)
 #: how far back a sweeper goes that was away
 _FARTHEST = timedelta(days=31)
+#: an hour that cannot be folded for a tenant keeps the others from the next one for this long
+_GIVEN_UP_AFTER = timedelta(hours=6)
 _PAGE, _REMOVED_AT_ONCE = 1000, 100
 
 
-async def fold_usage(
-    context: Context, usage: Usage, share: Share, awake: Mapping[str, AwakeTenant], is_over: Callable[[], bool]
-) -> datetime:
+async def fold_usage(one: Pass, usage: Usage, is_over: IsOver) -> datetime:
     """Folds what is owed until the time is over; the hour before which every tenant of the share is folded.
 
-    Again, and two sweeps at once, are harmless: a fold is what its rows are. Raises LedgerUnavailable.
+    Again, and two sweeps at once, are harmless: a fold is what its rows are. A tenant whose rows cannot be folded is
+    left out. Raises LedgerUnavailable.
     """
-    position = await _first_folds(context, usage, share, awake, is_over)
-    await _second_folds(context, usage, share, is_over)
+    position = await _first_folds(one, usage, is_over)
+    await _second_folds(one, usage, is_over)
     assert position.next is not None
     return position.next
 
 
-async def _first_folds(
-    context: Context, usage: Usage, share: Share, awake: Mapping[str, AwakeTenant], is_over: Callable[[], bool]
-) -> FoldPosition:
+async def _first_folds(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition:
+    context, share, awake = one.context, one.share, one.awake
     ready = hour_of(context.clock.now() - _SETTLED)
     before = position = await usage.read_position(share.number)
     if position.next is None or position.next < ready - _FARTHEST:
@@ -52,7 +53,7 @@ async def _first_folds(
         hour = position.next
         # none sleeps before its hours are folded (`AwakeTenant.posted_at` may be some minutes old)
         posted = (name for name, each in awake.items() if each.posted_at + WAKE_LASTS >= hour)
-        position = await _fold_all(context, usage, position, sorted(posted), is_over)
+        position = await _fold_all(one, usage, position, sorted(posted), is_over)
         if position.next == hour:
             break
     if position != before:
@@ -61,34 +62,48 @@ async def _first_folds(
 
 
 async def _fold_all(
-    context: Context, usage: Usage, position: FoldPosition, tenants: list[str], is_over: Callable[[], bool]
+    one: Pass, usage: Usage, position: FoldPosition, tenants: list[str], is_over: IsOver
 ) -> FoldPosition:
     hour, waiting = position.next, [name for name in tenants if name >= position.tenant]
     assert hour is not None
-    unfinished: list[str] = []
+    unfinished, failed = list[str](), list[str]()
 
-    async def one(tenant: str) -> None:
-        if not await fold(context, usage, tenant, hour, is_over, again=False):
-            unfinished.append(tenant)
+    async def fold_one(tenant: str) -> None:
+        try:
+            if not await fold(one.context, usage, tenant, hour, is_over, again=False):
+                unfinished.append(tenant)
+        except Exception as fault:
+            lasts = await one.report_fault("USAGE_UNFOLDED", fault, row=f"{encode_key(tenant)} LIST", tenant_id=tenant)
+            if lasts or one.began - hour >= _GIVEN_UP_AFTER:
+                # the others go on to the next hour; the second fold of this one is a day later
+                await usage.fold_again(tenant, hour)
+            else:
+                failed.append(tenant)
 
     while waiting:
         turn, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
-        await at_once(turn, one)
+        await at_once(turn, fold_one)
         if unfinished or (waiting and is_over()):
-            return replace(position, tenant=min([*unfinished, *waiting[:1]]))
-    return FoldPosition(hour + HOUR)
+            return replace(position, tenant=min([*unfinished, *failed, *waiting[:1]]))
+    return replace(position, tenant=min(failed)) if failed else FoldPosition(hour + HOUR)
 
 
-async def _second_folds(context: Context, usage: Usage, share: Share, is_over: Callable[[], bool]) -> None:
-    before, after = hour_of(context.clock.now() - AGAIN_AFTER), ""
+async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
+    before, after = hour_of(one.context.clock.now() - AGAIN_AFTER), ""
     while True:
         rows = await usage.to_fold_again(before, after=after, limit=_PAGE)
         for hour, tenant, row in rows:
             after = row
-            if share.has(tenant):
-                if is_over() or not await fold(context, usage, tenant, hour, is_over, again=True):
+            if not one.share.has(tenant):
+                continue
+            try:
+                if is_over() or not await fold(one.context, usage, tenant, hour, is_over, again=True):
                     return
                 await usage.folded_again(tenant, hour)
+            except Exception as fault:
+                # the next pass tries this one again
+                row_key = f"{encode_key(tenant)} LIST"
+                await one.report_fault("USAGE_UNFOLDED", fault, row=row_key, tenant_id=tenant)
         if len(rows) < _PAGE:
             return
 

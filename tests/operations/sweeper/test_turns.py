@@ -11,7 +11,8 @@ import pytest
 
 from shared.errors import LedgerUnavailable
 from shared.operations.create_job import create_job
-from shared.operations.sweeper.sweep import CLEARINGS_S, sweep
+from shared.operations.sweeper.duties import DUTIES
+from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.turns import from_on, in_turns
 from shared.ports.index import AWAKE_AFTER_POST, FIRST_CHECK
 from shared.ports.sweeps import Share
@@ -20,6 +21,8 @@ from tests.operations.conftest import StillClock, World
 from tests.operations.support import cancelled, submitted
 
 PERIOD_S = 60.0
+#: looks last this long where there are no clearings
+LOOKS_S = sum(duty.budget_s for duty in DUTIES if duty.required)
 
 
 @dataclass
@@ -69,7 +72,7 @@ class Model:
             heapq.heappush(self.due[tenant], (self.seconds + self.lease_s, number))
 
         mine = [tenant for tenant in self.due if share.has(tenant)]
-        return await in_turns(from_on(mine, position), page, look, lambda: self.seconds >= began_s + CLEARINGS_S)
+        return await in_turns(from_on(mine, position), page, look, lambda: self.seconds >= began_s + LOOKS_S)
 
     async def run(self, sweepers: int, passes: int) -> None:
         positions: dict[int, str | None] = {}

@@ -163,6 +163,7 @@ ROWS = (
     Row(BeingCounted(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.OtherStoreVersion(1, 2), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(errors.Undecodable("tenant_a GATES", "KeyError"), 503, "DEPENDENCY_UNAVAILABLE", SOON, secret="GATES"),
     Row(errors.UnknownStatus(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(invalid_envelope(), 400, "ENVELOPE_INVALID", paths=("tenant_id", "request_type")),
     Row(errors.LedgerRefused("PropertyValueTooLarge"), 400, "NOT_STORABLE", secret="PropertyValueTooLarge"),

@@ -48,7 +48,9 @@ def list_(
     state: Annotated[
         str, typer.Option(help="One or more, separated by commas: OPEN, RESOLVED, RETRIED, DISMISSED; or all.")
     ] = "OPEN",
-    kind: Annotated[str | None, typer.Option(help="One or more, separated by commas: JOB, BREAKER, SERVICE.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="One or more, separated by commas: JOB, BREAKER, SERVICE, ROW.")
+    ] = None,
     type_: RequestType = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Opened at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")

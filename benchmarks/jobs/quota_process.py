@@ -1,0 +1,342 @@
+"""One process of LUCIUS, as far as a tenant's quota needs it: it creates jobs, starts them, and ends them.
+
+`python -m benchmarks.jobs.quota_process SETTINGS` is such a process over tables; SETTINGS is JSON. It takes commands
+(see `QuotaProcess.obey`) as lines of JSON on stdin and writes one line for each. The memory stores are for processes
+that are objects in one event loop (`in_memory`). Directives, calls and orchestrations go nowhere: no bus and no durable
+engine is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchmarks.jobs.services import replies
+from shared.adapters.tables import wire
+from shared.adapters.tables.direct import DirectAccount, DirectTable
+from shared.contracts.envelope import Envelope
+from shared.contracts.messages import Directive
+from shared.errors import AlreadyExists, Conflict, Transient
+from shared.operations.context import Context
+from shared.operations.create_job import create_job
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.ports.durable import Instance, InstanceState
+from shared.refusals import Overloaded
+from shared.settings import load
+from shared.wiring import Wiring
+
+TENANT = "tenant-a"
+#: ports of the context that are a store's
+STORES = ("ledger", "index", "desks", "incidents", "books", "bulks", "usage")
+#: calls of the memory stores that are a transaction of the tenant's partition
+_TRANSACTIONS = frozenset({"reserve", "reserve_together", "move_place", "move_places", "write_desk", "close"})
+#: between two tries of a request that was refused for load, or of a reply that met a fault
+_PAUSE_S = 0.1
+#: a call to a memory store takes its delay times a number between these
+_JITTER = (0.7, 1.6)
+_PREPARED_AT_ONCE = 16
+_BARE_PARTITION = "bare"
+_SETTINGS = {
+    "LUCIUS_AUTH_MODE": "none",
+    "LUCIUS_EVENTS": "off",
+    "LUCIUS_OVERFLOW": "stage",
+    "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=none;SharedAccessKey=none",
+}
+
+
+class _Engine:
+    """See `shared.ports.durable.Orchestrations`: nothing runs."""
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        return
+
+    async def look_up(self, instance_id: str) -> Instance:
+        return Instance(InstanceState.NOT_FOUND)
+
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        return
+
+    async def purge(self, instance_id: str) -> bool:
+        return True
+
+    async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
+        return
+
+
+class _Calls:
+    """See `shared.ports.bus.DeskCalls`: no call is made."""
+
+    async def call(self, *_: Any, **__: Any) -> None: ...
+
+    async def divide(self, *_: Any, **__: Any) -> None: ...
+
+
+@dataclass
+class _Directives:
+    """See `shared.ports.bus.DirectivePublisher`: the last directive of each job."""
+
+    sent: dict[str, Directive] = field(default_factory=dict)
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
+        self.sent[directive.jobId] = directive
+
+
+class _Delayed:
+    """A store whose calls take `delay_s` or so, and are counted."""
+
+    def __init__(self, store: Any, delay_s: float, counts: Counter[str]) -> None:
+        self._store, self._delay_s, self._counts = store, delay_s, counts
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+        if not asyncio.iscoroutinefunction(call):
+            return call
+
+        async def delayed(*args: Any, **fields: Any) -> Any:
+            is_transaction = name in _TRANSACTIONS
+            self._counts.update(requests=1, transactions=is_transaction)
+            await asyncio.sleep(self._delay_s * random.uniform(*_JITTER))
+            try:
+                return await call(*args, **fields)
+            except (Conflict, AlreadyExists):
+                self._counts.update(conflicts=is_transaction)
+                raise
+
+        return delayed
+
+
+@dataclass
+class QuotaProcess:
+    """Its context is its own; `counts` has its requests to the stores."""
+
+    context: Context
+    counts: Counter[str] = field(default_factory=Counter)
+    _engine: _Engine = field(default_factory=_Engine)
+    _directives: _Directives = field(default_factory=_Directives)
+
+    def __post_init__(self) -> None:
+        self.context = replace(self.context, publisher=self._directives, desk_calls=_Calls())
+
+    async def obey(self, command: Mapping[str, Any]) -> Any:
+        """`do`: the command, one of
+
+        - `prepare`: creates and starts jobs of these `numbers`; gives the RESULT of each that was admitted;
+        - `end`: ends jobs; each of `work` is when (seconds after `begin`) and a RESULT;
+        - `create`: creates jobs; each of `work` is when and a number;
+        - `count`: gives how many jobs are active, by the tenant's counts and by its rows;
+        - `bare`: sends `chains` of transactions and reads without LUCIUS, see `_bare`.
+
+        The last three give when each began and ended, by the loop's clock, and counts of requests. `callers`: how many
+        at once, at most.
+        """
+        do = command["do"]
+        if do == "prepare":
+            return await self._prepare(command["numbers"])
+        if do == "count":
+            return await self._count()
+        self.counts.clear()
+        if do == "bare":
+            spans = await self._bare(command)
+        else:
+            spans = await _run(command, self._create if do == "create" else self._end)
+        return {"spans": spans, "counts": dict(self.counts)}
+
+    async def _prepare(self, numbers: Sequence[int]) -> list[str]:
+        turns, results = asyncio.Semaphore(_PREPARED_AT_ONCE), []
+
+        async def one(number: int) -> None:
+            async with turns:
+                job_id = await self._create(number)
+                await dispatch_step(self.context, self._engine, job_id=job_id, instance_id=job_id, step_id="ocr")
+            if (directive := self._directives.sent.pop(job_id, None)) is not None:
+                results.append(json.dumps(replies(directive.model_dump(mode="json"))[1]))
+
+        await asyncio.gather(*map(one, numbers))
+        return results
+
+    async def _create(self, number: int) -> str:
+        while True:
+            try:
+                created = await create_job(self.context, self._engine, _envelope(number), correlation_id=None)
+            except (Transient, Overloaded):
+                self.counts["again"] += 1
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return created.stored.record.job.job_id
+
+    async def _end(self, result: str) -> None:
+        delivery = 1
+        while True:
+            message = ReplyMessage(
+                body=result.encode(),
+                lane=0,
+                message_id=json.loads(result)["jobId"],
+                sequence_number=1,
+                delivery_count=delivery,
+                enqueued_at=self.context.clock.now(),
+            )
+            try:
+                return await receive_reply(self.context, self._engine, message)
+            except Transient:
+                self.counts["again"] += 1
+                delivery += 1
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _count(self) -> dict[str, int]:
+        stored = await self.context.desks.read(TENANT)
+        rows, after = [], None
+        while page := await self.context.index.list_active(TENANT, after=after, limit=1000):
+            rows += page
+            after = page[-1].job_id
+        desk = stored.desk if stored is not None else None
+        return {"counted": desk.active + desk.staged if desk is not None else 0, "rows": len(rows)}
+
+    async def _bare(self, command: Mapping[str, Any]) -> list[tuple[float, float]]:
+        """`chains` at once, each of `transactions` and `reads` one after the other, in one partition; a transaction
+        creates `rows` rows and is `bytes` long.
+        """
+        table = await self.context.index._account.table("bare")  # type: ignore[attr-defined]
+        assert isinstance(table, DirectTable)
+        rows = command["rows"]
+
+        def operations(key: str, text: str) -> list[Any]:
+            row = {"PartitionKey": _BARE_PARTITION, "text": text}
+            return [("create", {**row, "RowKey": f"{key}:{place:02d}"}) for place in range(rows)]
+
+        key = f"{os.getpid()}:{_now()}"
+        empty = len(wire.transaction_of(table._account.url, "bare", operations(f"{key}:000:000", "")))
+        text = "x" * max(0, (command["bytes"] - empty) // rows)
+
+        async def chain(number: int) -> None:
+            for place in range(max(command["transactions"], command["reads"])):
+                if place < command["transactions"]:
+                    await self._sent(table.submit_transaction, operations(f"{key}:{number:03d}:{place:03d}", text))
+                if place < command["reads"]:
+                    await self._sent(table.get_entity, _BARE_PARTITION, f"{key}:{number:03d}:000:00")
+
+        work = [(0.0, number) for number in range(command["chains"])]
+        return await _run({**command, "work": work}, chain)
+
+    async def _sent(self, send: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """The request, again while the store does not answer."""
+        while True:
+            try:
+                await send(*arguments)
+            except Transient:
+                self.counts["again"] += 1
+                await asyncio.sleep(_PAUSE_S)
+            except AlreadyExists:
+                # the answer of an earlier try was lost
+                return
+            else:
+                return
+
+
+def _now() -> float:
+    """Seconds by the loop's clock, which processes of one machine share."""
+    return asyncio.get_running_loop().time()
+
+
+async def _run(command: Mapping[str, Any], act: Callable[[Any], Awaitable[Any]]) -> list[tuple[float, float]]:
+    """When each began and ended; with `callers` one begins as a caller is free, else as it is due."""
+    begin, callers = command["begin"], command.get("callers")
+    turns = asyncio.Semaphore(callers or len(command["work"]) or 1)
+
+    async def one(at_s: float, what: Any) -> tuple[float, float]:
+        due = begin + at_s
+        await asyncio.sleep(max(0.0, due - _now()))
+        async with turns:
+            began = _now() if callers else due
+            await act(what)
+            return began, _now()
+
+    return await asyncio.gather(*(one(at_s, what) for at_s, what in command["work"]))
+
+
+def _envelope(number: int) -> Envelope:
+    return Envelope.model_validate(
+        {
+            "schema_version": "1.0",
+            "tenant_id": TENANT,
+            "request_type": "OCR",
+            "input_ref": {"uri": "https://account.blob.core.windows.net/documents/lease.pdf"},
+            "output_ref": {"uri": "https://account.blob.core.windows.net/results"},
+            "payload": {},
+            "idempotency_key": f"number-{number}",
+        }
+    )
+
+
+def in_memory(processes: int, *, limit: int, delay_s: float) -> list[QuotaProcess]:
+    """Processes over one memory store, in this event loop; `limit`: jobs of the tenant that may be active.
+
+    A call to the store takes `delay_s` times a random number between 0.7 and 1.6.
+    """
+    environment = {**_SETTINGS, "LUCIUS_STORAGE_BACKEND": "memory", **_limit(limit)}
+    found = [QuotaProcess(Wiring(load(environment)).context()) for _ in range(processes)]
+    stores = {name: getattr(found[0].context, name) for name in STORES}
+    for each in found:
+        delayed: dict[str, Any] = {name: _Delayed(store, delay_s, each.counts) for name, store in stores.items()}
+        each.context = replace(each.context, **delayed)
+    return found
+
+
+def over_tables(connection: str, *, own: str, limit: int) -> dict[str, str]:
+    """The settings of a process over tables whose names end with `own`."""
+    tables = {f"LUCIUS_{name.upper()}_TABLE": f"{name}{own}" for name in ("ledger", "index", "tenants", "gates")}
+    tables |= {f"LUCIUS_{name.upper()}_TABLE": f"{name}{own}" for name in ("rejected", "feed")}
+    connections = {"LUCIUS_TABLE_CONNECTION": connection, "LUCIUS_BLOB_CONNECTION": connection}
+    return {**_SETTINGS, "LUCIUS_STORAGE_BACKEND": "tables", **connections, **tables, **_limit(limit)}
+
+
+def _limit(limit: int) -> dict[str, str]:
+    return {"LUCIUS_MAX_INFLIGHT_PER_TENANT": str(limit)}
+
+
+def _count_requests(counts: Counter[str], index: str) -> None:
+    """Counts what leaves this process: requests, and transactions of the table `index`."""
+    send, submit = DirectAccount.send, DirectTable.submit_transaction
+
+    async def counted_send(self: DirectAccount, method: str, path: str, *args: Any, **fields: Any) -> Any:
+        is_transaction = path == "/$batch"
+        counts.update(requests=1, batches=is_transaction, bytes=len(fields["body"]) if is_transaction else 0)
+        return await send(self, method, path, *args, **fields)
+
+    async def counted_submit(self: DirectTable, operations: Sequence[Any]) -> Any:
+        is_tenants = self._name == index
+        counts.update(transactions=is_tenants, rows=len(operations))
+        try:
+            return await submit(self, operations)
+        except (Conflict, AlreadyExists):
+            counts.update(conflicts=is_tenants)
+            raise
+
+    DirectAccount.send = counted_send  # type: ignore[method-assign]
+    DirectTable.submit_transaction = counted_submit  # type: ignore[method-assign]
+
+
+async def _main(environment: dict[str, str]) -> None:
+    # the app's log lines are not measured
+    logging.disable(logging.CRITICAL)
+    process = QuotaProcess(Wiring(load(environment)).context())
+    _count_requests(process.counts, environment["LUCIUS_INDEX_TABLE"])
+    lines = asyncio.StreamReader(limit=2**26)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    print("ready", flush=True)
+    while line := await lines.readline():
+        print(json.dumps(await process.obey(json.loads(line))), flush=True)
+    # nothing of it is kept, so its connections need no end
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(json.loads(sys.argv[1])))

@@ -1,0 +1,155 @@
+"""What quotas, incidents and the sweeper's lists read and write beside the jobs, and how far that goes.
+
+Rows of a tenant's quotas and of allocations are counted by `tests/adapters/test_quota_cost.py`, the incident of a job
+by `tests/operations/test_quota_limits.py`. A request that finds no row counts as one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.scale.cost import FLEX_INSTANCES, PERIOD_S, Need, needs
+from benchmarks.scale.job import GATED, Job
+from benchmarks.scale.prices import SCHEDULER_CONSUMPTION, TABLE_ACCOUNT, TABLE_PARTITION
+
+#: ends of one turn of a tenant, and creations of one transaction, at most: `MAX_FREED` and `_MAX_TOGETHER` of the app
+ENDS_TOGETHER, CREATIONS_TOGETHER = 40, 18
+#: rows of the tenant's partition that each end writes beyond those of a job without quotas, and those that it reads:
+#: FREED in and out; ACTIVE and FREED
+END_WRITES, END_READS = 2, 2
+#: of each turn, and of each transaction of creations, however many jobs share it: GATES, read and written
+SHARED = 2
+#: requests of a turn, and of creations, one after the other under one ETag: GATES and FREED read, then the write
+TURN_CALLS, CREATION_CALLS = 3, 2
+#: seconds of a request to a table; an assumption, of no measurement
+CALL_S = 0.01
+
+#: rows of the list of open incidents: one is entered at the job's end and once more by the sweeper, and leaves after
+#: two writes of the act that settles it
+OPENING_WRITES, SETTLING_WRITES = 2, 3
+#: share of jobs that fail
+FAILING = 0.05
+
+#: tenants that one quota over all tenants has in its book: `MAX_TENANTS` of the app
+BOOK_TENANTS = 1_000
+#: of an allocation, beside the tenants: the book and its requests read, the book written
+BOOK_READS, BOOK_WRITES = 2, 1
+#: seconds between two allocations of a quota at least
+ALLOCATED_EVERY_S = 1
+
+#: a process reads so many rows of the directory each time, if nothing in it changed; seconds between two reads
+DIRECTORY_ROWS, DIRECTORY_S = 1, 8
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A tenant with quotas whose ends and creations share turns and transactions: so many in each."""
+
+    ends: int = 1
+    creations: int = 1
+
+    @property
+    def rows(self) -> float:
+        """Rows of the tenant's index partition, written and read, of a job that its quotas admit at once."""
+        return Job(1).index_entities + END_WRITES + END_READS + SHARED / self.ends + SHARED / self.creations
+
+    @property
+    def calls(self) -> float:
+        """Requests one after the other."""
+        return TURN_CALLS / self.ends + CREATION_CALLS / self.creations
+
+    @property
+    def by_partition(self) -> float:
+        """Jobs a second at the limit of the partition."""
+        return TABLE_PARTITION.per_s / self.rows
+
+    @property
+    def by_calls(self) -> float:
+        """Jobs a second if each request takes `CALL_S`."""
+        return 1 / (self.calls * CALL_S)
+
+
+ALONE, TOGETHER = Counts(), Counts(ENDS_TOGETHER, CREATIONS_TOGETHER)
+
+
+def waiting_rows() -> int:
+    """Rows of a job that waits, and that the end of another one lets in; each by itself. Those of the job itself that
+    are read on the way, two or three, count as if they were of the partition.
+    """
+    gated = GATED["waits, and an end lets it in"]
+    return Job(1).index_entities + gated.entities_written + gated.table_reads
+
+
+@dataclass(frozen=True)
+class Load:
+    """Rows a second of one place, and what its limit is."""
+
+    name: str
+    per_s: float
+    limit: float
+    whose: str
+
+    @property
+    def share(self) -> float:
+        return self.per_s / self.limit
+
+
+def allocation(tenants: int, changed: int) -> float:
+    """Rows that an allocation reads and writes: each tenant's GATES row, once more and written where its part changed;
+    without the rows of the jobs that it admits.
+    """
+    return tenants + 2 * changed + BOOK_READS + BOOK_WRITES
+
+
+def loads(jobs_per_s: float) -> list[Load]:
+    """Of one deployment at so many jobs a second; what depends on other sizes names them."""
+    partition, account = (TABLE_PARTITION.per_s, "partition"), (TABLE_ACCOUNT.per_s, "account")
+    found = [
+        Load(
+            f"directory of quotas, {FLEX_INSTANCES} processes, without a change",
+            FLEX_INSTANCES * DIRECTORY_ROWS / DIRECTORY_S,
+            *partition,
+        )
+    ]
+    for tenants in (100, BOOK_TENANTS):
+        for what, changed in (("none changes", 0), ("each one changes", tenants)):
+            name = f"allocation each second, {tenants:,} tenants, {what}"
+            found.append(Load(name, allocation(tenants, changed) / ALLOCATED_EVERY_S, *account))
+    writes = OPENING_WRITES + SETTLING_WRITES
+    found += [
+        Load(f"open incidents, {FAILING:.0%} of jobs fail, and are settled", jobs_per_s * FAILING * writes, *partition),
+        Load("open incidents, all jobs fail (an outage)", jobs_per_s * OPENING_WRITES, *partition),
+    ]
+    for living in (10_000, 100_000, 1_000_000):
+        found.append(Load(f"lists and counts, {living:,} living jobs, once a minute", living / PERIOD_S, *account))
+    living = int(TABLE_PARTITION.per_s * PERIOD_S)
+    found.append(Load(f"the same, {living:,} living jobs of one tenant", living / PERIOD_S, *partition))
+    return found
+
+
+#: what a deployment has if no parameter and no setting is changed, of each thing of `needs`: `serviceBusSku`, the feed,
+#: one sweeper, `scale.maximumInstances`; the Consumption SKU of the scheduler is added
+DEFAULTS = {
+    "Standard namespace, events `feed`": (1, "`serviceBusSku`: Premium, 10 units"),
+    "sweeper (`LUCIUS_SWEEPERS`)": (1, "`LUCIUS_SWEEPERS`"),
+    "ledger account": (1, "not built ([the way to grow](#the-way-to-grow))"),
+    "Functions instance of 2 GB": (100, "`scale.maximumInstances`, and the subscription's quota"),
+}
+CONSUMPTION_GROWS = "`schedulerSku`: Dedicated, 3 units at most; then more task hubs"
+
+
+def by_default(rate: float) -> list[tuple[Need, int, float, str]]:
+    """Each limit of a deployment with default settings, the lowest first: how many of the thing it has, how many times
+    more `rate` needs, and how to get more.
+    """
+    job = Job(3)
+    scheduler = Need(
+        SCHEDULER_CONSUMPTION.thing,
+        SCHEDULER_CONSUMPTION.per_s / job.scheduler_actions,
+        1,
+        SCHEDULER_CONSUMPTION.page,
+    )
+    found = [(each, *DEFAULTS[each.thing]) for each in needs(job) if each.thing in DEFAULTS]
+    found.append((scheduler, 1, CONSUMPTION_GROWS))
+    whole = [(each, has, rate / (has * each.jobs_per_s), more) for each, has, more in found]
+    return sorted(whole, key=lambda row: -row[2])

@@ -1,0 +1,87 @@
+"""The row that says where a sweeper's last pass stopped, with what its survey has counted so far."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from shared.adapters.tables.keys import GUARD_PARTITION, POSITION_ROW, share_row
+from shared.ports.sweeps import Survey, SweepPosition, TenantCounts, WorkCounts
+
+
+def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
+    """Returns the row of a share."""
+    tenant, job_id = position.survey.after or ("", "")
+    return {
+        "PartitionKey": GUARD_PARTITION,
+        "RowKey": share_row(POSITION_ROW, share),
+        "look": position.look or "",
+        "clear": position.clear or "",
+        "admit": position.admit or "",
+        "tenant": tenant,
+        "job_id": job_id,
+        "hourly_at": _text(position.hourly_at),
+        "survey": json.dumps(_survey_json(position.survey)),
+    }
+
+
+def position_of(entity: Any) -> SweepPosition:
+    """Returns the position that a row has. Raises KeyError, TypeError and ValueError where it has none."""
+    survey = json.loads(entity["survey"])
+    after = (entity["tenant"], entity["job_id"]) if entity["tenant"] else None
+    return SweepPosition(
+        look=entity["look"] or None,
+        clear=entity["clear"] or None,
+        admit=entity["admit"] or None,
+        survey=_survey_of(survey, after),
+        hourly_at=_instant(entity["hourly_at"]),
+    )
+
+
+def _survey_json(survey: Survey) -> dict[str, Any]:
+    counts, tenant = survey.counts, survey.of_tenant
+    return {
+        "is_whole": survey.is_whole,
+        "whole_at": _text(survey.whole_at),
+        "active": counts.active,
+        "modes": counts.modes,
+        "queued_since": _text(counts.queued_since),
+        "waiting_since": _text(counts.waiting_since),
+        "unacked": counts.unacked,
+        "unacked_since": _text(counts.unacked_since),
+        "of_tenant": vars(tenant),
+    }
+
+
+def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
+    tenant = found["of_tenant"]
+    return Survey(
+        after=after,
+        is_whole=bool(found["is_whole"]),
+        whole_at=_instant(found["whole_at"]),
+        counts=WorkCounts(
+            active=Counter(found["active"]),
+            modes=Counter(found["modes"]),
+            queued_since=_instant(found["queued_since"]),
+            waiting_since=_instant(found["waiting_since"]),
+            unacked=int(found["unacked"]),
+            unacked_since=_instant(found["unacked_since"]),
+        ),
+        of_tenant=TenantCounts(
+            rows=int(tenant["rows"]),
+            inside=int(tenant["inside"]),
+            staged=int(tenant["staged"]),
+            waiting=int(tenant["waiting"]),
+            queued=Counter(tenant["queued"]),
+        ),
+    )
+
+
+def _text(at: datetime | None) -> str:
+    return at.isoformat() if at is not None else ""
+
+
+def _instant(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,94 @@
+"""Keeps the columns and JSON members that a later release wrote when this release writes the row again (R44).
+
+A row that is replaced as a whole is written as this release knows it, plus each part of the stored row that this
+release does not know. Unknown is what it would not have written for the object that it read. The objects of
+`shared.core` know nothing of it: what was read carries the stored row (`StoredDesk.row`), and the write takes it from
+there. A row that is merged needs none of this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from shared.adapters.tables.columns import json_text, pieces, text_of
+from shared.adapters.tables.table import INT64, Entity
+
+_KEYS = frozenset({"PartitionKey", "RowKey"})
+Row = Mapping[str, Any]
+
+
+def keep(
+    stored: Row | None, before: Row, after: Row, *, parts: Collection[str] = (), whole: Collection[str] = ()
+) -> dict[str, Any]:
+    """Returns the row `after`, and with it each part of `stored` that `before` does not have.
+
+    `stored` is the row as it was read; None if there was none. `before` is the row that this release writes for the
+    object that it read; if the row has no JSON objects, the names of the columns are enough. `parts` are the columns
+    that continue in others (`columns.parts`). A column or a JSON member whose name is in `whole` is one value: once
+    this release changes it, nothing of the old one stays.
+    """
+    if stored is None:
+        return dict(after)
+    pieces_of = re.compile(rf"({'|'.join(map(re.escape, parts))})_\d+") if parts else None
+    kept = dict(after)
+    for name in stored:
+        if name in _KEYS or name in parts or (pieces_of is not None and pieces_of.fullmatch(name)):
+            continue
+        if name not in before and name not in after:
+            kept[name] = _typed(stored, name)
+        elif name in after and not (name in whole and after[name] != before.get(name)):
+            kept[name] = _column(stored[name], before.get(name), after[name], whole)
+    for name in parts:
+        if name in stored and name in before and name in after:
+            text = _column(text_of(name, stored), text_of(name, before), text_of(name, after), whole)
+            kept |= pieces(name, text)
+    return kept
+
+
+def _typed(stored: Row, name: str) -> Any:
+    """Returns a column as it was read, with its type."""
+    value = stored[name]
+    is_long = isinstance(stored, Entity) and name in stored.int64
+    return (value, INT64) if is_long else value
+
+
+def _column(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
+    """Returns the column `after`; JSON text gets the unknown members of the stored text."""
+    if stored == before or not (isinstance(stored, str) and isinstance(before, str) and isinstance(after, str)):
+        return after
+    try:
+        return json_text(_merged(json.loads(stored), json.loads(before), json.loads(after), whole))
+    except ValueError:
+        # plain text
+        return after
+
+
+def _merged(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
+    if stored == before:
+        return after
+    if isinstance(stored, dict) and isinstance(before, dict) and isinstance(after, dict):
+        known = {
+            name: value
+            if name not in stored or name not in before or (name in whole and value != before[name])
+            else _merged(stored[name], before[name], value, whole)
+            for name, value in after.items()
+        }
+        return known | {name: stored[name] for name in stored if name not in before and name not in after}
+    if isinstance(stored, list) and isinstance(before, list) and isinstance(after, list):
+        return _merged_list(stored, before, after, whole)
+    return after
+
+
+def _merged_list(stored: list[Any], before: list[Any], after: list[Any], whole: Collection[str]) -> list[Any]:
+    if len(stored) > len(before) == len(after):
+        # each element is a member, by its position
+        first = [_merged(*each, whole) for each in zip(stored, before, after, strict=False)]
+        return first + stored[len(before) :]
+    if len(stored) == len(before):
+        # a list of like elements: an element that this release did not change stays as it was stored
+        as_stored = {json_text(known): each for each, known in zip(stored, before, strict=True) if each != known}
+        return [as_stored.get(json_text(each), each) for each in after]
+    return after

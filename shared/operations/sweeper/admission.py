@@ -1,0 +1,168 @@
+"""The sweeper's admissions: waiting jobs whose quota opened by time, and allocations whose call was lost (R49, R54).
+
+No number of living jobs matters here: a tenant's admission state has its waiting queues and its counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.canonical import encode_key
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import Directory
+from shared.operations.context import Context
+from shared.operations.desk_turns import Uncounted, at_desk, directory
+from shared.operations.divisions import divide_owed
+from shared.operations.freed import let_in
+from shared.operations.sweeper.state import IsOver, Pass
+from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
+from shared.operations.transition import notify
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.sweeps import TenantCounts
+
+#: minimum time between two counts of a tenant whose counts differ from its rows
+_COUNTED_AGAIN = timedelta(minutes=10)
+#: the sweeper waits this long for a count of a tenant's jobs
+_COUNTS_PATIENCE = timedelta(seconds=1)
+#: tenants with more living jobs are counted by the function of the queue `lucius-admission`
+MAX_COUNTED = 1000
+#: the rows of such a tenant change while they are read: its counts differ from them by less than one in so many
+_DIFFERENCE = 10
+
+
+async def admit_waiting(one: Pass, is_over: IsOver) -> None:
+    """Takes a turn of each tenant in whose admission state jobs wait or leave, until none is left to admit."""
+    known = await directory(one.context)
+    tenants = [tenant for tenant in from_on([*one.awake], one.position.admit) if known.concerns(tenant)]
+    stopped_at = await take_turns(one, tenants, is_over, _is_owed)
+    one.position = replace(one.position, admit=stopped_at)
+    one.has_all_gates = stopped_at is None
+    one.report.more = one.report.more or stopped_at is not None
+
+
+async def take_turns(
+    one: Pass, tenants: Iterable[str], is_over: IsOver, is_owed: Callable[[Pass, str], Awaitable[bool]] | None = None
+) -> str | None:
+    """Takes turns of tenants, each as long as it admits jobs; those to which none `is_owed` are left out.
+
+    Returns the next one where the time was over first.
+    """
+    waiting, seen = deque(tenants), set[str]()
+
+    async def turn(tenant: str) -> None:
+        try:
+            if tenant in seen or is_owed is None or await is_owed(one, tenant):
+                seen.add(tenant)
+                entered = await let_in(one.context, tenant, counts=False)
+                await notify(one.context, one.orchestrations, tenant, entered)
+                if entered.job_ids or entered.more:
+                    waiting.append(tenant)
+            one.note_success(_row(tenant))
+        except Exception as fault:
+            await one.report_fault("DESK_UNSEEN", fault, row=_row(tenant), tenant_id=tenant)
+
+    while waiting:
+        await at_once([waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))], turn)
+        if waiting and is_over():
+            return waiting[0]
+    return None
+
+
+async def _is_owed(one: Pass, tenant: str) -> bool:
+    """Whether the tenant is owed a turn. Raises LedgerUnavailable."""
+    stored = await one.context.desks.read(tenant)
+    if stored is None:
+        return False
+    one.desks[tenant] = desk = stored.desk
+    one.gates += desk.gates.values()
+    if desk.lines or desk.counting_until is not None:
+        return True
+    # a job without a row in a waiting queue may have ended, in a process that died before its turn
+    return bool(desk.active or desk.staged) and bool(await one.context.desks.freed(tenant, limit=1, unread=[]))
+
+
+async def allocate(one: Pass, is_over: IsOver) -> None:
+    """Allocates each quota over all tenants to which an allocation is owed, and starts the jobs that it admits."""
+    known = await directory(one.context)
+    one.gates += known.over_all.values()
+    quotas = [state.gate for state in known.over_all.values()]
+    # from anywhere on: where the time is too short for all, no quota is always the last
+    first = int(one.context.random() * len(quotas))
+    for gate in [*quotas[first:], *quotas[:first]]:
+        row = f"books BOOK:{gate.id}"
+        try:
+            for tenant, entered in (await divide_owed(one.context, known, gate)).items():
+                await notify(one.context, one.orchestrations, tenant, entered)
+            one.note_success(row)
+        except Exception as fault:
+            await one.report_fault("GATE_UNDIVIDED", fault, row=row, gate=gate.id)
+        if is_over():
+            return
+
+
+async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_time: bool) -> bool:
+    """Compares a tenant's counts with its rows; counts its jobs again where they differ, at most every ten minutes.
+
+    What differs for long was ended by a process that did not know the tenant's quotas. `at_one_time`: this pass read
+    all of the rows. Returns whether the tenant is owed a turn. Raises Contended, LedgerUnavailable.
+    """
+    context, now = one.context, one.context.clock.now()
+    if not (await directory(context)).concerns(tenant):
+        # no quota concerns jobs that wait any more
+        return bool(found.waiting)
+    rows, before = (found.inside, found.staged, found.waiting), one.desks.get(tenant)
+    if not at_one_time or (before is not None and not _may_differ(before, rows, now)):
+        return False
+    if (seen := await context.desks.read(tenant)) is None:
+        # the admission state is gone: the turn counts
+        return bool(found.waiting)
+    counted, is_small = _counts_of(seen.desk), found.rows < MAX_COUNTED
+    differ = is_small or any(_are_far(*each) for each in zip(counted, rows, strict=True))
+    if not differ or not _may_differ(seen.desk, rows, now):
+        return False
+
+    async def act(stored: StoredDesk, known: Directory) -> Desk:
+        if stored.desk.counted_at != seen.desk.counted_at:
+            return stored.desk
+        if is_small:
+            raise Uncounted(stored)
+        # the next turn counts first
+        await context.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=now)))
+        await context.desk_calls.call(tenant)
+        return stored.desk
+
+    after = await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
+    if not is_small or _counts_of(after) != counted:
+        telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=rows)
+    return is_small
+
+
+async def settle_before_sleep(context: Context, tenant: str) -> bool:
+    """Returns whether the tenant, which has no living job, may sleep: no ended job is left in its counts.
+
+    Raises LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant) or not await context.desks.freed(tenant, limit=1, unread=[]):
+        return True
+    await let_in(context, tenant, counts=False)
+    return False
+
+
+def _may_differ(desk: Desk, rows: tuple[int, int, int], now: datetime) -> bool:
+    return _counts_of(desk) != rows and now >= desk.counted_at + _COUNTED_AGAIN
+
+
+def _counts_of(desk: Desk) -> tuple[int, int, int]:
+    return desk.active, desk.staged, desk.waiting
+
+
+def _are_far(one: int, other: int) -> bool:
+    return abs(one - other) * _DIFFERENCE > max(one, other)
+
+
+def _row(tenant: str) -> str:
+    return f"{encode_key(tenant)} GATES"

@@ -1,0 +1,70 @@
+"""The sweeper's part in incidents: it makes up for those that were not opened, and settles those that are over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.core.gates.rules import GateState
+from shared.core.incidents import IncidentKind
+from shared.operations.breaker_incidents import keep_incident
+from shared.operations.desk_turns import directory
+from shared.operations.row_incidents import open_row, settle_rows
+from shared.operations.sweeper.state import IsOver, Pass
+from shared.operations.sweeper.turns import at_once
+from shared.ports.incidents import IncidentRow
+
+#: subject of the incident of the directory as a whole
+DIRECTORY = "the directory of quotas"
+#: a process relies on its copy for this long
+_OUTAGE = timedelta(minutes=5)
+_PAGE = 1000
+
+
+async def keep_breakers(one: Pass, is_over: IsOver) -> None:
+    """Opens and settles the incidents of the breakers that this pass read (R63)."""
+
+    async def keep(state: GateState) -> None:
+        if is_over():
+            return
+        try:
+            await keep_incident(one.context, state)
+        except Exception as fault:
+            row = f"{state.gate.tenant} breaker {state.gate.id}"
+            await one.report_fault("INCIDENT_LATE", fault, row=row, gate=state.gate.id)
+
+    await at_once([state for state in one.gates if state.breaker is not None], keep)
+
+
+async def look_at_directory(one: Pass, is_over: IsOver) -> None:
+    """Opens the incident of a directory that cannot be read for five minutes, and of each row that cannot be decoded.
+
+    Raises LedgerUnavailable.
+    """
+    context, now = one.context, one.context.clock.now()
+    try:
+        await directory(context)
+    finally:
+        if not context.gates.is_outdated(now):
+            one.note_success(DIRECTORY)
+        elif context.row_faults.note_failure(DIRECTORY, now) >= _OUTAGE:
+            await open_row(context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read it for five minutes")
+    for row in context.gates.unread:
+        await open_row(context, row, "ROW_UNDECODABLE", "the row of the directory of quotas is ignored")
+
+
+async def settle_row_incidents(one: Pass, is_over: IsOver) -> None:
+    """Settles incidents of rows at which work was done since; the first share those too that nothing renewed.
+
+    Each pass sees the 1,000 incidents that were opened last, the pass of each hour all. Raises Contended,
+    LedgerUnavailable.
+    """
+    if one.share.number and not one.fine:
+        return
+    found, after = list[IncidentRow](), None
+    while True:
+        rows = await one.context.incidents.list_open(after=after, limit=_PAGE)
+        found += [row for row in rows if row.incident.kind is IncidentKind.ROW]
+        if len(rows) < _PAGE or not one.is_hourly or is_over():
+            break
+        after = rows[-1].cursor
+    await settle_rows(one.context, found, one.fine, quiet_too=one.share.number == 0)

@@ -1,0 +1,197 @@
+"""A store with one row of each type, as the adapters write them, and what a later release would add to each row."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shared.adapters.tables.answers import TablesAnswers
+from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.bulks import TablesBulks
+from shared.adapters.tables.columns import text_of
+from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
+from shared.adapters.tables.incidents import TablesIncidents
+from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.rejected import TablesRejected
+from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.table import INT64, Entity
+from shared.adapters.tables.usage import TablesUsage
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
+from shared.core.gates.desk import Desk, Line
+from shared.core.gates.divided import Account, Book
+from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.ports.desks import DeskWrite
+from tests.adapters.row_store import RowAccount, RowTable, RowTexts
+from tests.jobs import START
+from tests.stored_names import Rows, stored_and_sent
+
+TENANT, JOB = "tenant_a", "job_1"
+OCR = Gate(GateKind.TYPE, TENANT, "OCR")
+ALL_OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
+BOOK = "0" * 16
+#: partitions whose rows have no prefix, or are one subject
+_OF_PARTITIONS = ("asks", "bulks", "directory", "tenants", "=feeds", "=hooks")
+#: columns that are maps: their members are names of types, modes, sources, steps or tenants, which no release adds to
+_MAPS = {
+    *(("GATES", "inside"), ("GATES", "inside_by_source"), ("ACTIVE", "looks"), ("DUE", "looks")),
+    *(("USAGE PEAK", "content"), ("USAGE REJECTED", "content"), ("SWEEP", "active"), ("SWEEP", "modes")),
+}
+#: maps of objects
+_MAPS_OF_OBJECTS = {("GATES", "lines"), ("GATES", "shares"), ("BOOK", "accounts")}
+#: rows whose lists are members by their place
+_POSITIONAL = ("GATES", "BOOK")
+_LATER = "of a later release"
+#: of this process, written once
+_ROWS: Rows = {}
+
+
+@dataclass
+class Stores:
+    """Every adapter of the tables, over one store in memory."""
+
+    account: RowAccount = field(default_factory=RowAccount)
+    texts: RowTexts = field(default_factory=RowTexts)
+
+    def __post_init__(self) -> None:
+        account: Any = self.account
+        self.ledger = TablesLedger(account, "ledger", self.texts)
+        self.index = TablesIndex(account, "index", "tenants")
+        self.desks = TablesDesks(account, "index", "gates")
+        self.books = TablesBooks(account, "gates")
+        self.bulks = TablesBulks(account, "index", "gates")
+        self.incidents = TablesIncidents(account, "index", "gates")
+        self.feed = TablesFeed(account, "feed", lambda: START)
+        self.hooks = TablesHooks(account, "feed")
+        self.usage = TablesUsage(account, "index")
+        self.rejected = TablesRejected(account, "rejected", self.texts)
+        self.marks = TablesSweepMark(account, "index")
+        self.answers = TablesAnswers(account, "gates")
+
+    def table(self, name: str) -> RowTable:
+        return self.account.tables.setdefault(name, RowTable())
+
+    def of(self, kind: str) -> list[Any]:
+        """Rows of the type."""
+        tables = self.account.tables.items()
+        return [row for name, table in tables for row in table.rows.values() if kind_of(name, row) == kind]
+
+    def remove(self, kind: str) -> None:
+        for name, table in self.account.tables.items():
+            table.rows = {key: row for key, row in table.rows.items() if kind_of(name, row) != kind}
+
+
+def kind_of(table: str, row: Mapping[str, Any]) -> str:
+    """The type of a row: the prefix of its key, or the partition of rows without one."""
+    partition, key = row["PartitionKey"], row["RowKey"]
+    if table == "rejected" or partition in _OF_PARTITIONS:
+        return table if table == "rejected" else str(partition)
+    if partition == "incidents" and key.startswith("INCIDENT:"):
+        return "INCIDENT of no job"
+    first, *others = key.split(":")
+    return f"USAGE {others[-1]}" if first == "USAGE" else str(first)
+
+
+async def stores() -> Stores:
+    """One row of each type that `tests.stored_names` knows; the desk and the book with every member."""
+    if not _ROWS:
+        await stored_and_sent(_ROWS)
+    made = Stores()
+    for (name, _, _), row in _ROWS.items():
+        # of a job that was written with a short value and with a long one
+        both = {column for column in row if column.endswith("__blob") and column.removesuffix("__blob") in row}
+        made.table(name).put({column: value for column, value in row.items() if column not in both})
+    made.remove("GATES")
+    made.remove("BOOK")
+    ring = (End(START, 1, good=False), End(START, 1, good=True, tenant=TENANT))
+    opened: dict[str, Any] = {"opened_at": START, "opened_by": (1, 2), "until": START}
+    breaker = Breaker(state=BreakerState.OPEN, epoch=1, ring=ring, inside=1, **opened)
+    hold = Hold(reason="r", actor="a", at=START, until=START)
+    state = GateState(
+        gate=OCR,
+        rule=Rule(max_active=5, breaker=BreakerRule()),
+        hold=hold,
+        throttle=Throttle(max_per_hour=1, reason="r", actor="a", at=START),
+        breaker=breaker,
+    )
+    share = Share(gate=ALL_OCR, keep=1, breaker=DeskBreaker(epoch=1, since=1, ring=ring, until=START))
+    desk = Desk(
+        tenant=TENANT,
+        gates={OCR.id: state},
+        inside={("OCR", "fast"): 1},
+        inside_by_source={"s": 1},
+        lines={3: Line(job_type="OCR", mode="fast", source=None, emergency=False, count=1, head=1)},
+        shares={ALL_OCR.id: share},
+        counted_at=START,
+        counting_until=START,
+        wake_at=START,
+    )
+    await made.index.write_desk(DeskWrite(before=None, after=desk))
+    book = Book(gate_id=BOOK, accounts={TENANT: Account(lent=1)}, breaker=breaker, credit=1, credit_at=START)
+    await made.books.write(book, before=None)
+    return made
+
+
+def with_later_members(kind: str, row: Entity) -> dict[str, Any]:
+    """The row with two more columns, and with one more member of each JSON object in a column."""
+    found = {name: _extended(kind, name, value) for name, value in row.items()}
+    longs = {name: (value, INT64) for name, value in row.items() if name in row.int64}
+    return {**found, **longs, "later_text": _LATER, "later_number": (2**40, INT64)}
+
+
+def missing(kind: str, row: Entity) -> Iterator[str]:
+    """What `with_later_members` adds and the row has not."""
+    if (row.get("later_text"), row.get("later_number")) != (_LATER, 2**40) or "later_number" not in row.int64:
+        yield "its columns"
+    for name, first in row.items():
+        if _is_json(name, first) and not re.search(r"_\d+$", name):
+            value = text_of(name, row)
+            if json.loads(_extended(kind, name, value)) != json.loads(value):
+                yield f"members of {name}: {value}"
+
+
+def _is_json(name: str, value: Any) -> bool:
+    return name not in ("event", "body") and isinstance(value, str) and re.match(r"[\[{]", value) is not None
+
+
+def _extended(kind: str, name: str, value: Any) -> Any:
+    base = re.sub(r"_\d+$", "", name)
+    if not _is_json(name, value) or (kind, base) in _MAPS:
+        return value
+    content = json.loads(value)
+    if (kind, base) in _MAPS_OF_OBJECTS:
+        return json.dumps({key: _more(kind, each) for key, each in content.items()})
+    return json.dumps(_more(kind, content))
+
+
+def _more(kind: str, value: Any) -> Any:
+    """Changes nothing if it is there already."""
+    if isinstance(value, dict):
+        known = {key: each if key == "later" else _more(kind, each) for key, each in value.items()}
+        return {**known, "later": [_LATER]}
+    if not isinstance(value, list) or kind not in _POSITIONAL or _LATER in value:
+        return value
+    if value and isinstance(value[0], list):
+        return [_more(kind, each) for each in value]
+    # an end of a breaker has its tenant in the fourth place, if any
+    is_end_without_tenant = len(value) == 3 and isinstance(value[0], int)
+    return [*value, *([""] if is_end_without_tenant else []), _LATER]
+
+
+async def later_stores() -> Stores:
+    """The same after a later release wrote each row."""
+    made = await stores()
+    for name, table in made.account.tables.items():
+        for row in [*table.rows.values()]:
+            table.put(with_later_members(kind_of(name, row), row))
+    return made
+
+
+def changed(desk: Desk, **changes: Any) -> Desk:
+    """The desk with its one quota changed."""
+    return desk.with_state(replace(desk.gates[OCR.id], **changes))

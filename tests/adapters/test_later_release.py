@@ -1,0 +1,162 @@
+"""Rows of a later release: what this release does not know is ignored, and kept where it writes the row again (R44)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.gates.rules import Rule
+from shared.errors import Undecodable
+from shared.ports.desks import DeskWrite
+from tests.adapters.later_rows import (
+    BOOK,
+    JOB,
+    OCR,
+    TENANT,
+    Stores,
+    changed,
+    kind_of,
+    later_stores,
+    missing,
+    stores,
+)
+from tests.adapters.later_writes import REPLACED, WRITES_AGAIN, desk_of
+
+
+async def test_each_type_of_row_is_covered() -> None:
+    """A new type has to say what becomes of the columns of a later release."""
+    made = await stores()
+    kinds = {kind_of(name, row) for name, table in made.account.tables.items() for row in table.rows.values()}
+
+    assert kinds == {*WRITES_AGAIN, *REPLACED}
+
+
+@pytest.mark.parametrize("kind", WRITES_AGAIN)
+async def test_unknown_members_stay(kind: str) -> None:
+    """A column, and a member of each JSON object, are there after this release has written the row."""
+    made = await later_stores()
+    before = {row.metadata["etag"] for row in made.of(kind)}
+
+    await WRITES_AGAIN[kind](made)
+
+    rows = made.of(kind)
+    written = [row for row in rows if row.metadata["etag"] not in before]
+    assert written, "nothing was written"
+    assert [lost for row in rows for lost in missing(kind, row)] == []
+
+
+async def test_an_unchanged_row_is_written_as_it_was() -> None:
+    """The desk and the book, to the last member."""
+    made = await later_stores()
+    for kind, write in (("GATES", counting_nothing), ("BOOK", dividing_nothing)):
+        [before] = made.of(kind)
+        await write(made)
+        [after] = made.of(kind)
+        assert _values(after) == _values(before)
+
+
+def _values(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: json.loads(each) if str(each)[0] in "[{" else each for name, each in row.items()}
+
+
+async def counting_nothing(made: Stores) -> None:
+    before = await desk_of(made)
+    await made.index.write_desk(DeskWrite(before=before, after=before.desk))
+
+
+async def dividing_nothing(made: Stores) -> None:
+    before = await made.books.read(BOOK)
+    assert before is not None
+    await made.books.write(before.book, before=before)
+
+
+async def test_a_new_rule_has_nothing_of_the_old_one() -> None:
+    """Of the old rule nothing stays; the hold beside it, which was not set, keeps all."""
+    made = await later_stores()
+    before = await desk_of(made)
+    after = changed(before.desk, rule=Rule(max_active=9), throttle=None)
+
+    await made.index.write_desk(DeskWrite(before=before, after=after))
+
+    [row] = made.of("GATES")
+    state = json.loads(row[f"gate_{OCR.id}"])
+    assert ("later" in state["rule"], "later" in state["hold"], "throttle" in state) == (False, True, False)
+    assert (await desk_of(made)).desk == after
+
+
+async def test_a_quota_that_is_removed_goes_with_all_of_it() -> None:
+    """The column of the quota, with the members of the later release."""
+    made = await later_stores()
+    before = await desk_of(made)
+    await made.index.write_desk(DeskWrite(before=before, after=replace(before.desk, gates={}, shares={}, lines={})))
+    [row] = made.of("GATES")
+    assert [name for name in row if name.startswith("gate_")] == []
+    assert (json.loads(row["shares"]), json.loads(row["lines"])) == ({}, {})
+
+
+async def test_a_quota_of_an_unknown_kind_stops_no_job_and_stays() -> None:
+    """Its column, and a share of such a quota; the other quotas are in effect."""
+    made = await later_stores()
+    [row] = made.of("GATES")
+    region = json.dumps({"gate": {"kind": "tenant/region", "tenant": TENANT, "name": "eu"}, "limit": {"max": 1}})
+    shares = {**json.loads(row["shares"]), "f" * 16: {"gate": ["region", "eu"], "keep": 1}}
+    row |= {"gate_" + "e" * 16: region, "shares": json.dumps(shares)}
+    before = await desk_of(made)
+    assert (set(before.desk.gates), len(before.desk.shares)) == ({OCR.id}, 1)
+
+    await made.index.write_desk(DeskWrite(before=before, after=changed(before.desk, rule=None)))
+
+    [row] = made.of("GATES")
+    assert row["gate_" + "e" * 16] == region
+    assert json.loads(row["shares"])["f" * 16] == shares["f" * 16]
+
+
+async def test_unknown_members_survive_in_columns_that_grow() -> None:
+    """Waiting queues in more columns than before, with what a later release has for one of them."""
+    made = await later_stores()
+    before = await desk_of(made)
+    [line] = before.desk.lines.values()
+    lines = {number: replace(line, source="s" * 250) for number in range(100, 300)}
+
+    longer = replace(before.desk, lines={**before.desk.lines, **lines})
+    await made.index.write_desk(DeskWrite(before=before, after=longer))
+
+    [row] = made.of("GATES")
+    assert "lines_2" in row
+    assert "of a later release" in row["lines"]
+    after = await desk_of(made)
+    assert (len(after.desk.lines), after.desk.lines[3]) == (201, line)
+    await made.index.write_desk(DeskWrite(before=after, after=replace(after.desk, lines=before.desk.lines)))
+    [row] = made.of("GATES")
+    assert "lines_1" not in row
+    assert list(missing("GATES", row)) == []
+
+
+UNSAFE = [
+    ("ACTIVE", "state", "RESERVED"),
+    (
+        "GATES",
+        f"gate_{OCR.id}",
+        '{"gate":{"kind":"mode","tenant":"*","name":"b"},"breaker":{"state":"HALF_SHUT"}}',
+    ),
+    ("BOOK", "breaker", '{"state":"HALF_SHUT"}'),
+]
+
+
+@pytest.mark.parametrize(("kind", "column", "value"), UNSAFE, ids=[each[0] for each in UNSAFE])
+async def test_an_unknown_state_closes_its_job_or_tenant_alone(kind: str, column: str, value: str) -> None:
+    """Where going on without it could admit a job too many."""
+    made = await later_stores()
+    [row] = made.of(kind)
+    row[column] = value
+    read = {
+        "ACTIVE": lambda: made.index.read_active(TENANT, JOB),
+        "GATES": lambda: made.desks.read(TENANT),
+        "BOOK": lambda: made.books.read(BOOK),
+    }
+    with pytest.raises(Undecodable) as raised:
+        await read[kind]()
+    assert raised.value.row == f"{row['PartitionKey']} {row['RowKey']}"

@@ -1,0 +1,255 @@
+"""The table of the sweeper's duties: their order, their budgets, and that none stops another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.gates.breaker import Breaker, BreakerState
+from shared.core.gates.rules import Gate, GateKind
+from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations import quotas
+from shared.operations.desk_turns import directory
+from shared.operations.sweeper import duties
+from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
+from shared.operations.sweeper.state import IsOver, Pass
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.desks import DeskWrite
+from shared.ports.sweeps import Share
+from tests.operations.conftest import World
+from tests.operations.divided import BY, PLATFORM, inside, posted, ruled, served, with_breaker
+from tests.operations.support import create_numbered, limited, submitted
+
+_NAMES = [duty.name for duty in DUTIES]
+
+
+def table(monkeypatch: pytest.MonkeyPatch, run: Callable[[Duty, Pass, IsOver], Awaitable[None]]) -> None:
+    """Replaces what each duty does."""
+
+    def replaced(duty: Duty) -> Duty:
+        return replace(duty, run=lambda one, is_over: run(duty, one, is_over))
+
+    monkeypatch.setattr(duties, "DUTIES", tuple(map(replaced, DUTIES)))
+
+
+@pytest.mark.parametrize("failing", _NAMES)
+async def test_a_duty_that_fails_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """Whatever it raises. Of dead replies, looks and clearings the pass says so at its end."""
+    done: list[str] = []
+
+    async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
+        done.append(duty.name)
+        if duty.name == failing:
+            raise KeyError("status")
+
+    table(monkeypatch, run)
+    required = next(duty.required for duty in DUTIES if duty.name == failing)
+    for _ in range(2):
+        done.clear()
+        if required:
+            with pytest.raises(KeyError):
+                await sweep(world.context, world.orchestrations)
+        else:
+            await sweep(world.context, world.orchestrations)
+        assert set(_NAMES) - set(done) <= {"all logs"}
+
+
+def test_jobs_come_first() -> None:
+    """Replies, then the jobs, then those that wait; a pass is shorter than its period."""
+    assert _NAMES[:6] == ["dead replies", "looks", "clearings", "more looks", "admission", "allocation"]
+    assert PASS_S < 60
+
+
+async def test_a_duty_has_what_those_before_it_left_and_its_own_at_least(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes too long takes it from what was left, and not from a budget."""
+    left: dict[str, float] = {}
+
+    async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
+        began, used = world.clock.now(), 0
+        while not is_over() and used < 100:
+            world.clock.advance(0.5)
+            used += 1
+        left[duty.name] = used / 2
+        world.clock.time = began + timedelta(seconds=35 if duty.name == "looks" else 0)
+
+    table(monkeypatch, run)
+    await sweep(world.context, world.orchestrations)
+    # looks took 35 s of their 30: the clearings have their 10 s, and admission has what they left
+    assert (left["looks"], left["clearings"], left["more looks"], left["admission"]) == (30, 10, 5, 8)
+    assert left["rejected messages"] == PASS_S - 35
+    assert all(left[duty.name] >= duty.budget_s for duty in DUTIES)
+
+
+async def test_a_duty_that_hangs_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that never answers: the duties behind it are done all the same."""
+    done: list[str] = []
+
+    async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
+        if duty.name == "deliveries":
+            await asyncio.Event().wait()
+        done.append(duty.name)
+
+    table(monkeypatch, run)
+    monkeypatch.setattr(duties, "DUTY_S", 0.0)
+    await sweep(world.context, world.orchestrations)
+    assert done == [name for name in _NAMES if name != "deliveries"]
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "share", "sweepers", "missing"),
+    [
+        (False, Share(), 1, set()),
+        (False, Share(1, 2), 2, {duty.name for duty in DUTIES if duty.first_share}),
+        (False, Share(), 2, set()),
+        (True, Share(), 1, {duty.name for duty in DUTIES if not duty.dry_run}),
+    ],
+)
+async def test_which_pass_does_what(
+    world: World, monkeypatch: pytest.MonkeyPatch, dry_run: bool, share: Share, sweepers: int, missing: set[str]
+) -> None:
+    """A dry run looks only; the first share works for all; a sweep by hand leaves the marks of several sweepers."""
+    done: list[str] = []
+
+    async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
+        done.append(duty.name)
+
+    table(monkeypatch, run)
+    context = replace(world.context, settings=replace(world.context.settings, sweepers=sweepers))
+    await sweep(context, world.orchestrations, share, dry_run=dry_run)
+    assert set(_NAMES) - set(done) == missing
+
+
+async def test_an_hour_has_one_pass_that_does_what_is_done_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one in it, at whatever minute; of a share whose position says so, in whatever process."""
+    done: list[int] = []
+
+    async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
+        if duty.hourly:
+            done.append((world.clock.now() - began).seconds // 60)
+
+    table(monkeypatch, run)
+    began = world.clock.time = world.clock.now().replace(minute=0)
+    for minutes in (3, 20, 30, 10, 1, 58):
+        world.clock.advance(60 * minutes)
+        await sweep(world.context, world.orchestrations)
+    assert done == [3, 63, 122]
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+@pytest.mark.parametrize("duty", [name for name in _NAMES if _NAMES.index(name) > _NAMES.index("more looks")])
+async def test_a_process_that_dies_in_an_accessory_has_left_its_position(
+    world: World, monkeypatch: pytest.MonkeyPatch, duty: str
+) -> None:
+    """Three tenants, of which a pass has time for one: the next pass begins with the second."""
+    jobs = [await submitted(world, tenant_id=f"tenant_{number}") for number in range(3)]
+    world.orchestrations.states.clear()
+    world.orchestrations.started.clear()
+    monkeypatch.setattr("shared.operations.sweeper.turns.AT_ONCE", 1)
+    start = world.orchestrations.start
+
+    async def slow(*args: Any) -> None:
+        world.clock.advance(41)
+        await start(*args)
+
+    async def dies(one: Pass, is_over: IsOver) -> None:
+        raise Killed
+
+    monkeypatch.setattr(world.orchestrations, "start", slow)
+    killed = tuple(replace(each, run=dies) if each.name == duty else each for each in DUTIES)
+    world.clock.advance(61)
+    with monkeypatch.context() as patched:
+        patched.setattr(duties, "DUTIES", killed)
+        with pytest.raises(Killed):
+            await sweep(world.context, world.orchestrations)
+    assert (await world.index.read_position(0)).look == "tenant_1"
+    await sweep(world.context, world.orchestrations)
+    assert world.orchestrations.started == jobs[:2]
+
+
+async def test_a_position_that_cannot_be_decoded_is_replaced(world: World) -> None:
+    """That pass begins at the first tenant, does all, and fails at its end; the next one is as ever."""
+    job_id = await submitted(world)
+    world.orchestrations.states.clear()
+    read = world.index.read_position
+
+    async def broken(share: int) -> Any:
+        raise KeyError("survey")
+
+    world.index.read_position = broken  # type: ignore[method-assign]
+    world.clock.advance(61)
+    with pytest.raises(KeyError):
+        await sweep(world.context, world.orchestrations)
+    assert world.orchestrations.started == [job_id] * 2
+    assert (await read(0)).hourly_at is not None
+
+
+class Away:
+    """The list of open incidents, whose partition does not answer."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        async def fails(*_: Any, **__: Any) -> Any:
+            raise LedgerUnavailable("503")
+
+        return fails if name in ("open", "find_open", "enter_open", "list_open") else getattr(self._target, name)
+
+
+async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world: World) -> None:
+    """A breaker of another type is open, a hold has ended by time, and its call was lost."""
+    world = limited(world)
+    tenant, other = Gate(GateKind.TENANT, "tenant_a"), Gate(GateKind.TYPE, "tenant_a", "OCR_EMBEDDING")
+    rule: Any = {"breaker": {"min_calls": 1, "cooldown_s": 900}}
+    await quotas.set_rule(world.context, world.orchestrations, other, rule, BY, rule_seq=None)
+    until = world.clock.now() + timedelta(minutes=2)
+    await quotas.hold(world.context, world.orchestrations, tenant, BY, until=until)
+    job_id = (await create_numbered(world, 5)).stored.record.job.job_id
+    stored = await world.index.desks.read("tenant_a")
+    assert stored is not None
+    now = world.clock.now()
+    opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
+    desk = stored.desk.with_state(replace(stored.desk.state(other), breaker=opened))
+    await world.index.write_desk(DeskWrite(before=stored, after=desk))
+    world.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    context = replace(world.context, incidents=Away(world.context.incidents))
+    world.clock.advance(121)
+    await sweep(context, world.orchestrations)
+    assert (await world.job(job_id)).job.status is JobStatus.QUEUED
+
+
+async def test_quotas_are_allocated_while_no_incident_can_be_written(world: World) -> None:
+    """The breaker of one type over all tenants is open; a job of another type waits for an allocation that was lost."""
+    world = limited(world, overflow="stage")
+    await with_breaker(world)
+    await ruled(world, PLATFORM, max_active=1)
+    first = await posted(world, 1, "t1")
+    await served(world)
+    waits = await posted(world, 2, "t2", request_type="OCR_EMBEDDING")
+    assert waits not in inside(world).get("t2", [])
+    known = await directory(world.context)
+    [breaker] = [state for state in known.over_all.values() if state.gate.kind is GateKind.PLATFORM_TYPE]
+    now = world.clock.now()
+    opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
+    await world.index.desks.put_over_all(breaker.gate, replace(breaker, breaker=opened), now)
+    job = await world.job(first)
+    assert not job.job.status.terminal
+    await ruled(world, PLATFORM, max_active=2)
+    world.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    context = replace(world.context, incidents=Away(world.context.incidents))
+    for _ in range(3):
+        world.clock.advance(61)
+        await sweep(context, world.orchestrations)
+    assert (await world.job(waits)).job.status is JobStatus.QUEUED
