@@ -18,6 +18,7 @@ WHOLE = {
     r"=feeds": "=feeds",
     r"asks": "asks",
     r"bulks": "bulks",
+    r"=hooks": "=hooks",
 }
 BLOBS = {
     r"19700101/.*": "DAY/...",

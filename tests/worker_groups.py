@@ -17,6 +17,7 @@ GROUPS = {
         "tests/stack/test_up.py",
         "tests/stack/test_jobs.py",
         "tests/stack/test_readme.py",
+        "tests/isolation/test_live_cells.py",
         "tests/observability/test_health.py",
         "tests/observability/test_runbook.py",
         "tests/lucius_client/cli/test_docs.py",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
+from shared import telemetry
 from shared.core.canonical import digest
 from shared.core.gates.letting import ASLEEP
+from shared.core.gates.places import Place
 from shared.core.history import Origin
 from shared.core.job import Job
 from shared.core.occurrences import Awaited
@@ -18,11 +21,13 @@ from shared.operations.context import Context
 from shared.operations.dependants import count_end
 from shared.operations.transition import transition
 from shared.ports.durable import Orchestrations
-from shared.ports.index import FIRST_CHECK
+from shared.ports.index import FIRST_CHECK, ActiveRow
 from shared.ports.ledger import Stored
 from shared.refusals import DependencyUnknown, NotRedrivable
 
 _KEY = "key:"
+#: a job that waits for others
+_CHECKED_EVERY = timedelta(hours=1)
 _AT_ONCE = 8
 _MAX_RACES = 8
 
@@ -88,12 +93,46 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
             return None
         place = replace(active.place, marked=True)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
-        check_at = context.clock.now() + FIRST_CHECK if may_go_on else job.expires_at or ASLEEP
+        check_at = context.clock.now() + FIRST_CHECK if may_go_on else next_check(context, job)
         try:
             return await context.index.move_place(active, place, check_at)
         except Conflict:
             continue
     raise Contended("a job that waits for others was changed by others at every try")
+
+
+def next_check(context: Context, job: Job) -> datetime:
+    """Returns when the sweeper next looks at a job that waits for others: once an hour, since a DEP row may be lost."""
+    return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
+
+
+async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
+    """Whether the job waits for fewer jobs than its place says: a DEP row was lost, so its end was never counted.
+
+    A dependency counts as long as its job has not ended, or its DEP row is there. Raises
+    LedgerUnavailable.
+    """
+
+    async def one(job_id: str) -> tuple[bool, str | None]:
+        stored = await context.ledger.read(job_id)
+        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
+        if not status.terminal or await context.index.is_dependant(job.tenant, job_id, job.job_id):
+            return True, None
+        return False, None if status is JobStatus.SUCCEEDED else job_id
+
+    found = await at_once(job.dependencies or (), one, limit=_AT_ONCE)
+    left = sum(is_left for is_left, _ in found)
+    if left >= place.dependencies_left:
+        return False
+    failed = place.failed_dependency or next((job_id for _, job_id in found if job_id is not None), None)
+    counted = replace(place, dependencies_left=left, failed_dependency=failed)
+    try:
+        await context.index.move_place(active, counted, context.clock.now() + FIRST_CHECK)
+    except Conflict:
+        # an end is counted at the same time: the next look counts again
+        return False
+    telemetry.warn("DEPENDENCIES_COUNTED_ANEW", **telemetry.line_ids(job), left=left)
+    return True
 
 
 async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, job_id: str) -> None:

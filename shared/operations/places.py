@@ -7,11 +7,12 @@ from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, owed
 from shared.core.history import Origin
 from shared.core.occurrences import DependenciesSettled, DependencyFailed
+from shared.core.states import JobStatus
 from shared.errors import Contended
 from shared.operations import desk_counts, desks
 from shared.operations.context import Context
 from shared.operations.creation import check_not_withdrawn, start_once
-from shared.operations.dependencies import mark
+from shared.operations.dependencies import mark, recount
 from shared.operations.desk_turns import QuotasUnknown
 from shared.operations.queue_joins import join_queue
 from shared.operations.transition import admit, end, notify, transition
@@ -39,7 +40,9 @@ async def follow(context: Context, orchestrations: Orchestrations, stored: Store
         place = desk_counts.place_of(active)
         match owed(job, place):
             case Owed.NOTHING:
-                return stored
+                is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()
+                if not is_due or active.place is None or not await recount(context, job, active, active.place):
+                    return stored
             case Owed.NOTIFY:
                 if (started := await admit(context, orchestrations, job.job_id)) is not None:
                     return started

@@ -141,11 +141,13 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
         await raise_end(orchestrations, stored.record)
     # begun before ACTIVE goes: from then on no sweep compares the job with the feed until it is cleared (R71)
     hinted = context.hinting.begin(job, rows) if context.hinting is not None else None
-    if job.awaited and not await _notify_dependants(context, job):
-        # its slot is free at once; a call, or the sweeper, tells the others and closes it
+    if job.awaited and not (informed := await _notify_dependants(context, job)):
+        # its slot is free at once; a call notifies the others and closes it, or the sweeper within a minute
         if await freed.give_back_slot(context, job):
             await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant, job.job_id))
-        await call(context, job.tenant, job.job_id)
+        if informed is not None:
+            # after a fault a call would meet the same fault at once
+            await call(context, job.tenant, job.job_id)
         return
     if await close(context, stored):
         await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant, job.job_id))
@@ -163,13 +165,14 @@ async def end(context: Context, stored: Stored, orchestrations: Orchestrations, 
         )
 
 
-async def _notify_dependants(context: Context, job: Job) -> bool:
-    """Whether each job that waits for this one knows of its end; a fault is for the sweeper."""
+async def _notify_dependants(context: Context, job: Job) -> bool | None:
+    """Whether each job that waits for this one knows of its end; None: not now, because of a fault."""
     try:
         return await notify_dependants(context, job)
     except LuciusError as fault:
         telemetry.record_fault(fault)
-        return False
+        telemetry.warn("DEPENDANTS_UNTOLD", **telemetry.line_ids(job), reason=str(fault))
+        return None
 
 
 async def _reread(context: Context, job_id: str) -> Stored:

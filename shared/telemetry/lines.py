@@ -92,6 +92,7 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_NOT_FOUND", _W, "A reply found no orchestration; the sweeper starts it"),
     Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
     Line("TELEMETRY_FAILED", _W, "Could not report a committed transition; the job continues, and metrics lack it"),
+    Line("DEPENDANTS_UNTOLD", _W, "Could not notify the jobs that wait for an ended job; retried by the next sweep"),
     Line("ADMISSION_UNTOLD", _W, "A job that its gates let in could not be started now; the sweeper starts it"),
     Line("USAGE_UNFOLDED", _W, "Past hours of usage could not be folded; the next pass goes on"),
     Line("USAGE_UNWRITTEN", _W, "Refused requests, a source or a peak could not be written; such counts are too low"),
@@ -108,6 +109,7 @@ LINES: tuple[Line, ...] = (
     Line("ROW_UNDECODABLE", _W, "A row cannot be decoded and is left out of its list; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
+    Line("DEPENDENCIES_COUNTED_ANEW", _W, "A waiting job had not heard of a dependency's end; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),
     Line(
         "BREAKER_OPENED", _W, "Too many jobs of a type, of a tenant or of all (`*`), ended badly: no more start for now"

@@ -15,6 +15,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.desk_counts import place_of
 from shared.operations.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.index import ActiveRow
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
@@ -49,12 +50,18 @@ async def desk_of(world: World, tenant: str = "tenant_a") -> Desk:
     staged = [row for row in rows if place_of(row).is_staged]
     waiting = [row for row in rows if place_of(row).state is PlaceState.WAITING]
     assert (desk.active, desk.staged, desk.waiting) == (len(rows) - len(staged), len(staged), len(waiting))
-    asleep = [place_of(row).state in (PlaceState.WAITING, PlaceState.OFF) for row in rows]
+    asleep = [_is_asleep(row) for row in rows]
     assert asleep == [row.check_at == ASLEEP for row in rows]
     lines = [rows for (owner, _), rows in world.index.desks._waiting.items() if owner == tenant]
     kept = {row.candidate.job_id for line in lines for row in line.values()}
     assert kept == {row.job_id for row in waiting}
     return desk
+
+
+def _is_asleep(row: ActiveRow) -> bool:
+    place = place_of(row)
+    # one that waits for other jobs is looked at once an hour
+    return place.state is PlaceState.WAITING or (place.state is PlaceState.OFF and not place.dependencies_left)
 
 
 async def ruled(world: World, *states: GateState, tenant: str = "tenant_a") -> None:

@@ -221,3 +221,31 @@ async def test_a_job_that_has_not_begun_in_time_fails(world: World) -> None:
     assert [(await job(world, each)).error_code for each in (waits, dependant, paused)] == ["TIME_EXCEEDED"] * 3
     assert (await job(world, runs)).status is JobStatus.QUEUED
     assert await relisted(world) == 0
+
+
+async def test_an_hourly_look_counts_no_end_twice(world: World) -> None:
+    """One of two has ended and is counted: the job waits for the other one, after any number of looks."""
+    first, second = await made(world, 1), await made(world, 2)
+    waits = await made(world, 3, dependencies=[first, second])
+    await ends(world, first, 1)
+    await answered(world)
+    for _ in range(3):
+        world.clock.advance(3601)
+        await swept(world)
+    assert (await job(world, waits)).status is JobStatus.WAITING_FOR_JOBS
+    await ends(world, second, 2)
+    await answered(world)
+    assert (await job(world, waits)).status is JobStatus.QUEUED
+
+
+async def test_a_lost_row_of_a_dependency_is_made_up_for(world: World) -> None:
+    """Its end is told to no job: an hour later the job counts it."""
+    first = await made(world, 1)
+    waits = await made(world, 2, dependencies=[first])
+    await world.index.drop_dependant("tenant_a", first, waits)
+    await ends(world, first, 1)
+    await answered(world)
+    assert (await job(world, waits)).status is JobStatus.WAITING_FOR_JOBS
+    world.clock.advance(3661)
+    await swept(world)
+    assert (await job(world, waits)).status is JobStatus.QUEUED

@@ -16,7 +16,17 @@ from azure.data.tables import EntityProperty, RequestTooLargeError, TableEntity,
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.adapters.tables.direct import DirectAccount, DirectTable
-from shared.adapters.tables.table import INT64, MAX_OPERATIONS, UNSTORABLE, Entity, NotThere, Operation, Table, meaning
+from shared.adapters.tables.table import (
+    INT64,
+    MAX_OPERATIONS,
+    UNSTORABLE,
+    Entity,
+    NotThere,
+    Operation,
+    Table,
+    meaning,
+    naming,
+)
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, OtherStoreVersion
 from shared.time_limits import STORE, StoreLimits
 
@@ -193,12 +203,14 @@ class SdkTable:
                 yield entity
 
     async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-        async with translate_errors() as hook:
-            return [dict(each) for each in await self._client.submit_transaction(operations, raw_request_hook=hook)]
+        with naming(operations):
+            async with translate_errors() as hook:
+                return [dict(each) for each in await self._client.submit_transaction(operations, raw_request_hook=hook)]
 
     async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        async with translate_errors() as hook:
-            await self._client.upsert_entity(entity, mode, raw_request_hook=hook)
+        with naming([("upsert", entity)]):
+            async with translate_errors() as hook:
+                await self._client.upsert_entity(entity, mode, raw_request_hook=hook)
 
     async def update_entity(
         self,
@@ -208,10 +220,11 @@ class SdkTable:
         etag: str | None = None,
         match_condition: MatchConditions | None = None,
     ) -> None:
-        async with translate_errors() as hook:
-            await self._client.update_entity(
-                entity, mode, etag=etag, match_condition=match_condition, raw_request_hook=hook
-            )
+        with naming([("update", entity)]):
+            async with translate_errors() as hook:
+                await self._client.update_entity(
+                    entity, mode, etag=etag, match_condition=match_condition, raw_request_hook=hook
+                )
 
     async def delete_entity(
         self,

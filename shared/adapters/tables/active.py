@@ -7,24 +7,27 @@ a change that reads ACTIVE writes them again from it, and drops a column that on
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
+from shared import telemetry
+from shared.adapters.tables.account import transact
 from shared.adapters.tables.desks import wait_entity
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
+from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.job import Job
+from shared.errors import LedgerRefused
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
-
-Operation = tuple[Any, ...]
 
 _DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "looks"))
 
@@ -157,13 +160,22 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
     )
 
 
-def settles(tenant: str, awaited: str, job_id: str, *, succeeded: bool) -> list[Operation]:
-    """The DEP row of `job_id` goes; where `awaited` did not succeed, a DEPFAILED row says who waited for it."""
+async def settle(
+    table: Table, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
+) -> None:
+    """One transaction: `operations`, and the DEP row of `job_id` goes. If `awaited` did not succeed, a DEPFAILED row
+    lists `job_id`; if the store refuses that row, the job goes on without it.
+
+    Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
+    """
     partition = encode_key(tenant)
-    operations: list[Operation] = [
-        ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)}),
-    ]
-    if not succeeded:
-        row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
-        operations.append(("upsert", row, {"mode": UpdateMode.MERGE}))
-    return operations
+    gone = ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)})
+    if succeeded:
+        await transact(table, [*operations, gone])
+        return
+    row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
+    try:
+        await transact(table, [*operations, gone, ("upsert", row, {"mode": UpdateMode.MERGE})])
+    except LedgerRefused:
+        await transact(table, [*operations, gone])
+        telemetry.warn("ROW_REFUSED", jobId=job_id, tenant_id=tenant, row=row["RowKey"])

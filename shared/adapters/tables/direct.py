@@ -28,7 +28,7 @@ from azure.data.tables import UpdateMode
 from yarl import URL
 
 from shared.adapters.tables import wire
-from shared.adapters.tables.table import UNSTORABLE, Entity, Operation
+from shared.adapters.tables.table import UNSTORABLE, Entity, Operation, naming
 from shared.errors import LedgerRefused, LedgerUnavailable, LuciusError
 from shared.time_limits import StoreLimits
 
@@ -257,7 +257,7 @@ class DirectTable:
             body = wire.transaction_of(self._account.url, self._name, operations)
         headers = {**_WRITE, "Content-Type": wire.TRANSACTION_TYPE}
         answer = await self._account.send("POST", "/$batch", headers, body=body)
-        with _understood():
+        with _understood(), naming(operations):
             _expect(202, answer)
             return wire.metadata_of(answer.headers.get("Content-Type", ""), answer.body)
 
@@ -282,7 +282,7 @@ class DirectTable:
             body = wire.json_of(entity).encode("ascii")
         headers = {**_WRITE, **condition, "Content-Type": "application/json"}
         answer = await self._account.send(wire.method_of(mode), path, headers, body=body)
-        with _understood():
+        with _understood(), naming([("upsert", entity)]):
             _expect(204, answer)
 
     async def delete_entity(

@@ -23,7 +23,7 @@ from shared.adapters.tables.active import (
     leaves_line,
     moves,
     moves_place,
-    settles,
+    settle,
 )
 from shared.adapters.tables.creating import claim_of, rows_of
 from shared.adapters.tables.decoding import all_decoded, decoded
@@ -156,11 +156,13 @@ class TablesIndex(TablesLists):
         operations = moves_place(active, place, check_at, under_etag=desk is None)
         if freed is not None:
             operations.append(freed_insert(encode_key(active.tenant), freed))
-        if settled is not None:
-            operations += settles(active.tenant, settled, active.job_id, succeeded=succeeded)
-        await transact(
-            await self._account.table(self._table), [*operations, *(operations_of(desk) if desk is not None else [])]
-        )
+        if desk is not None:
+            operations += operations_of(desk)
+        table = await self._account.table(self._table)
+        if settled is None:
+            await transact(table, operations)
+        else:
+            await settle(table, operations, active.tenant, settled, active.job_id, succeeded=succeeded)
 
     async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
         operations: list[Operation] = []
@@ -183,8 +185,7 @@ class TablesIndex(TablesLists):
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         # another one took the row
         with contextlib.suppress(Conflict):
-            operations = settles(tenant, job_id, dependant, succeeded=succeeded)
-            await transact(await self._account.table(self._table), operations)
+            await settle(await self._account.table(self._table), [], tenant, job_id, dependant, succeeded=succeeded)
 
     async def write_desk(self, desk: DeskWrite) -> None:
         await transact(await self._account.table(self._table), operations_of(desk))
@@ -232,6 +233,7 @@ class TablesIndex(TablesLists):
         table, partition = await self._account.table(self._table), encode_key(tenant)
         rows, extra = end.rows, end.extra
         tried: ActiveRow | None = None
+        is_in_line = True
         for race in range(_MAX_RACES):
             freed: Freed | None = None
             if check_at is not None:
@@ -242,13 +244,14 @@ class TablesIndex(TablesLists):
                     return _Ended()
                 active = decoded(partial(active_of, tenant), entity)
                 if tried is not None and tried.etag == active.etag and end.owed:
-                    # it did not move, so a row that the end changes is gone
+                    # it did not move, so a row that the end changes is gone; if that was no row of `rows`, its WAIT row
+                    is_in_line = rows is not end.owed
                     rows = end.owed
                 tried = active if not extra else None
                 etag = active.etag if end.freed_at is not None else None
                 leaving = [
                     *deletes(partition, job_id, active.check_at, etag=etag),
-                    *leaves_line(partition, active.place),
+                    *(leaves_line(partition, active.place) if is_in_line else ()),
                 ]
                 freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
             operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
@@ -262,7 +265,7 @@ class TablesIndex(TablesLists):
             except LedgerRefused:
                 if not end.owed or rows is end.owed:
                     raise
-                rows, extra = end.owed, ()
+                rows, extra, tried = end.owed, (), None
             else:
                 return _Ended(freed is not None, with_extra=bool(extra))
         raise Contended("the job's rows were changed by others at every try")

@@ -6,7 +6,9 @@ HTTP. Both give plain values (instants in UTC, whole numbers as `int`) and raise
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from azure.core import MatchConditions
@@ -96,6 +98,23 @@ class Table(Protocol):
         match_condition: MatchConditions | None = None,
     ) -> None:
         """No row is harmless. Raises Conflict."""
+
+
+@contextmanager
+def naming(operations: Sequence[Operation]) -> Iterator[None]:
+    """Adds the key of the refused row to LedgerRefused. Of a transaction's rows the store gives the place, from 0, as
+    `3:`; if it gives none, the key is that of the first row.
+    """
+    try:
+        yield
+    except LedgerRefused as refused:
+        place = _PLACE.match(str(refused))
+        number = int(place[1]) if place is not None else 0
+        row = operations[number if number < len(operations) else 0][1]
+        raise LedgerRefused(f"{row['PartitionKey']} {row['RowKey']}: {refused}") from refused
+
+
+_PLACE = re.compile(r"(\d{1,2}):")
 
 
 def meaning(status: int | None, code: str | None, message: str) -> LuciusError:

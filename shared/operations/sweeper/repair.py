@@ -34,6 +34,7 @@ from shared.errors import (
 from shared.operations import desk_turns
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
+from shared.operations.dependencies import next_check
 from shared.operations.freed import take_turn
 from shared.operations.places import follow
 from shared.operations.settle_step import settle_step
@@ -160,7 +161,8 @@ async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
     if row is None or row.check_at != active.check_at:
         return
     is_asleep = row.place is not None and row.place.state is PlaceState.OFF and owed(job, row.place) is Owed.NOTHING
-    until = max(job.expires_at or ASLEEP, now + RECHECK_AFTER) if is_asleep else now + RECHECK_AFTER
+    wakes_at = next_check(context, job) if job.status is JobStatus.WAITING_FOR_JOBS else job.expires_at or ASLEEP
+    until = max(wakes_at, now + RECHECK_AFTER) if is_asleep else now + RECHECK_AFTER
     await context.index.reschedule_check(row, until, looks=row.looks)
 
 
