@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from azure.data.tables import UpdateMode
-
 from shared.adapters.tables.directory import TablesDirectory
 from shared.adapters.tables.table import Entity, NotThere, Operation
-from shared.errors import AlreadyExists, Conflict
+from tests.fake_tables import FakeAccount, FakeTable
 
 Row = dict[str, Any]
 
@@ -31,13 +28,11 @@ def size_of(row: Mapping[str, Any]) -> int:
     return size
 
 
-class DirectoryTable:
-    """See `shared.adapters.tables.table.Table`: one partition, with the conditions of Azure Tables."""
+class DirectoryTable(FakeTable):
+    """The partition of the directory, whose requests and rows are counted."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Row] = {}
-        self._etags: dict[str, str] = {}
-        self._numbers = itertools.count(1)
+        super().__init__(FakeAccount(), "gates")
         #: requests of each kind
         self.reads, self.queries, self.transactions = 0, 0, 0
         #: rows that were read, a query or a read of no row as one, and the same in rows of 1 KiB
@@ -51,29 +46,31 @@ class DirectoryTable:
         """The table, as `TablesAccount` gives it."""
         return self
 
-    def put(self, row: Row) -> None:
-        """A row past the adapter."""
-        self.rows[row["RowKey"]], self._etags[row["RowKey"]] = row, str(next(self._numbers))
+    @property
+    def rows(self) -> dict[str, Row]:
+        """Its rows by key."""
+        return {row["RowKey"]: dict(row) for row in self.all_rows}
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         await asyncio.sleep(0)
         self.before("read", row_key)
         self.reads += 1
-        if row_key not in self.rows:
+        try:
+            found = await super().get_entity(partition_key, row_key)
+        except NotThere:
             self._count([])
-            raise NotThere
-        self._count([self.rows[row_key]])
-        return Entity(self.rows[row_key], self._etags[row_key])
+            raise
+        self._count([found])
+        return found
 
-    async def query_entities(self, query_filter: str, *, parameters: Mapping[str, Any], **_: Any) -> AsyncIterator[Any]:
+    async def query_entities(self, query_filter: str, **options: Any) -> AsyncIterator[Entity]:
         await asyncio.sleep(0)
-        first = parameters.get("first", "")
-        self.before("query", first)
+        self.before("query", options["parameters"].get("first", ""))
         self.queries += 1
-        keys = sorted(key for key in self.rows if first <= key < parameters.get("end", "~"))
-        self._count([self.rows[key] for key in keys])
-        for key in keys:
-            yield Entity(self.rows[key], self._etags[key])
+        found = [entity async for entity in super().query_entities(query_filter, **options)]
+        self._count(found)
+        for entity in found:
+            yield entity
 
     def _count(self, found: Sequence[Row]) -> None:
         self.entities += max(1, len(found))
@@ -83,23 +80,9 @@ class DirectoryTable:
         await asyncio.sleep(0)
         self.before("transaction", operations[0][1]["RowKey"])
         self.transactions += 1
-        for verb, row, *options in operations:
-            etag = options[0].get("etag") if options else None
-            known = self._etags.get(row["RowKey"])
-            if verb == "create" and known is not None:
-                raise AlreadyExists
-            if verb in ("update", "delete") and known is None:
-                raise NotThere
-            if etag is not None and etag != known:
-                raise Conflict
-        for verb, row, *options in operations:
-            if verb == "delete":
-                del self.rows[row["RowKey"]], self._etags[row["RowKey"]]
-                continue
-            merges = options and options[0]["mode"] is UpdateMode.MERGE
-            self.put({**(self.rows.get(row["RowKey"], {}) if merges else {}), **row})
+        done = await super().submit_transaction(operations)
         self.after()
-        return [{"etag": self._etags.get(row["RowKey"])} for _, row, *_ in operations]
+        return done
 
 
 def directory_over(table: DirectoryTable) -> TablesDirectory:

@@ -37,13 +37,13 @@ BOOK_READS, BOOK_WRITES = 2, 1
 #: seconds between two allocations of a quota at least
 ALLOCATED_EVERY_S = 1
 
-#: a process reads so many rows of the directory each time, if nothing in it changed; seconds between two reads
+#: rows that a process reads at each refresh of an unchanged directory; seconds between two refreshes
 DIRECTORY_ROWS, DIRECTORY_S = 1, 8
 
 
 @dataclass(frozen=True)
 class Counts:
-    """A tenant with quotas whose ends and creations share turns and transactions: so many in each."""
+    """The numbers of ends that share a turn, and of creations that share a transaction, of a tenant with quotas."""
 
     ends: int = 1
     creations: int = 1
@@ -102,7 +102,7 @@ def allocation(tenants: int, changed: int) -> float:
 
 
 def loads(jobs_per_s: float) -> list[Load]:
-    """Of one deployment at so many jobs a second; what depends on other sizes names them."""
+    """Returns the loads of one deployment at `jobs_per_s`; a load that depends on another size names it."""
     partition, account = (TABLE_PARTITION.per_s, "partition"), (TABLE_ACCOUNT.per_s, "account")
     found = [
         Load(

@@ -212,7 +212,7 @@ def defaults() -> str:
         [f"[{need.thing}]({need.page})", f"{has:,}", f"{_round(has * need.jobs_per_s):,}", f"{_round(times):g}", more]
         for need, has, times, more in by_default(1_000)
     ]
-    head = ["thing", "by default", "3-step jobs/s", "1,000 jobs/s need it so many times", "how to get more"]
+    head = ["thing", "by default", "3-step jobs/s", "multiple needed for 1,000 jobs/s", "how to get more"]
     return _table(head, body)
 
 

@@ -121,6 +121,9 @@ class MemoryDesks(MemoryDirectory):
         first = freed_row(after.job_id) if after is not None else ""
         return [each for key, each in sorted(self._freed.get(tenant, {}).items()) if key > first][:limit]
 
+    async def drop_freed(self, tenant: str, job_id: str) -> None:
+        self._freed.get(tenant, {}).pop(freed_row(job_id), None)
+
     def free(self, tenant: str, freed: Freed) -> None:
         """A FREED row in. Raises AlreadyExists."""
         rows, key = self._freed.setdefault(tenant, {}), freed_row(freed.job_id)

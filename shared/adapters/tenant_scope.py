@@ -265,6 +265,10 @@ class TenantDesks:
     ) -> list[Freed]:
         return await self._of(tenant).freed(tenant, after=after, limit=limit, unread=unread)
 
+    async def drop_freed(self, tenant: str, job_id: str) -> None:
+        self._reach.check_move(tenant)
+        await self._desks.drop_freed(tenant, job_id)
+
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)
 

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import divided
 from shared.core.gates.desk import Candidate, Desk, words_to
-from shared.core.gates.ends import MAX_SETTLED
-from shared.core.gates.letting import MAX_LET_IN, LetIn
+from shared.core.gates.letting import LetIn
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
 from shared.core.gates.rules import Directory, Gate
 from shared.core.job import Job
@@ -22,7 +21,20 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
-from shared.operations.desk_turns import Entered, QuotasUnknown, at_desk, desk_calls, desk_write, entered_by, letting
+from shared.operations.desk_turns import (
+    COUNTS_PATIENCE,
+    FREE_OPERATIONS,
+    MAX_TOGETHER,
+    OPERATIONS_OF_ADMISSION,
+    Entered,
+    QuotasUnknown,
+    at_desk,
+    desk_calls,
+    desk_write,
+    entered_by,
+    letting,
+    room_for_admissions,
+)
 from shared.operations.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.ports.desks import StoredDesk
 from shared.ports.index import ActiveRow, Claim, Reservation
@@ -30,14 +42,9 @@ from shared.refusals import LimitReached
 
 #: where nothing says when a gate opens: jobs end all the time
 RETRY_AFTER_S = 30
-#: creations of one transaction, which has at most 100 operations
-_MAX_TOGETHER = 18
-#: operations of a transaction; of each job that it admits; of a new job, without the jobs that it depends on; of
-#: the desk and of what time alone does to its breakers
-_OPERATIONS, _EACH, _OF_A_CREATION, _OF_THE_DESK = 100, 4, 4, 1 + MAX_SETTLED
-#: a creation waits so long for a count of its tenant's jobs; then the job is staged beside the count
-_COUNTS_PATIENCE = timedelta(seconds=1)
-#: and so are those of the next seconds
+#: operations of a new job, without the jobs that it depends on
+_OF_A_CREATION = 4
+#: a job for which no count came in time is staged beside the count, and so are those of the next seconds
 _STAGES_FOR = timedelta(seconds=2)
 #: then the job joins the waiting queue, if no sweep did that before
 _AFTER_A_COUNT = timedelta(seconds=10)
@@ -111,7 +118,7 @@ async def reserve_at_desk(
     try:
         async with turn.creations:
             if not own.is_done and not own.must_stage:
-                await at_desk(context, job.tenant, act, counts_patience=_COUNTS_PATIENCE)
+                await at_desk(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown:
         # the others have waited as long, and those that come need not
         turn.stages_until = context.clock.now() + _STAGES_FOR
@@ -166,14 +173,13 @@ class _Together:
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
         context, known = self.context, self.known
         operations = sum(_operations(each) for each in arrivals)
-        room = (_OPERATIONS - _OF_THE_DESK - operations) // _EACH
-        let = await letting(context, self.stored.desk, known, max(0, min(room, MAX_LET_IN)))
-        operations += _EACH * len(let.admitted) + 3 * len(let.relined)
+        let = await letting(context, self.stored.desk, known, room_for_admissions(operations))
+        operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
         decided = self._decided(arrivals, let.desk)
         taken = None
         if not decided.is_free:
             # slots may be free that the counts do not say
-            limit = max(0, min(MAX_FREED, _OPERATIONS - _OF_THE_DESK - MAX_LOG - operations))
+            limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
             rows = await read_freed(context, let.desk.tenant, limit) if limit else []
             taken = take_freed(context, let.desk, known, rows, limit=limit)
             if taken.freed:
@@ -250,9 +256,9 @@ class _Together:
 
 def _fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
     """As many as one transaction has room for; two requests with one claim do not share it."""
-    left = _OPERATIONS - _OF_THE_DESK
+    left = FREE_OPERATIONS
     claims: set[str] = set()
-    for arrival in itertools.islice((each for each in arrivals if not each.is_done), _MAX_TOGETHER):
+    for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_TOGETHER):
         left -= _operations(arrival)
         if left < 0 and claims:
             return

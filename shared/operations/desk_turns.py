@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from shared import telemetry
 from shared.core.gates import divided, type_breaker
 from shared.core.gates.desk import Desk
-from shared.core.gates.ends import Freed, settled
-from shared.core.gates.letting import LetIn, Letting, called
+from shared.core.gates.ends import MAX_SETTLED, Freed, settled
+from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
@@ -34,6 +34,14 @@ _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: callers wait so long for an answer
 _PATIENCE = timedelta(seconds=20)
+#: a request, a reply or a sweep waits this long for a count of the tenant's jobs
+COUNTS_PATIENCE = timedelta(seconds=1)
+#: new jobs, or jobs that join the waiting queue, of one transaction
+MAX_TOGETHER = 18
+#: operations of a transaction, without the desk's row and what time alone does to its breakers
+FREE_OPERATIONS = 100 - 1 - MAX_SETTLED
+#: operations of each job that a transaction admits
+OPERATIONS_OF_ADMISSION = 4
 #: between two tries; one writer wins each race, so the wait doubles after some races only
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 _RACES_OF_A_WAIT = 6
@@ -77,6 +85,11 @@ class QuotasUnknown(Contended):
 
 class BeingCounted(QuotasUnknown):
     """A count of the tenant's jobs takes longer than the caller may wait."""
+
+
+def room_for_admissions(operations: int) -> int:
+    """Returns the maximum number of waiting jobs that a transaction admits beside `operations` of other rows."""
+    return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_LET_IN))
 
 
 async def at_desk(

@@ -6,7 +6,7 @@ Every change is one transaction of the tenant's partition, under the desk's ETag
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared.core.gates import places
 from shared.core.gates.desk import Candidate, step_away
@@ -16,12 +16,18 @@ from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended
 from shared.operations import desk_counts
 from shared.operations.context import Context
-from shared.operations.desk_turns import Entered, at_desk, desk_calls, desk_write, directory, entered_by, letting
+from shared.operations.desk_turns import (
+    COUNTS_PATIENCE,
+    Entered,
+    at_desk,
+    desk_calls,
+    desk_write,
+    directory,
+    entered_by,
+    letting,
+)
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
-
-#: a caller waits so long for a count of the tenant's jobs
-_COUNTS_PATIENCE = timedelta(seconds=1)
 
 
 async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]:
@@ -84,7 +90,7 @@ async def move_job(
         await desk_calls(context, write, known)
         return entered_by(let)
 
-    return await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
+    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
 async def holds_place(context: Context, tenant: str, job_id: str) -> bool:

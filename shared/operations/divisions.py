@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates import divided
@@ -30,6 +30,8 @@ from shared.operations.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
 
+#: the epochs of a book are numbers of 32 bits
+_FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 #: a gate is divided so often at most
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
@@ -166,7 +168,7 @@ async def divide(
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.books.read(gate.id), context.clock.now()
-    read = _Read(gate, state, state.max_active, stored, stored.book if stored else Book(gate_id=gate.id), now)
+    read = _Read(gate, state, state.max_active, stored, stored.book if stored else _first_book(gate, now), now)
     opened: list[GateState] = []
     try:
         if not is_opened(known, read.book, gate, now):
@@ -181,6 +183,15 @@ async def divide(
         return {}
     finally:
         await call_for_incidents(context, opened)
+
+
+def _first_book(gate: Gate, now: datetime) -> Book:
+    """Returns the book of a gate that has none, or whose row is lost.
+
+    Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
+    than the epochs of a lost book. Slots that a lost book lent to a tenant without jobs stay with it until it asks.
+    """
+    return Book(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 
 
 async def _divide(

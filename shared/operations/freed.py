@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
-from shared.core.gates.ends import MAX_SETTLED, Freed, Judged, is_good, judged
-from shared.core.gates.letting import MAX_LET_IN
+from shared.core.gates.ends import Freed, Judged, is_good, judged
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
@@ -23,6 +22,7 @@ from shared.errors import Conflict, Contended, Interrupted, LuciusError
 from shared.operations import desk_counts
 from shared.operations.context import Context
 from shared.operations.desk_turns import (
+    COUNTS_PATIENCE,
     Entered,
     ask_divisions,
     at_desk,
@@ -33,6 +33,7 @@ from shared.operations.desk_turns import (
     directory,
     entered_by,
     letting,
+    room_for_admissions,
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -42,10 +43,8 @@ from shared.time_limits import time_limit
 MAX_FREED = 40
 #: entries of logs that they may add
 MAX_LOG = 12
-#: operations of a transaction; of the desk and what time alone does to its breakers; of each job that is admitted
-_OPERATIONS, _OF_THE_DESK, _EACH = 100, 1 + MAX_SETTLED, 4
-#: an end waits so long for other writers, or for a count; then another process, or the sweeper, takes the turn
-_PATIENCE, _COUNTS_PATIENCE = timedelta(seconds=5), timedelta(seconds=1)
+#: an end waits this long for other writers; then another process, or the sweeper, takes the turn
+_PATIENCE = timedelta(seconds=5)
 _MAX_RACES = 8
 _FIRST_WAIT_S = 0.02
 
@@ -120,9 +119,9 @@ def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Judg
 
 
 def on_breakers_opened(opened: Iterable[GateState]) -> None:
-    """After the transaction, also of a division: whoever has to know of an opened breaker is told here.
+    """Logs each breaker that a transaction opened, also one of a division.
 
-    Not where the process dies between, or the answer of the transaction is lost: the gate's log and its row have it.
+    A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
     """
     for state in opened:
         reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
@@ -159,7 +158,7 @@ async def let_in(context: Context, tenant: str, *, counts: bool = True) -> Enter
 
     if counts:
         return await at_desk(context, tenant, act)
-    return await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
+    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
 async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
@@ -199,10 +198,13 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
             asked.update(turn.ended)
             try:
                 if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
-                    # the end did not know that no quota concerns the tenant; its row does no harm
+                    # the end did not know that no quota concerns the tenant; a count that begins from now on finds
+                    # neither its ACTIVE row nor this one
+                    for each in asked:
+                        await context.desks.drop_freed(tenant, each)
                     return Entered()
                 return await at_desk(
-                    context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=_COUNTS_PATIENCE
+                    context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
                 # of a turn that failed too: the others would wait as long, one after the other
@@ -223,8 +225,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
 
 async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
     """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    room = (_OPERATIONS - _OF_THE_DESK - len(taken.log) - len(taken.freed)) // _EACH
-    let = await letting(context, taken.desk, known, max(0, min(room, MAX_LET_IN)))
+    let = await letting(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
     write = await desk_write(context, stored, known, let, taken.log, taken.freed)
     if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
         await context.index.write_desk(write)

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from weakref import WeakValueDictionary
 
 from shared import telemetry
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
 from shared.operations.directory_copy import DirectoryCopy
-from shared.operations.turn import Turn
 from shared.ports.desks import Desks, DirectoryRows
 from shared.settings import Settings
 from shared.time_limits import time_limit
@@ -21,7 +21,7 @@ from shared.time_limits import time_limit
 DIRECTORY_LIVES = timedelta(seconds=10)
 #: it reads the directory so much earlier at most, by chance: many processes that started together drift apart
 _JITTER = timedelta(seconds=2)
-#: how long a process goes on with the last copy while the directory cannot be read, and how soon it tries again
+#: a process uses its last copy for this long while it cannot read the directory; minimum time between two tries
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
 #: seconds for one try: requests wait for it, less long if there is a copy
 _TRY_S, _FIRST_TRY_S = 3.0, 20.0
@@ -30,6 +30,26 @@ _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
+
+
+class Turn(asyncio.Lock):
+    """One writer of a desk at a time in a process, and what waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: jobs whose ends wait for a turn that begins after they asked
+        self.ended: set[str] = set()
+        #: an entry of a log was there already at the last write
+        self.is_behind = False
+        #: held by the end, the creation or the waiting job that works for the others that wait for these
+        self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        #: when this process last had a turn called for
+        self.called_at: datetime | None = None
+        #: until then creations are staged at once: the quotas or the counts were not known
+        self.stages_until: datetime | None = None
+        #: creations, and accepted jobs that have yet to join the waiting queue
+        self.arrivals: list[Any] = []
+        self.joins: list[Any] = []
 
 
 class GateDirectory:
@@ -106,7 +126,7 @@ class GateDirectory:
         return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
-        """Whether it goes on with a copy that is older than usual, since the store gives none."""
+        """Returns whether the copy is older than ten seconds, since the directory could not be read."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def division_at(self, gate_id: str, now: datetime) -> datetime | None:

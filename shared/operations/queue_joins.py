@@ -8,29 +8,33 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared.core.gates import places
 from shared.core.gates.desk import Candidate
-from shared.core.gates.ends import MAX_SETTLED
-from shared.core.gates.letting import MAX_LET_IN
 from shared.core.gates.places import LineFull, Owed, Place, PlaceState, line_up
 from shared.core.gates.rules import Directory
 from shared.errors import Contended, LedgerRefused
 from shared.operations import desk_counts
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
-from shared.operations.desk_turns import Entered, QuotasUnknown, at_desk, desk_calls, desk_write, entered_by, letting
+from shared.operations.desk_turns import (
+    COUNTS_PATIENCE,
+    MAX_TOGETHER,
+    Entered,
+    QuotasUnknown,
+    at_desk,
+    desk_calls,
+    desk_write,
+    entered_by,
+    letting,
+    room_for_admissions,
+)
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 
-#: jobs of one transaction, which has at most 100 operations
-MAX_TOGETHER = 18
-#: operations of a transaction; of each job that it admits, and of each that joins; of the desk and of what time alone
-#: does to its breakers
-_OPERATIONS, _EACH, _OF_THE_DESK = 100, 4, 1 + MAX_SETTLED
-#: a caller waits so long for a count of the tenant's jobs
-_COUNTS_PATIENCE = timedelta(seconds=1)
+#: operations of each job that joins
+_OF_A_JOIN = 4
 
 
 @dataclass(eq=False, kw_only=True)
@@ -71,7 +75,7 @@ async def join_queue(
     try:
         async with turn.joining:
             if not own.is_done:
-                await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
+                await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown as unknown:
         # the others have waited as long
         for each in (each for each in joins if not each.is_done):
@@ -117,8 +121,7 @@ class _Together:
         now = context.clock.now()
         found = await at_once(joins, self._owing)
         # those that wait go first
-        room = (_OPERATIONS - _OF_THE_DESK - _EACH * len(joins)) // _EACH
-        let = await letting(context, self.stored.desk, known, min(room, MAX_LET_IN))
+        let = await letting(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
         desk = let.desk
         changed: list[tuple[Join, PlaceMove]] = []
         ended: list[tuple[Join, Contended | None]] = []

@@ -25,7 +25,7 @@ class StoredDesk:
 
 
 class LogPlace(NamedTuple):
-    """Where an entry stands in the logs of a tenant's quotas."""
+    """The position of an entry in the logs of a tenant's quotas."""
 
     gate_id: str
     seq: int
@@ -138,6 +138,9 @@ class Desks(QuotaDirectory, Protocol):
         `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
         LedgerUnavailable.
         """
+
+    async def drop_freed(self, tenant: str, job_id: str) -> None:
+        """Removes the FREED row of a tenant without counts; again is harmless. Raises LedgerUnavailable."""
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""

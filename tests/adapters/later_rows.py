@@ -27,7 +27,7 @@ from shared.core.gates.desk import Desk, Line
 from shared.core.gates.divided import Account, Book
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.ports.desks import DeskWrite
-from tests.adapters.row_store import RowAccount, RowTable, RowTexts
+from tests.fake_tables import FakeAccount
 from tests.jobs import START
 from tests.stored_names import Rows, stored_and_sent
 
@@ -51,11 +51,28 @@ _LATER = "of a later release"
 _ROWS: Rows = {}
 
 
+class RowTexts:
+    """See `shared.adapters.tables.claim_check.TextStore`."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    async def put(self, name: str, text: str) -> None:
+        self.texts[name] = text
+
+    async def get(self, name: str) -> str:
+        return self.texts.get(name, '{"text":"x"}')
+
+    async def remove(self, prefix: str) -> None:
+        for name in [name for name in self.texts if name.startswith(prefix)]:
+            del self.texts[name]
+
+
 @dataclass
 class Stores:
     """Every adapter of the tables, over one store in memory."""
 
-    account: RowAccount = field(default_factory=RowAccount)
+    account: FakeAccount = field(default_factory=FakeAccount)
     texts: RowTexts = field(default_factory=RowTexts)
 
     def __post_init__(self) -> None:
@@ -73,17 +90,23 @@ class Stores:
         self.marks = TablesSweepMark(account, "index")
         self.answers = TablesAnswers(account, "gates")
 
-    def table(self, name: str) -> RowTable:
-        return self.account.tables.setdefault(name, RowTable())
-
     def of(self, kind: str) -> list[Any]:
         """Rows of the type."""
         tables = self.account.tables.items()
-        return [row for name, table in tables for row in table.rows.values() if kind_of(name, row) == kind]
+        return [row for name, table in tables for row in table.all_rows if kind_of(name, row) == kind]
+
+    def amend(self, kind: str, **columns: Any) -> None:
+        """Changes columns of the rows of the type, whose ETags stay; a column that is None goes."""
+        for name, table in self.account.tables.items():
+            for row in table.all_rows:
+                if kind_of(name, row) == kind:
+                    table.amend(row["PartitionKey"], row["RowKey"], columns)
 
     def remove(self, kind: str) -> None:
         for name, table in self.account.tables.items():
-            table.rows = {key: row for key, row in table.rows.items() if kind_of(name, row) != kind}
+            for row in table.all_rows:
+                if kind_of(name, row) == kind:
+                    table.remove(row["PartitionKey"], row["RowKey"])
 
 
 def kind_of(table: str, row: Mapping[str, Any]) -> str:
@@ -105,7 +128,7 @@ async def stores() -> Stores:
     for (name, _, _), row in _ROWS.items():
         # of a job that was written with a short value and with a long one
         both = {column for column in row if column.endswith("__blob") and column.removesuffix("__blob") in row}
-        made.table(name).put({column: value for column, value in row.items() if column not in both})
+        made.account.of(name).put({column: value for column, value in row.items() if column not in both})
     made.remove("GATES")
     made.remove("BOOK")
     ring = (End(START, 1, good=False), End(START, 1, good=True, tenant=TENANT))
@@ -187,7 +210,7 @@ async def later_stores() -> Stores:
     """The same after a later release wrote each row."""
     made = await stores()
     for name, table in made.account.tables.items():
-        for row in [*table.rows.values()]:
+        for row in table.all_rows:
             table.put(with_later_members(kind_of(name, row), row))
     return made
 

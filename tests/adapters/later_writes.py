@@ -17,7 +17,6 @@ from shared.ports.dead_letters import LetterState
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedWrite, Head
 from shared.ports.hooks import HookWrite
-from shared.ports.index import SweepPosition
 from shared.ports.usage import FoldPosition, SeenSource
 from tests.adapters.later_rows import (
     BOOK,
@@ -69,20 +68,18 @@ async def failing(made: Stores) -> None:
 
 
 async def failing_dependency(made: Stores) -> None:
-    await made.table("index").upsert_entity({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"})
+    await made.account.of("index").upsert_entity({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"})
     await made.index.drop_dependant(TENANT, JOB, "job_2", succeeded=False)
 
 
 async def settling(made: Stores) -> None:
-    for row in made.of("LIST"):
-        row["status"] = "FAILED_FINAL"
+    made.amend("LIST", status="FAILED_FINAL")
     job = await job_of(made, JobStatus.FAILED_FINAL)
     assert await made.index.end_dead_letter(job, LetterState.DISMISSED, DONE) is LetterState.DISMISSED
 
 
 async def settling_of_no_job(made: Stores) -> None:
-    for row in made.of("INCIDENT of no job"):
-        row["state"] = "OPEN"
+    made.amend("INCIDENT of no job", state="OPEN")
     [found] = await made.incidents.list_at(None, after=None, limit=9)
     await made.incidents.settle(found.incident, DONE, stays=True)
 
@@ -96,7 +93,7 @@ async def look(made: Stores) -> None:
     active = await made.index.read_active(TENANT, JOB)
     assert active is not None
     made.remove("DUE")
-    table = made.table("index")
+    table = made.account.of("index")
     await table.upsert_entity({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
     await made.index.reschedule_check(active, LATER, looks={"ocr": (1, 1)})
 
@@ -216,7 +213,7 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "DEPFAILED": failing_dependency,
     "HEAD": feeding,
     "SEEN": feeding,
-    "=feeds": lambda made: list_tenant(made.table("feed"), TENANT, Head()),
+    "=feeds": lambda made: list_tenant(made.account.of("feed"), TENANT, Head()),
     "=hooks": lambda made: made.hooks.note(TENANT, LATER),
     "HOOK": hooking,
     "PENDING": delivering,
@@ -238,6 +235,8 @@ REPLACED = {
         "written once",
     ),
     "WAIT": "a copy of ACTIVE",
-    **dict.fromkeys(("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP"), "counts of one writer, as a whole"),
+    **dict.fromkeys(
+        ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION"), "counts of one writer, as a whole"
+    ),
     "directory": "copies of what the desks of `*` have, in tests/adapters/test_directory.py",
 }

@@ -29,7 +29,7 @@ from tests.adapters.later_writes import REPLACED, WRITES_AGAIN, desk_of
 async def test_each_type_of_row_is_covered() -> None:
     """A new type has to say what becomes of the columns of a later release."""
     made = await stores()
-    kinds = {kind_of(name, row) for name, table in made.account.tables.items() for row in table.rows.values()}
+    kinds = {kind_of(name, row) for name, table in made.account.tables.items() for row in table.all_rows}
 
     assert kinds == {*WRITES_AGAIN, *REPLACED}
 
@@ -103,7 +103,7 @@ async def test_a_quota_of_an_unknown_kind_stops_no_job_and_stays() -> None:
     [row] = made.of("GATES")
     region = json.dumps({"gate": {"kind": "tenant/region", "tenant": TENANT, "name": "eu"}, "limit": {"max": 1}})
     shares = {**json.loads(row["shares"]), "f" * 16: {"gate": ["region", "eu"], "keep": 1}}
-    row |= {"gate_" + "e" * 16: region, "shares": json.dumps(shares)}
+    made.amend("GATES", **{"gate_" + "e" * 16: region, "shares": json.dumps(shares)})
     before = await desk_of(made)
     assert (set(before.desk.gates), len(before.desk.shares)) == ({OCR.id}, 1)
 
@@ -151,7 +151,7 @@ async def test_an_unknown_state_closes_its_job_or_tenant_alone(kind: str, column
     """Where going on without it could admit a job too many."""
     made = await later_stores()
     [row] = made.of(kind)
-    row[column] = value
+    made.amend(kind, **{column: value})
     read = {
         "ACTIVE": lambda: made.index.read_active(TENANT, JOB),
         "GATES": lambda: made.desks.read(TENANT),

@@ -9,7 +9,7 @@ import pytest
 from shared.adapters.tables.active import settle
 from shared.adapters.tables.table import naming
 from shared.errors import LedgerRefused
-from tests.isolation.fake_tables import FakeAccount
+from tests.fake_tables import FakeAccount
 
 ROWS: list[Any] = [("create", {"PartitionKey": "p", "RowKey": row}) for row in ("first", "second")]
 

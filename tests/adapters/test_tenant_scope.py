@@ -270,6 +270,7 @@ FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
     "read": lambda desks: desks.read("tenant_b"),
     "first_waiting": lambda desks: desks.first_waiting("tenant_b", 0, 1),
     "freed": lambda desks: desks.freed("tenant_b", limit=1),
+    "drop_freed": lambda desks: desks.drop_freed("tenant_b", "job_1"),
     "log": lambda desks: desks.log("tenant_b", "0" * 16, after=0, limit=1),
     "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
     "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),

@@ -15,7 +15,7 @@ from shared.adapters.tables.decoding import MAX_LEFT_OUT
 from shared.core.incidents import IncidentKind
 from shared.errors import LuciusError, Undecodable
 from tests.adapters.later_rows import BOOK, JOB, TENANT, Stores, kind_of, stores
-from tests.adapters.row_store import RowTable
+from tests.fake_tables import FakeTable
 from tests.jobs import START
 
 FOR_EVER = START + timedelta(days=365)
@@ -146,14 +146,14 @@ async def test_each_type_of_row_is_covered() -> None:
     """A new type has to say who stops for it."""
     made = await stores()
     tables = made.account.tables.items()
-    assert {kind_of(name, row) for name, table in tables for row in table.rows.values()} == {*READS}
+    assert {kind_of(name, row) for name, table in tables for row in table.all_rows} == {*READS}
 
 
 def broken(made: Stores, kind: str, values: Callable[[str, Any], Any]) -> list[str]:
     """The rows of the type with other values, and their keys; a value that is None is left out."""
     keys = []
     for table in made.account.tables.values():
-        for row in [*table.rows.values()]:
+        for row in table.all_rows:
             if kind_of(_name(made, table), row) == kind:
                 fixed = {name: row[name] for name in ("PartitionKey", "RowKey")}
                 table.put({**{name: values(name, each) for name, each in row.items()}, **fixed})
@@ -161,7 +161,7 @@ def broken(made: Stores, kind: str, values: Callable[[str, Any], Any]) -> list[s
     return keys
 
 
-def _name(made: Stores, table: RowTable) -> str:
+def _name(made: Stores, table: FakeTable) -> str:
     return next(name for name, each in made.account.tables.items() if each is table)
 
 
@@ -220,7 +220,7 @@ async def test_nothing_but_an_error_of_lucius_leaves_the_adapters(kind: str, val
 async def test_a_page_goes_on_past_rows_that_cannot_be_decoded() -> None:
     """A page is shorter than its limit at the end of the list only."""
     made = await stores()
-    table = made.table("index")
+    table = made.account.of("index")
     [row] = made.of("WAIT")
     made.remove("WAIT")
     for number in range(10):
@@ -239,7 +239,7 @@ async def test_a_source_that_gave_way_ends_no_page() -> None:
     [row] = made.of("SOURCE")
     made.remove("SOURCE")
     for number, columns in enumerate(({"name": "a", "last_at": START}, row, row)):
-        made.table("index").put({**columns, "PartitionKey": TENANT, "RowKey": f"SOURCE:{number}"})
+        made.account.of("index").put({**columns, "PartitionKey": TENANT, "RowKey": f"SOURCE:{number}"})
     assert [each.cursor for each in await made.usage.sources(TENANT, after="", limit=1)] == ["SOURCE:1"]
 
 
@@ -248,7 +248,7 @@ async def test_a_list_ends_with_an_error_where_most_of_it_cannot_be_decoded() ->
     made = await stores()
     made.remove("WAIT")
     for number in range(MAX_LEFT_OUT + 1):
-        made.table("index").put({"PartitionKey": TENANT, "RowKey": f"WAIT:0001:{number:013d}:job_{number}"})
+        made.account.of("index").put({"PartitionKey": TENANT, "RowKey": f"WAIT:0001:{number:013d}:job_{number}"})
     with pytest.raises(Undecodable):
         await made.desks.first_waiting(TENANT, 1, 2)
 
@@ -258,6 +258,6 @@ async def test_another_tenants_row_stops_no_one() -> None:
     made = await stores()
     broken(made, "tenants", nothing)
     row = {"PartitionKey": "tenants", "RowKey": "tenant_b", "tenant": "tenant_b", "posted_at": START, "wake_at": START}
-    made.table("tenants").put(row)
+    made.account.of("tenants").put(row)
     assert await made.index.tenants() == ["tenant_b"]
     assert [each.tenant for each in await made.index.awake_tenants(now=FOR_EVER)] == ["tenant_b"]

@@ -48,7 +48,7 @@ from shared.ports.bus import DeadReply
 from shared.ports.webhooks import DeliveryCall
 from shared.settings import load
 from tests import jobs
-from tests.isolation.fake_tables import FakeAccount
+from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
 from tests.memory_bus import MemoryDeadReplies
 from tests.operations.conftest import QuietLanes

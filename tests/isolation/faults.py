@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.errors import Conflict, LedgerRefused, LedgerUnavailable
-from tests.isolation.fake_tables import FakeAccount, Row
+from tests.fake_tables import FakeAccount, Row
 from tests.isolation.row_types import type_of
 
 #: what the store's own retries take until a call that is refused for now raises
@@ -90,7 +90,7 @@ class Fault:
             row.values, row.etag = scrambled(row.values), self._account.etag()
 
     async def watch(self, table: str, partition: str, key: str, verb: str, under_etag: bool) -> None:
-        """See `tests.isolation.fake_tables.Watch`."""
+        """See `tests.fake_tables.Watch`."""
         if not self._is_on or not self.is_of(partition, key):
             return
         part = self._account.tables[table].partitions[partition]

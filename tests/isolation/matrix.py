@@ -100,7 +100,7 @@ LINES: dict[str, Line] = {
     "USAGE:FOLDING": Line(_ASKED_FOR, (USAGE,)),
     "=guard REFOLD": Line(_WRITTEN, (USAGE,)),
     # of all tenants: which have quotas, and quotas over all of them
-    "directory VERSION": Line(_READ, silent="u"),
+    "directory VERSION": Line(_READ, of_all=True, silent="u"),
     "books": Line(_ALL, (PLATFORM,), of_all=True),
     "asks": Line(_ALL, (PLATFORM,), of_all=True, silent="r"),
     # of all tenants: incidents of breakers, and which incidents are open
@@ -110,8 +110,8 @@ LINES: dict[str, Line] = {
     "incidents SUBJECT": Line(_NO_ETAG),
     "incidents OPEN": Line(_NO_ETAG, silent="u"),
     # of the sweeper
-    "tenants": Line("mr", of_all=True),
-    "=guard POSITION": Line(_NO_ETAG, silent="u"),
+    "tenants": Line(_READ, of_all=True),
+    "=guard POSITION": Line(_NO_ETAG, of_all=True, silent="u"),
     "=guard SWEEP": Line(_NO_ETAG, silent="u"),
     "=guard FOLD": Line(_NO_ETAG, (USAGE,)),
     "services": Line(_NO_ETAG, silent="o"),
@@ -124,9 +124,6 @@ _NEVER = "nothing makes up for the row: the job waits for ever"
 #: cells that fail today
 EXPECTED: dict[tuple[str, Kind], str] = {
     ("WAIT", Kind.MISSING): _NEVER,
-    ("books", Kind.MISSING): _NEVER,
-    ("directory VERSION", Kind.REFUSED): "an end meanwhile leaves a FREED row, which stays if the tenant has no counts",
-    ("=guard POSITION", Kind.REFUSED): "a sweep that cannot read its position looks at no job",
 }
 #: of those, one that takes too long to show it
 NOT_RUN = {("WAIT", Kind.MISSING)}

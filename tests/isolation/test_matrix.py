@@ -62,8 +62,8 @@ def _marks(cell: tuple[str, Kind]) -> list[pytest.MarkDecorator]:
     if cell in EXPECTED:
         return [pytest.mark.xfail(reason=EXPECTED[cell], strict=True, run=cell not in NOT_RUN)]
     name, kind = cell
-    # a row that is only written, and the rows of feeds, meet a refusal where they meet being oversized
-    is_alike = LINES[name].kinds == "or" or EVENTS in LINES[name].has
+    # a row that is only written, and the rows of feeds and usage, meet a refusal where they meet being oversized
+    is_alike = LINES[name].kinds == "or" or {EVENTS, USAGE} & {*LINES[name].has}
     return [pytest.mark.long] if is_alike and kind in (Kind.REFUSED, Kind.CONTENDED) else []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -308,3 +309,15 @@ def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
 def version_of(known: CatalogState, request_type: str = "OCR") -> int | None:
     found = known.registry.find(request_type)
     return found.definition.version if found is not None else None
+
+
+class Counting:
+    """Calls of a port, by name."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls[name] += 1
+        return getattr(self._port, name)

@@ -157,10 +157,11 @@ async def test_rows_of_a_backup_without_a_new_version_are_known_after_half_an_ho
     table = DirectoryTable()
     directory, process = directory_over(table), Process(directory_over(table), lambda: 1.0)
     await directory.enter_tenant("tenant_a", START)
-    rows = dict(table.rows)
+    rows = table.rows
     await directory.remove_tenant("tenant_a")
     assert (await process.at(0)).tenants == {}
-    table.rows.update({key: row for key, row in rows.items() if key != "VERSION"})
+    for key in {*rows} - {"VERSION"}:
+        table.put(rows[key])
     assert (await process.at(1790)).tenants == {}
     assert (await process.at(1800)).tenants == {"tenant_a": START}
 
@@ -171,7 +172,7 @@ async def test_versions_that_are_lost_or_of_a_later_release_take_nothing_away() 
     directory, process = directory_over(table), Process(directory_over(table))
     await directory.enter_tenant("tenant_a", START)
     await process.at(0)
-    del table.rows["VERSION"]
+    table.remove("directory", "VERSION")
     await process.at(10)
     entities = table.entities
     assert {*(await process.at(20)).tenants} == {"tenant_a"}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -27,7 +25,7 @@ from shared.ports.desks import LogPlace
 from tests.operations.conftest import World
 from tests.operations.fed import logs, of, swept_at_the_hour
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world
-from tests.operations.support import by, create_numbered
+from tests.operations.support import Counting, by, create_numbered
 from tests.operations.sweeper.test_retention import ended
 from tests.operations.sweeper.test_retention import swept as sweep_labels
 
@@ -134,6 +132,15 @@ async def test_a_feed_that_comes_later_reads_what_is_left(world: World) -> None:
     assert await logs(fed) == [f"{OCR.id}:{number}:0" for number in (4, 5)]
 
 
+async def is_chained_and_finished(world: World, whole: dict[Gate, list[LogEntry]]) -> None:
+    """The stopped runs left no gap and the last entry of each log; the next day's run removes all others."""
+    for gate, log in whole.items():
+        assert is_chained(left := await entries(world, gate))
+        assert left[-1] == log[-1]
+    await pruned(world)
+    assert [len(await entries(world, gate)) for gate in whole] == [1, 1]
+
+
 @pytest.mark.parametrize("dies_at", range(1, 8))
 async def test_a_run_that_dies_leaves_a_chained_log(
     world: World, monkeypatch: pytest.MonkeyPatch, dies_at: int
@@ -150,14 +157,10 @@ async def test_a_run_that_dies_leaves_a_chained_log(
             raise LedgerUnavailable("killed here")
         await real(tenant, places)
 
-    monkeypatch.setattr(desks, "drop_log", dies)
-    await pruned(world, timedelta(days=KEPT + 20))
-    for gate, log in whole.items():
-        assert is_chained(left := await entries(world, gate))
-        assert left[-1] == log[-1]
-    monkeypatch.setattr(desks, "drop_log", real)
-    await pruned(world)
-    assert [len(await entries(world, gate)) for gate in whole] == [1, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(desks, "drop_log", dies)
+        await pruned(world, timedelta(days=KEPT + 20))
+    await is_chained_and_finished(world, whole)
 
 
 @pytest.mark.parametrize("dies_after", [1, 2, 99])
@@ -182,14 +185,10 @@ async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, l
             is_second = False
         await real(tenant, places)
 
-    monkeypatch.setattr(desks, "drop_log", overtaken)
-    await pruned(world, timedelta(days=KEPT + 20))
-    for gate, log in whole.items():
-        assert is_chained(left := await entries(world, gate))
-        assert left[-1] == log[-1]
-    monkeypatch.setattr(desks, "drop_log", real)
-    await pruned(world)
-    assert [len(await entries(world, gate)) for gate in whole] == [1, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(desks, "drop_log", overtaken)
+        await pruned(world, timedelta(days=KEPT + 20))
+    await is_chained_and_finished(world, whole)
 
 
 async def test_a_broken_row_and_a_broken_tenant_stop_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,18 +236,6 @@ def long_log(world: World, gate: Gate, count: int) -> None:
         at = start + timedelta(minutes=number)
         state, entry = logged(state, "HELD", actor="op", reason="r", at=at, data={})
         world.index.desks._log.setdefault((gate.tenant, gate.id), {})[entry.seq] = entry
-
-
-class Counting:
-    """Calls of a port, by name."""
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.calls: Counter[str] = Counter()
-
-    def __getattr__(self, name: str) -> Any:
-        self.calls[name] += 1
-        return getattr(self._port, name)
 
 
 @pytest.mark.parametrize(("count", "reads"), [(1, 1), (999, 1), (1000, 3), (1001, 3), (2500, 5), (10_000, 9)])

@@ -8,20 +8,19 @@ import pytest
 
 from benchmarks.scale import governance
 from shared.core.gates.divided import MAX_TENANTS
-from shared.operations import arrivals, divisions, freed
-from shared.operations.desk_turns import directory
+from shared.operations import divisions, freed
+from shared.operations.desk_turns import MAX_TOGETHER, directory
 from shared.operations.divisions import divide
 from shared.operations.incidents import dismiss_incident
 from tests.operations.conftest import World
 from tests.operations.divided import PLATFORM, posted, ruled, served
 from tests.operations.escalated import an_incident
 from tests.operations.fed import of, swept
-from tests.operations.support import by, limited
-from tests.operations.test_prune_logs import Counting
+from tests.operations.support import Counting, by, limited
 
 
 def test_the_model_has_the_bounds_of_the_app() -> None:
-    assert (governance.ENDS_TOGETHER, governance.CREATIONS_TOGETHER) == (freed.MAX_FREED, arrivals._MAX_TOGETHER)
+    assert (governance.ENDS_TOGETHER, governance.CREATIONS_TOGETHER) == (freed.MAX_FREED, MAX_TOGETHER)
     assert governance.BOOK_TENANTS == MAX_TENANTS
     assert divisions.INTERVAL.total_seconds() == governance.ALLOCATED_EVERY_S
 

@@ -164,7 +164,7 @@ async def settle(
     table: Table, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
 ) -> None:
     """One transaction: `operations`, and the DEP row of `job_id` goes. If `awaited` did not succeed, a DEPFAILED row
-    lists `job_id`; if the store refuses that row, the job goes on without it.
+    lists `job_id`; if the store refuses that row, the transaction is written without it.
 
     Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
     """

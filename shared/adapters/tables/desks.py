@@ -77,6 +77,10 @@ class TablesDesks(TablesDirectory):
             return [decoded(freed_of, entity) for entity in await first_rows(table, query, parameters, limit)]
         return await first_decoded(table, query, parameters, limit, freed_of, unread)
 
+    async def drop_freed(self, tenant: str, job_id: str) -> None:
+        table = await self._account.table(self._index_table)
+        await table.delete_entity(encode_key(tenant), freed_row(job_id))
+
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         table = await self._account.table(self._index_table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"

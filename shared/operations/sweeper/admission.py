@@ -15,7 +15,7 @@ from shared.core.canonical import encode_key
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory
 from shared.operations.context import Context
-from shared.operations.desk_turns import Uncounted, at_desk, directory
+from shared.operations.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
 from shared.operations.divisions import divide_owed
 from shared.operations.freed import let_in
 from shared.operations.sweeper.state import IsOver, Pass
@@ -26,11 +26,9 @@ from shared.ports.sweeps import TenantCounts
 
 #: minimum time between two counts of a tenant whose counts differ from its rows
 _COUNTED_AGAIN = timedelta(minutes=10)
-#: the sweeper waits this long for a count of a tenant's jobs
-_COUNTS_PATIENCE = timedelta(seconds=1)
 #: tenants with more living jobs are counted by the function of the queue `lucius-admission`
 MAX_COUNTED = 1000
-#: the rows of such a tenant change while they are read: its counts differ from them by less than one in so many
+#: rows of such a tenant change while they are read, so differences below one tenth are no fault
 _DIFFERENCE = 10
 
 
@@ -135,7 +133,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
         await context.desk_calls.call(tenant)
         return stored.desk
 
-    after = await at_desk(context, tenant, act, counts_patience=_COUNTS_PATIENCE)
+    after = await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     if not is_small or _counts_of(after) != counted:
         telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=rows)
     return is_small

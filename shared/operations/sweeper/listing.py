@@ -80,7 +80,7 @@ def begun(survey: Survey, now: datetime) -> Survey:
 async def survey(
     context: Context, tenants: Sequence[str], before: Survey, is_over: Callable[[], bool], *, due_at: datetime
 ) -> Found:
-    """Goes on with the survey of the tenants until the time is over: with 256 jobs at least.
+    """Continues the survey of the tenants until the time is over, with at least 256 jobs.
 
     A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is left out:
     none stops the survey. Race relist: safe during normal work and another pass. Raises nothing.

@@ -21,7 +21,7 @@ _MAX_NAMED = 50
 
 
 async def survey_living(one: Pass, is_over: IsOver) -> None:
-    """Goes on with the survey, and closes jobs whose end it found in no index. Raises LedgerUnavailable."""
+    """Continues the survey, and closes ended jobs that are still in the index. Raises LedgerUnavailable."""
     before = one.position.survey if one.is_of_timer else Survey()
     found = await survey(one.context, [*one.awake], before, is_over, due_at=one.began)
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken

@@ -26,7 +26,7 @@ async def look_at_due(one: Pass, is_over: IsOver) -> None:
 
 
 async def look_again(one: Pass, is_over: IsOver) -> None:
-    """Goes on with the looks, in the time that the clearings left."""
+    """Continues the looks in the time that the clearings left."""
     if one.position.look is not None and not is_over():
         await look_at_due(one, is_over)
 

@@ -35,7 +35,7 @@ class Pass:
     awake: dict[str, AwakeTenant]
     #: as the duties leave it
     position: SweepPosition
-    #: as it stands in the store; None: the row there cannot be decoded
+    #: the stored position; None: its row cannot be read
     stored: SweepPosition | None
     #: not by hand: a sweep by hand is over all tenants, and leaves alone what several sweepers share
     is_of_timer: bool

@@ -63,8 +63,6 @@ async def _run(context: Context, orchestrations: Orchestrations, share: Share, *
     position: SweepPosition | None
     try:
         position = await context.index.read_position(share.number)
-    except Transient:
-        raise
     except Exception as fault:
         # a pass can begin anywhere, and replaces the row
         telemetry.record_fault(fault)
@@ -72,7 +70,9 @@ async def _run(context: Context, orchestrations: Orchestrations, share: Share, *
         faults.append(fault)
         position = None
     last = position.hourly_at if position is not None else None
-    is_hourly = last is None or hour_of(now) >= hour_of(last) + HOUR
+    # without the position, an outage of its row would make each pass an hourly one
+    is_away = any(isinstance(fault, Transient) for fault in faults)
+    is_hourly = not is_away and (last is None or hour_of(now) >= hour_of(last) + HOUR)
     begins_at = replace(position or SweepPosition(), hourly_at=now if is_hourly else last)
     one = Pass(
         context=context,

@@ -18,7 +18,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, NotThere, Operation, naming
+from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, Operation, naming
 from shared.errors import AlreadyExists, Conflict, LedgerRefused
 
 #: of one row: the service's maximum is 1 MiB with a UTF-16 text of at most 64 KiB a column
@@ -35,12 +35,17 @@ async def _unwatched(table: str, partition: str, row: str, verb: str, under_etag
 
 
 class Row:
-    """A stored row."""
+    """A stored row; `longs` are the names of its columns of the type `INT64`."""
 
-    __slots__ = ("etag", "values")
+    __slots__ = ("etag", "longs", "values")
 
-    def __init__(self, values: Values, etag: str) -> None:
-        self.values, self.etag = values, etag
+    def __init__(self, values: Values, etag: str, longs: frozenset[str] = frozenset()) -> None:
+        self.values, self.etag, self.longs = values, etag, longs
+
+    @property
+    def entity(self) -> Entity:
+        """The row as the adapters read it."""
+        return Entity(self.values, self.etag, self.longs)
 
 
 class Partition:
@@ -72,6 +77,10 @@ class FakeAccount:
         self._etags = itertools.count(1)
 
     async def table(self, name: str) -> FakeTable:
+        return self.of(name)
+
+    def of(self, name: str) -> FakeTable:
+        """The table of that name."""
         if name not in self.tables:
             self.tables[name] = FakeTable(self, name)
         return self.tables[name]
@@ -98,13 +107,35 @@ class FakeTable:
         self.name = name
         self.partitions: defaultdict[str, Partition] = defaultdict(Partition)
 
+    @property
+    def all_rows(self) -> list[Entity]:
+        """Every row, as the adapters read it."""
+        return [row.entity for part in self.partitions.values() for row in part.rows.values()]
+
+    def put(self, row: Mapping[str, Any]) -> None:
+        """Stores a row as it is, past the adapters and past `watch`, whatever was there."""
+        longs = frozenset(row.int64) if isinstance(row, Entity) else frozenset[str]()
+        values, typed = _columns(row)
+        self.partitions[row["PartitionKey"]].put(row["RowKey"], Row(values, self._account.etag(), longs | typed))
+
+    def amend(self, partition: str, key: str, columns: Mapping[str, Any]) -> None:
+        """Changes columns past the adapters and past `watch`; the ETag stays. A column that is None goes."""
+        values = self.partitions[partition].rows[key].values
+        values |= columns
+        for name in [name for name, value in columns.items() if value is None]:
+            del values[name]
+
+    def remove(self, partition: str, key: str) -> None:
+        """Removes a row past the adapters and past `watch`."""
+        self.partitions[partition].remove(key)
+
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         self._account.count(partition_key)
         await self._account.watch(self.name, partition_key, row_key, "read", False)
         row = self.partitions[partition_key].rows.get(row_key)
         if row is None:
             raise NotThere("ResourceNotFound")
-        return Entity(row.values, row.etag)
+        return row.entity
 
     async def query_entities(
         self,
@@ -123,9 +154,9 @@ class FakeTable:
             if (row := self.partitions[partition].rows.get(key)) is None:
                 continue
             if select is None:
-                yield Entity(row.values, row.etag)
+                yield row.entity
             else:
-                yield Entity({name: row.values[name] for name in select if name in row.values}, None)
+                yield Entity({name: row.values[name] for name in select if name in row.values}, None, row.longs)
 
     def _found(self, partition: str | None, clauses: list[tuple[str, str, Any]]) -> list[tuple[str, str, Row]]:
         of_keys = [(op, value) for column, op, value in clauses if column == "RowKey"]
@@ -154,24 +185,24 @@ class FakeTable:
             raise LedgerRefused("InvalidInput")
         given = [_given(operation) for operation in operations]
         partition = given[0][1]["PartitionKey"]
-        keys = [row["RowKey"] for _, row, _, _ in given]
-        if any(row["PartitionKey"] != partition for _, row, _, _ in given) or len({*keys}) < len(keys):
+        keys = [row["RowKey"] for _, row, *_ in given]
+        if any(row["PartitionKey"] != partition for _, row, *_ in given) or len({*keys}) < len(keys):
             raise LedgerRefused("InvalidDuplicateRow, or a transaction of more than one partition")
         self._account.count(partition)
         with naming(operations):
-            for place, (verb, row, _, etag) in enumerate(given):
+            for place, (verb, row, _, _, etag) in enumerate(given):
                 try:
                     await self._account.watch(self.name, partition, row["RowKey"], verb, etag is not None)
                 except LedgerRefused as refused:
                     # as the service says it
                     raise LedgerRefused(f"{place}:{refused}") from refused
         part = self.partitions[partition]
-        for verb, row, _, etag in given:
+        for verb, row, _, _, etag in given:
             _check(part, verb, row["RowKey"], etag)
-        return [self._write(part, verb, row, mode) for verb, row, mode, _ in given]
+        return [self._write(part, verb, row, longs, mode) for verb, row, longs, mode, _ in given]
 
     async def _one(self, operation: Operation) -> None:
-        verb, row, mode, etag = _given(operation)
+        verb, row, longs, mode, etag = _given(operation)
         partition = row["PartitionKey"]
         self._account.count(partition)
         with naming([operation]):
@@ -180,7 +211,7 @@ class FakeTable:
         if verb == "delete" and row["RowKey"] not in part.rows:
             return
         _check(part, verb, row["RowKey"], etag)
-        self._write(part, verb, row, mode)
+        self._write(part, verb, row, longs, mode)
 
     async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
         await self._one(("upsert", entity, {"mode": mode}))
@@ -206,15 +237,18 @@ class FakeTable:
         row = {"PartitionKey": partition_key, "RowKey": row_key}
         await self._one(("delete", row, {"etag": etag, "match_condition": match_condition}))
 
-    def _write(self, part: Partition, verb: str, row: Values, mode: UpdateMode) -> dict[str, Any]:
+    def _write(
+        self, part: Partition, verb: str, row: Values, longs: frozenset[str], mode: UpdateMode
+    ) -> dict[str, Any]:
         key = row["RowKey"]
         if verb == "delete":
             part.remove(key)
             return {}
         known = part.rows.get(key)
         merged = known is not None and verb in ("update", "upsert") and mode is UpdateMode.MERGE
-        values = {**known.values, **row} if merged and known is not None else row
-        part.put(key, Row(values, self._account.etag()))
+        if merged and known is not None:
+            row, longs = {**known.values, **row}, (known.longs - {*row}) | longs
+        part.put(key, Row(row, self._account.etag(), longs))
         return {"etag": part.rows[key].etag}
 
 
@@ -246,14 +280,22 @@ def _holds(value: Any, op: str, other: Any) -> bool:
     return bool(value <= other)
 
 
-def _given(operation: Operation) -> tuple[str, Values, UpdateMode, str | None]:
+def _given(operation: Operation) -> tuple[str, Values, frozenset[str], UpdateMode, str | None]:
     verb, row, *rest = operation
     options = rest[0] if rest else {}
     etag = options.get("etag") if options.get("match_condition") is MatchConditions.IfNotModified else None
-    values = {name: _plain(value) for name, value in row.items() if value is not None}
+    values, longs = _columns(row)
     if len(values) > _MAX_COLUMNS:
         raise LedgerRefused("TooManyProperties")
-    return verb, values, options.get("mode", UpdateMode.MERGE), etag
+    untyped = [name for name, value in values.items() if type(value) is int and abs(value) >= 2**31]
+    assert longs.issuperset(untyped), f"a number past 32 bits needs the type {INT64}: {untyped}"
+    return verb, values, longs, options.get("mode", UpdateMode.MERGE), etag
+
+
+def _columns(row: Mapping[str, Any]) -> tuple[Values, frozenset[str]]:
+    """The values of the columns, and the names of those that are given with the type `INT64`."""
+    values = {name: _plain(value) for name, value in row.items() if value is not None}
+    return values, frozenset(name for name, value in row.items() if isinstance(value, tuple) and value[1] == INT64)
 
 
 def _plain(value: Any) -> Any:
