@@ -31,9 +31,7 @@ _TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
 #: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
 #: not keep HEAD from those who write the feed
 LOGGED_EVERY = timedelta(minutes=1)
-#: of one job that are called
-MAX_CALLBACKS = 10
-#: of them, to one host: a file of jobs shall not be a flood of posts to it
+#: of one job's callback URLs, to one host: a file of jobs shall not be a flood of posts to it
 MAX_CALLBACKS_OF_HOST = 2
 #: answers to one delivery that another try does not mend
 MAX_REFUSALS = 3
@@ -73,11 +71,6 @@ def is_for(hook: Hook, event: PublicEvent) -> bool:
         return False
     labels = data.get("labels") or {}
     return all(labels.get(name) == value for name, value in lets_in.labels.items())
-
-
-def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
-    """Of a job's `callback_urls`, those that are called: of more than ten, which older jobs may have, the first."""
-    return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
 
 
 def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:

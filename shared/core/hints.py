@@ -7,10 +7,9 @@ read or a minute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared.core.deliveries import callback_names
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.incidents import Incident, IncidentEntry
@@ -22,6 +21,8 @@ from shared.core.strict_json import parse_json
 
 #: of a hint as JSON; one whose events make it larger leaves them out, and they are read from the ledger
 MAX_HINT_BYTES = 100 * 1024
+#: callback URLs of one job that are called
+MAX_CALLBACKS = 10
 _GATE_KINDS = frozenset(GateKind)
 
 
@@ -61,6 +62,11 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
     return Hint(
         tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events, callbacks=names
     )
+
+
+def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
+    """Of a job's `callback_urls`, those that are called: of more than ten the first."""
+    return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
 
 
 def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:

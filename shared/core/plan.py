@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
@@ -23,7 +23,6 @@ from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_CREATION
-from shared.core.webhooks import origin
 
 #: the first folder of every workspace path
 SYSTEM = "lucius"
@@ -197,7 +196,7 @@ def _callbacks(envelope: Envelope) -> dict[str, Any]:
     if not targets:
         return {"callback_urls": {}}
     return {
-        "callback_urls": {name: origin(url) for name, url in targets.items()},
+        "callback_urls": {name: _origin(url) for name, url in targets.items()},
         "callback_digest": f"sha256:{jcs_digest(targets)}",
         "callback_targets": targets,
     }
@@ -261,3 +260,9 @@ def tombstone(
     provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now, salt=salt)
     record = Record(job, ())
     return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=creation_data(record))
+
+
+def _origin(url: str) -> str:
+    """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

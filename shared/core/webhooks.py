@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from urllib.parse import urlsplit
 
 from shared.core.chained_log import Entry
 
@@ -14,12 +13,6 @@ from shared.core.chained_log import Entry
 DEFAULT_HOOK = "default"
 #: entries of a log that are shown, and kept
 MAX_LOG = 1_000
-
-
-def origin(url: str) -> str:
-    """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 class HookFormat(StrEnum):

@@ -92,7 +92,7 @@ async def leave_open(context: Context, job: Job) -> None:
     """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
-    note_incident(context, incident)
+    note_incident(context.hinting, incident)
     try:
         await leave_list(context, incident)
     except LuciusError as fault:
@@ -122,7 +122,7 @@ async def list_open(context: Context, job: Job) -> bool:
     """
     if (found := incident_of(job)) is None:
         return True
-    note_incident(context, *found)
+    note_incident(context.hinting, *found)
     try:
         await context.incidents.enter_open(found[0], context.clock.now())
     except LuciusError as fault:

@@ -276,7 +276,7 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, se
 
     `seen_by`: gates whose next division has to read this desk.
     """
-    note_desk_log(context, write)
+    note_desk_log(context.hinting, write)
     tenant, after = write.after.tenant, write.after
     before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
     try:

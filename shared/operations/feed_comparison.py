@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from datetime import timedelta
-
-from shared.core.hints import incident_hint
+from shared.core.hints import Hint, incident_hint
 from shared.core.job import Job
 from shared.core.reasons import Reason
-from shared.errors import LuciusError
-from shared.operations import log_hints
 from shared.operations.context import Context
 from shared.operations.dead_letters import incident_of_job
-from shared.ports.index import first_clearing
-
-#: after its end, of a job whose last hint the queue did not take
-_SOON = timedelta(minutes=1)
 
 
 async def hint_behind(context: Context, job: Job) -> bool:
@@ -34,7 +25,7 @@ async def is_behind(context: Context, job: Job) -> bool:
     if (job.completed_at or job.updated_at) < (await context.feed.identity()).since:
         return False
     incident = await incident_of_job(context, job)
-    is_one_behind = incident is not None and await log_hints.is_behind(context, incident_hint(incident))
+    is_one_behind = incident is not None and await is_log_behind(context, incident_hint(incident))
     old = await context.ledger.read(job.redrive_of) if job.redrive_of is not None else None
     for each in (job, *([old.record.job] if old is not None else [])):
         if await context.feed.seen(each.tenant, each.job_id) < each.event_seq:
@@ -43,7 +34,18 @@ async def is_behind(context: Context, job: Job) -> bool:
     return is_one_behind
 
 
-async def clear_soon(context: Context, job: Job) -> None:
-    """The sweeper looks at the ended job in a minute instead of an hour; raises nothing of LUCIUS's."""
-    with contextlib.suppress(LuciusError):
-        await context.index.reschedule_clearing(first_clearing(job), (job.completed_at or job.updated_at) + _SOON)
+async def is_log_behind(context: Context, hint: Hint) -> bool:
+    """Whether the feed has not all of the log up to `hint.last`; then it is hinted at.
+
+    Nothing is read of a log of which this process knows that the feed has it. Raises LedgerUnavailable.
+    """
+    if context.feed is None or context.hinting is None or not hint.last:
+        return False
+    if context.compared_logs.has(hint.tenant, hint.key, hint.last):
+        return False
+    seen = await context.feed.seen(hint.tenant, hint.key)
+    context.compared_logs.remember(hint.tenant, hint.key, seen)
+    if seen >= hint.last:
+        return False
+    await context.hinting.send_hint(hint)
+    return True

@@ -21,13 +21,12 @@ from shared.core.usage import hour_of
 from shared.errors import Conflict
 from shared.operations.at_once import at_once
 from shared.operations.context import Context
+from shared.operations.prune_feeds import DAILY_HOUR
 from shared.operations.prune_jobs import clear_late
 from shared.operations.sweeper.turns import from_on
 from shared.operations.sweeper.usage import KEPT_FOR
 from shared.ports.desks import LogPlace
 
-#: UTC: what grows by a few rows a day is not looked for in each hour
-DAILY_HOUR = 3
 #: of one call, of the 570 s of its function; `prune_feeds` has the rest
 BUDGET = timedelta(minutes=4)
 #: rows of one query, and of one transaction

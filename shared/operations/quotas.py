@@ -300,7 +300,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
     written = await desk_turns.at_desk(context, gate.tenant, act)
     for changed, entry, desk in tried:
         if changed is written:
-            note_gate_log(context, gate, [entry])
+            note_gate_log(context.hinting, gate, [entry])
             if gate.tenant != EVERY:
                 await desk_turns.ask_owed(context, desk, written.desk, written.directory)
     return written

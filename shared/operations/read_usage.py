@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, hour_of, summed
+from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_in, hour_of, summed
 from shared.operations.context import Context
-from shared.operations.sweeper.usage import count
+from shared.ports.index import ListRow
 
 #: how far back one call looks
 FARTHEST = timedelta(days=31)
@@ -64,3 +64,9 @@ async def _listed(context: Context, tenant: str, hour: datetime, room: int) -> t
             break
         after = rows[-1].cursor
     return jobs, room
+
+
+def count(jobs: dict[Group, Counted], row: ListRow) -> None:
+    """Adds a LIST row to its group."""
+    counted = jobs.setdefault(group_in(jobs, (row.request_type, row.source or "")), Counted())
+    counted.add(row.staged_at, row.admitted_at, row.ended_at)

@@ -15,16 +15,15 @@ from shared.core.directive import message_id
 from shared.core.incidents import IncidentKind
 from shared.core.job import Record
 from shared.core.states import StepStatus
-from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.errors import BusUnavailable
 from shared.operations.backlog import LOOK_SHARED
 from shared.operations.context import Context
 from shared.operations.incidents import raise_incident, settle_incident
+from shared.operations.replies.apply import NOTED_EVERY
 from shared.ports.sweeps import Heard
 
 #: nobody answered, and a directive waits, for so long
 SILENT_AFTER = timedelta(minutes=5)
-#: a process notes the answers of a service so often
-NOTED_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,6 @@ class Untaken:
     lane: int
     message_id: str
     sent_at: datetime
-
-
-async def note_answer(context: Context, service: str) -> None:
-    """Somebody answered for the service: written once a minute by a process. Never fails the reply."""
-    now, noted = context.clock.now(), context.answered.get(service)
-    if context.answers is None or (noted is not None and now - noted < NOTED_EVERY):
-        return
-    context.answered[service] = now
-    try:
-        await context.answers.note(service, now)
-    except LedgerUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 def untaken(record: Record) -> Iterable[Untaken]:

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.chained_log import Entry
-from shared.core.deliveries import callback_names
-from shared.core.hints import Hint
+from shared.core.hints import Hint, callback_names
 from shared.core.incidents import opened_of
 from shared.core.public_events import Issuer, PublicEvent, encoded, numbered, public_events
 from shared.core.public_log_events import feed_of, gate_events, incident_events

@@ -80,7 +80,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         after, entries = await going_on(context, stored.desk, stored.desk.with_state(state), entries)
         write = DeskWrite(before=stored, after=after, log=entries)
         await context.index.write_desk(write)
-        note_desk_log(context, write)
+        note_desk_log(context.hinting, write)
         return after.state(seen.gate)
 
     written = await desk_turns.at_desk(context, EVERY, act)

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from shared.core.hints import MAX_CALLBACKS, callback_names
 from shared.core.deliveries import (
     FAILURES_TO_WAIT,
-    MAX_CALLBACKS,
     WAITS,
-    callback_names,
     is_for,
     judged,
     resumed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,15 +24,17 @@ from shared.core.replies import holds_lease
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
-from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit, Undecodable
+from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, LedgerUnavailable, ReplyUnfit, Undecodable
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
-from shared.operations.silence import note_answer
 from shared.operations.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import tracing
 from shared.telemetry.spans import reply_span
+
+#: a process notes the replies of a service at most once in this time
+NOTED_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ async def apply_reply(
                 result = await _notify(orchestrations, transitioned, reply)
                 answering = stored.record.step(reply.stepId)
                 if answering is not None and (source == "callback" or holds_lease(answering, reply)):
-                    await note_answer(context, answering.service)
+                    await _note_answer(context, answering.service)
                 span.set_attribute("lucius.outcome", result.outcome)
                 return result
     except LedgerRefused as refused:
@@ -116,6 +119,18 @@ async def apply_reply(
             raise  # whoever calls back is told, and keeps its result
         # what the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+
+
+async def _note_answer(context: Context, service: str) -> None:
+    """Notes that the service replied, at most once a minute in a process. Raises nothing."""
+    now, noted = context.clock.now(), context.answered.get(service)
+    if context.answers is None or (noted is not None and now - noted < NOTED_EVERY):
+        return
+    context.answered[service] = now
+    try:
+        await context.answers.note(service, now)
+    except LedgerUnavailable as fault:
+        telemetry.record_fault(fault)
 
 
 async def _read(context: Context, reply: Reply) -> Stored:
