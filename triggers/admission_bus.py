@@ -58,7 +58,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         elif call.bulk_id is not None:
             await work_bulk(context, orchestrations, call.tenant, call.bulk_id)
         elif call.job_id is None:
-            await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant))
+            await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant, due_at=call.due_at))
         elif (stored := await context.ledger.read(call.job_id)) is not None:
             await follow(context, orchestrations, stored)
 
@@ -76,6 +76,8 @@ class Call:
     #: a division of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
     gate_id: str | None = None
     since: datetime | None = None
+    #: when a call to a desk was due
+    due_at: datetime | None = None
 
 
 def called(body: bytes) -> Call:
@@ -92,6 +94,7 @@ def called(body: bytes) -> Call:
         bulk_id=texts.get("bulk"),
         gate_id=texts.get("gate"),
         since=_instant(texts.get("since", "")),
+        due_at=_instant(texts.get("due_at", "")),
     )
 
 

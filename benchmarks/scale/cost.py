@@ -35,8 +35,8 @@ SAMPLED = 0.1
 #: `partitionCount` and `maxQueuePollingInterval` of host.AzureStorage.json: the control queues and one of work items
 IDLE_QUEUES, POLL_S = 4 + 1, 2
 
-#: seconds of a minute in which a pass works, and in which it looks at jobs where it has nothing to clear
-PASS_S, LOOKS_S, PERIOD_S = 45, 40, 60
+#: seconds of a minute in which a sweep checks jobs and clears ended ones: budgets of duties in docs/operations.md
+LOOKS_S, PERIOD_S = 40, 60
 #: from one look at a job that waits for its service to the next: a lease of 15 minutes, and a minute's grace
 LOOK_EVERY_S = 16 * 60
 #: more are possible, each with an instance of its own
@@ -98,7 +98,7 @@ def fixed_a_month() -> dict[str, float]:
 
 def swept_per_s() -> float:
     """Jobs a second, each alive for over a minute, that one sweeper looks at once and whose claims it clears."""
-    return PASS_S / PERIOD_S / ((LOOK_CALLS + CLEARING_CALLS) * CALL_CPU_S)
+    return LOOKS_S / PERIOD_S / ((LOOK_CALLS + CLEARING_CALLS) * CALL_CPU_S)
 
 
 def watched() -> float:

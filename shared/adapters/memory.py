@@ -345,6 +345,10 @@ class MemoryIndex(MemoryLists):
             if active.place is not None:
                 self.desks.stand_in_line(self._active[key])
 
+    async def restore_waiting(self, active: ActiveRow) -> bool:
+        # its row in the waiting queue is a copy that moves with it
+        return False
+
     async def list_active(
         self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
     ) -> list[ActiveRow]:

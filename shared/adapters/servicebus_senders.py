@@ -80,7 +80,8 @@ class ServiceBusDeskCalls:
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id, "gate": breaker_of}
+        due_at = at.isoformat() if at is not None else None
+        named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id, "gate": breaker_of, "due_at": due_at}
         await self._send({name: value for name, value in named.items() if value is not None}, at)
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:

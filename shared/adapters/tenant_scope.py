@@ -196,6 +196,9 @@ class TenantIndex:
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         raise sweeper_only()
 
+    async def restore_waiting(self, active: ActiveRow) -> bool:
+        raise sweeper_only()
+
     async def list_active(
         self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
     ) -> list[ActiveRow]:

@@ -257,7 +257,7 @@ async def desk_write(
 ) -> DeskWrite:
     """Raises LedgerUnavailable."""
     now = context.clock.now()
-    after = called(let.desk, known, now) if not let.more else let.desk
+    after = called(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
     is_behind = context.gates.turn(stored.desk.tenant).is_behind
     after, log = await going_on(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
     return DeskWrite(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
@@ -138,19 +138,20 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
             telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
-async def let_in(context: Context, tenant: str, *, counts: bool = True) -> Entered:
+async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
     """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    It also repeats what may have been lost: a wake-up, a request for an allocation. `counts`: the caller may count the
-    tenant's jobs first, however many they are; else 1,000 at most. Raises Contended, LedgerUnavailable.
+    It also repeats a request for an allocation that may have been lost. `counts`: the caller may count the tenant's
+    jobs first, however many they are; else 1,000 at most. `due_at`: when the call was due that asks for the turn.
+    Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredDesk, known: Directory) -> Entered:
         taken = take_freed(context, stored.desk, known, await read_freed(context, tenant, MAX_FREED))
         entered, after = await _turn(context, stored, known, taken)
         entered = replace(entered, more=entered.more or taken.more)
-        if after.wake_at == stored.desk.wake_at:
-            await call_again(context, tenant, stored.desk.wake_at)
+        if due_at is not None and after.wake_at == stored.desk.wake_at == due_at:
+            await call_again(context, tenant, due_at)
         if not entered.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
             await ask_divisions(context, after, known)

@@ -279,6 +279,12 @@ class Index(DeadLetters, Protocol):
         Raises LedgerUnavailable.
         """
 
+    async def restore_waiting(self, active: ActiveRow) -> bool:
+        """Writes the lost row of a job in its waiting queue again; returns whether it was lost.
+
+        Nothing happens if the job moved since `active` was read. Raises LedgerUnavailable.
+        """
+
     async def list_active(
         self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
     ) -> list[ActiveRow]:

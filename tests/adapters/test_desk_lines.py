@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.keys import wait_row
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.desk import Candidate, Line, stand, step_away
 from shared.core.gates.places import Place, PlaceState
@@ -308,6 +309,26 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage) -> Non
     await storage.index.write_desk(write)
     assert await due(storage, LATER) == []
     assert await due(storage, LATER + timedelta(hours=1)) == ["job_001"]
+
+
+async def test_a_lost_row_of_the_waiting_queue_is_restored(storage: Storage) -> None:
+    """From ACTIVE, as it was; not if the job has moved since, by an admission too."""
+    if not isinstance(storage.desks, TablesDesks):
+        return
+    await opened(storage)
+    [first, second] = [await in_line(storage, number) for number in range(2)]
+    row = await active(storage, 0)
+    assert not await storage.index.restore_waiting(row)
+    index = await storage.desks._account.table(storage.desks._index_table)
+    await index.delete_entity("tenant_a", wait_row(0, first.candidate.rank, row.job_id))
+    assert not await storage.index.restore_waiting(replace(row, etag=(await active(storage, 1)).etag))
+    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [second]
+    assert await storage.index.restore_waiting(row)
+    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [first, second]
+    row = await active(storage, 0)
+    await storage.index.write_desk(admitting(await stored(storage), first))
+    assert not await storage.index.restore_waiting(row)
+    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [second]
 
 
 async def test_rows_of_a_later_release(storage: Storage) -> None:

@@ -129,6 +129,7 @@ CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
 SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "due": lambda index: index.due("tenant_a", now=START, limit=1),
     "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),
+    "restore_waiting": lambda index: index.restore_waiting(ACTIVE),
     "refresh_listing": lambda index: index.refresh_listing(ACTIVE, OWN),
     "awake_tenants": lambda index: index.awake_tenants(now=START),
     "put_to_sleep": lambda index: index.put_to_sleep(AwakeTenant(tenant="tenant_a", posted_at=START)),

@@ -222,7 +222,7 @@ class _Calls:
             elif bulk_id is not None:
                 await work_bulk(context, orchestrations, tenant, bulk_id)
             elif job_id is None:
-                await notify(context, orchestrations, tenant, await let_in(context, tenant))
+                await notify(context, orchestrations, tenant, await let_in(context, tenant, due_at=at))
             elif (stored := await context.ledger.read(job_id)) is not None:
                 await follow(context, orchestrations, stored)
 

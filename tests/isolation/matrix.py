@@ -49,6 +49,12 @@ class Line:
     silent: str = ""
     #: the last second at which a job of the row's tenant may end
     ends_by: float = 340
+    #: the same of a row that is lost, if that is later
+    lost_by: float = 0
+
+    def bound(self, kind: Kind) -> float:
+        """Returns the last second at which a job of the row's tenant may end."""
+        return max(self.ends_by, self.lost_by if kind is Kind.MISSING else 0)
 
 
 #: written under an ETag; without; never written; written and not read again; asked for and not there
@@ -57,7 +63,7 @@ _ALL, _NO_ETAG, _READ, _WRITTEN, _ASKED_FOR = "muorc", "muor", "mur", "or", "r"
 _UNLISTED = "mor"
 #: as long as a job works that nobody cancels
 _NOT_CANCELLED = 500
-#: the sweeper looks at a job that waits for others once an hour
+#: the sweeper checks a waiting job once an hour
 _LOOKED_AT = 3800
 #: the sweeper counts a tenant's jobs again ten minutes after the last count
 _COUNTED_AGAIN = 900
@@ -66,7 +72,7 @@ LINES: dict[str, Line] = {
     # a tenant's quotas
     "GATES": Line(_ALL, ends_by=_NOT_CANCELLED),
     "GATELOG": Line(_NO_ETAG),
-    "WAIT": Line(_NO_ETAG, ends_by=_NOT_CANCELLED),
+    "WAIT": Line(_NO_ETAG, ends_by=_NOT_CANCELLED, lost_by=_LOOKED_AT),
     "FREED": Line(_NO_ETAG, ends_by=_COUNTED_AGAIN),
     # a tenant's jobs: lists, dead letters, incidents, dependencies, ends
     "LIST": Line(_UNLISTED),
@@ -74,7 +80,7 @@ LINES: dict[str, Line] = {
     "INCIDENT": Line(_NO_ETAG),
     "INCIDENTLOG": Line(_WRITTEN),
     "ENDED": Line(_NO_ETAG),
-    "DEP": Line(_READ, (DEPENDENCIES,), silent="u", ends_by=_LOOKED_AT),
+    "DEP": Line(_READ, (DEPENDENCIES,), silent="u", lost_by=_LOOKED_AT),
     "DEPFAILED": Line(_WRITTEN, (DEPENDENCIES,)),
     # a tenant's bulk operations
     "BULK": Line(_ALL, (BULK,), ends_by=_NOT_CANCELLED),
@@ -119,11 +125,3 @@ LINES: dict[str, Line] = {
 }
 
 CELLS = [(name, kind) for name, line in LINES.items() for kind in Kind if kind.value[0] in line.kinds]
-
-_NEVER = "nothing makes up for the row: the job waits for ever"
-#: cells that fail today
-EXPECTED: dict[tuple[str, Kind], str] = {
-    ("WAIT", Kind.MISSING): _NEVER,
-}
-#: of those, one that takes too long to show it
-NOT_RUN = {("WAIT", Kind.MISSING)}

@@ -57,7 +57,7 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
         count += 1
         if since is None:
             queue.calls.remove((name, None, at))
-            await notify(handler.context, handler.orchestrations, name, await let_in(handler.context, name))
+            await notify(handler.context, handler.orchestrations, name, await let_in(handler.context, name, due_at=at))
             continue
         queue.divisions.remove((name, at, since))
         for tenant, entered in (await divide_called(handler.context, PLATFORM, since)).items():
@@ -75,6 +75,20 @@ async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(wo
     count = await delivered(world, skewed(world, skew_s), until=until + timedelta(seconds=6))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
     assert count <= 3
+
+
+async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
+    """One waiting job a second is admitted, by one call a second, also while sweeps and ends take turns in between."""
+    world = limited(world, staging="on", overflow="stage")
+    numbers = {"max_per_hour": 3600, "burst": 1}
+    await quotas.set_rule(world.context, world.orchestrations, TENANT, numbers, BY, rule_seq=None)
+    jobs = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(60)]
+    counts = []
+    for _ in range(4):
+        counts.append(await delivered(world, world, until=world.clock.now() + timedelta(seconds=10)))
+        await let_in(world.context, "tenant_a")
+    assert max(counts[1:]) <= counts[0] + 1
+    assert [(await world.job(job_id)).job.status for job_id in jobs].count(JobStatus.QUEUED) >= 36
 
 
 async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(world: World) -> None:

@@ -127,6 +127,17 @@ def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list
     return [("update", {"PartitionKey": partition, "RowKey": row, "due_at": check_at}, {"mode": UpdateMode.MERGE})]
 
 
+def back_in_line(active: ActiveRow) -> list[Operation]:
+    """The WAIT row in again, last, of a job that has to have one; the transaction fails where ACTIVE has moved."""
+    place, partition = active.place, encode_key(active.tenant)
+    if place is None or place.state is not PlaceState.WAITING or place.line is None:
+        return []
+    here = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "line": place.line}
+    unmoved = {"mode": UpdateMode.MERGE, "etag": active.etag, "match_condition": MatchConditions.IfNotModified}
+    waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, active.check_at)
+    return [("update", here, unmoved), ("create", wait_entity(partition, waiting, place.line))]
+
+
 def leaves_line(partition: str, place: Place | None) -> list[Operation]:
     """The WAIT row out, of a job that has one."""
     if place is None or place.state is not PlaceState.WAITING or place.line is None:

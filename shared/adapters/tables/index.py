@@ -17,6 +17,7 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.account import TablesAccount, read_row, transact
 from shared.adapters.tables.active import (
     active_of,
+    back_in_line,
     deletes,
     due_in_line,
     first_check,
@@ -333,6 +334,17 @@ class TablesIndex(TablesLists):
         # Race sweeps: gone, or moved by another one
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), operations)
+
+    async def restore_waiting(self, active: ActiveRow) -> bool:
+        table, operations = await self._account.table(self._table), back_in_line(active)
+        if not operations or await read_row(table, encode_key(active.tenant), operations[-1][1]["RowKey"]) is not None:
+            return False
+        try:
+            await transact(table, operations)
+        except (Conflict, AlreadyExists):
+            # admitted, moved or ended between the two reads
+            return False
+        return True
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         partition = encode_key(active.tenant)

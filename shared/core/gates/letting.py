@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,6 +57,8 @@ class LetIn:
     relined: tuple[tuple[Waiting, int], ...] = ()
     #: others could go in, if there were room in the transaction
     more: bool = False
+    #: waiting queues that may admit, and of which no job could be admitted now: no time changes that
+    read_out: frozenset[int] = frozenset()
     #: of the breakers that moved with it
     log: tuple[LogEntry, ...] = ()
 
@@ -107,6 +109,7 @@ class Letting:
             tuple(self._passed),
             tuple(self._relined),
             more=self._first() is not None,
+            read_out=frozenset(self._read_out),
         )
 
     def _first(self) -> int | None:
@@ -186,9 +189,12 @@ def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: da
 _SOONEST = timedelta(seconds=1)
 
 
-def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
-    """The desk with the look that its lines need; the one that is on its way already stands, if it is soon enough."""
-    at = next_look(desk, directory, now)
+def called(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> Desk:
+    """Returns the desk with the wake-up that its waiting queues need, but for those that are `read_out`.
+
+    A wake-up that is on its way stays if it is soon enough.
+    """
+    at = next_look(desk, directory, now, read_out=read_out)
     if at is None:
         return desk
     at = max(at, now + _SOONEST)
@@ -196,16 +202,16 @@ def called(desk: Desk, directory: Directory, now: datetime) -> Desk:
     return desk if is_on_its_way else replace(desk, wake_at=at)
 
 
-def next_look(desk: Desk, directory: Directory, now: datetime) -> datetime | None:
+def next_look(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> datetime | None:
     """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
-    an end or a person does.
+    an end or a person does. A line that is `read_out` waits for the end of a job that left it, or for the sweeper.
     """
     found: list[datetime] = []
-    for line in desk.lines.values():
+    for number, line in desk.lines.items():
         shut = [word for word in words_of(desk, directory, line, now) if word.shut is not None]
         by_time = [word.opens_at for word in shut if not word.needs_division]
         if not shut:
-            found.append(now)
+            found += [now] if number not in read_out else []
         elif by_time and None not in by_time:
             found.append(max(at for at in by_time if at is not None))
     return min(found, default=None)

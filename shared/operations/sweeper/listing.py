@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.job import Record
@@ -59,6 +60,8 @@ class Found:
     ended: set[str] = field(default_factory=set)
     #: jobs that wait or were set aside, and whose place does not follow them: the process that moved them died
     astray: list[ActiveRow] = field(default_factory=list)
+    #: tenants of jobs whose row in the waiting queue was lost, and was written again
+    restored: set[str] = field(default_factory=set)
     #: by service, of the jobs that were read: the attempt that has waited longest for its ACK
     untaken: dict[str, Untaken] = field(default_factory=dict)
     tenants: list[Surveyed] = field(default_factory=list)
@@ -197,6 +200,10 @@ class _Part:
         if asleep and row.place and owed(record.job, row.place) is not Owed.NOTHING:
             found.astray.append(row)
             return row
+        if state is PlaceState.WAITING and await context.index.restore_waiting(row):
+            found.restored.add(row.tenant)
+            key = f"{encode_key(row.tenant)} WAIT of {row.job_id}"
+            telemetry.warn("WAITING_RESTORED", jobId=row.job_id, tenant_id=row.tenant, row=key)
         if record.job.event_seq == row.listed_seq:
             return row
         found.behind += 1

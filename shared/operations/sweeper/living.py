@@ -30,14 +30,15 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
         # of a store that does not answer the last counts say more
         one.counts = found.survey.counts if 2 * left_out <= len(found.tenants) else None
         one.position = replace(one.position, survey=Survey(whole_at=found.survey.whole_at))
-    owed: list[str] = []
+    # a row that was lost may have been the one that an admission waited for
+    owed = [*found.restored]
     # a tenant of which a row was left out may have a living job
     unread = {tenant for tenant, _, _ in found.unread}
     one.idle = [each.tenant for each in found.tenants if not each.counts.rows and each.tenant not in unread]
     await at_once(found.tenants, lambda surveyed: _take(one, surveyed, owed))
     for tenant, row, fault in found.unread[:_MAX_NAMED]:
         await one.report_fault("RELIST_FAILED", fault, row=row or f"{encode_key(tenant)} ACTIVE", tenant_id=tenant)
-    await take_turns(one, sorted(owed), is_over)
+    await take_turns(one, sorted({*owed}), is_over)
     # this very pass shall close what has ended
     await look_at(one, sorted(found.ended), is_over)
     await at_once(found.astray, lambda active: look_at_job(one, active))
