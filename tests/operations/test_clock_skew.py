@@ -79,7 +79,7 @@ async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(wo
 
 async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
     """One waiting job a second is admitted, by one call a second, also while sweeps and ends take turns in between."""
-    world = limited(world, staging="on", overflow="stage")
+    world = limited(world, overflow="stage")
     numbers = {"max_per_hour": 3600, "burst": 1}
     await quotas.set_rule(world.context, world.orchestrations, TENANT, numbers, BY, rule_seq=None)
     jobs = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(60)]
