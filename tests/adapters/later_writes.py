@@ -224,7 +224,6 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "USAGE REJECTED": lambda made: made.usage.add_refused(TENANT, START, {("OCR", "s"): 1}),
     "REFOLD": lambda made: made.usage.fold_again(TENANT, START),
     "FOLD": lambda made: made.usage.write_position(0, FoldPosition(LATER, TENANT)),
-    "POSITION": lambda made: made.index.write_position(0, SweepPosition(look="x")),
     "rejected": rejecting,
 }
 
