@@ -196,7 +196,7 @@ def _callbacks(envelope: Envelope) -> dict[str, Any]:
     if not targets:
         return {"callback_urls": {}}
     return {
-        "callback_urls": {name: _origin(url) for name, url in targets.items()},
+        "callback_urls": {name: origin(url) for name, url in targets.items()},
         "callback_digest": f"sha256:{jcs_digest(targets)}",
         "callback_targets": targets,
     }
@@ -262,7 +262,7 @@ def tombstone(
     return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=creation_data(record))
 
 
-def _origin(url: str) -> str:
+def origin(url: str) -> str:
     """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.core.hints import MAX_CALLBACKS, callback_names
 from shared.core.deliveries import (
     FAILURES_TO_WAIT,
     WAITS,
@@ -17,6 +16,7 @@ from shared.core.deliveries import (
     resumed,
     with_dead_logged,
 )
+from shared.core.hints import MAX_CALLBACKS, callback_names
 from shared.core.hook_log import EVENTS
 from shared.core.public_events import OF_HOOKS
 from shared.core.webhooks import (

@@ -24,7 +24,16 @@ from shared.core.replies import holds_lease
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
-from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, LedgerUnavailable, ReplyUnfit, Undecodable
+from shared.errors import (
+    Conflict,
+    DataLost,
+    InstanceEnded,
+    InstanceNotFound,
+    LedgerRefused,
+    LedgerUnavailable,
+    ReplyUnfit,
+    Undecodable,
+)
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
 from shared.operations.transition import Transitioned, transition, transition_recent
