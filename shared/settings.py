@@ -16,7 +16,7 @@ from shared import build
 from shared import setting_values as form
 from shared.access_settings import AccessSettings
 from shared.contracts.envelope import OLDER_MODES
-from shared.core.plan import TimingDefaults
+from shared.core.jobs.plan import TimingDefaults
 from shared.errors import SettingsError
 from shared.older_settings import NOT_READ
 from shared.setting_contradictions import contradictions

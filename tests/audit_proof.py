@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from shared.core.as_of import as_created, as_of, from_json, rows_digest
 from shared.core.canonical import jcs_digest
-from shared.core.history import event_hash
-from shared.core.job import Event, Job, JsonValue, Record, Step
+from shared.core.jobs.as_of import as_created, as_of, from_json, rows_digest
+from shared.core.jobs.history import event_hash
+from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
 from shared.views.audit import FORMAT
 from shared.views.citation import cite
 

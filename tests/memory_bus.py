@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from shared.core.hints import Hint
+from shared.core.events.hints import Hint
 from shared.ports.bus import DeadReply
 from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
@@ -27,18 +27,18 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
-from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import Account, Book
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
-from shared.core.hook_log import logged as hook_logged
 from shared.core.incidents import IncidentKind, incident_of, opened
-from shared.core.job import Event, Job, Step
-from shared.core.states import JobStatus
-from shared.core.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
+from shared.core.jobs.directive import directive_of
+from shared.core.jobs.job import Event, Job, Step
+from shared.core.jobs.states import JobStatus
+from shared.core.webhooks.hook_log import logged as hook_logged
+from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk

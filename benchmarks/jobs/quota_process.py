@@ -26,9 +26,9 @@ from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive
 from shared.errors import AlreadyExists, Conflict, Transient
 from shared.operations.context import Context
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import Instance, InstanceState
 from shared.refusals import Overloaded
 from shared.settings import load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.checks import kql
 from scripts.generate.tables import markdown_table
-from shared.core.reasons import Reason
+from shared.core.jobs.reasons import Reason
 from shared.older_settings import NOT_READ
 from shared.operations.sweeper.duties import DUTIES, Duty
 from shared.settings import SETTINGS

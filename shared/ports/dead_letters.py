@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from shared.core.incidents import Settlement
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 
 
 class LetterState(StrEnum):

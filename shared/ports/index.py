@@ -11,7 +11,7 @@ from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
 from shared.core.incidents import escalates
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
 from shared.ports.sweeps import SweepPosition

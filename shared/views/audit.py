@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from shared.core.as_of import columns, to_json
 from shared.core.canonical import jcs_digest
-from shared.core.job import Event, JsonValue, Record
+from shared.core.jobs.as_of import columns, to_json
+from shared.core.jobs.job import Event, JsonValue, Record
 
 FORMAT = "lucius-audit/2"
 

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.access.webhook_signature import shown
-from shared.core import webhooks as core
-from shared.core.plan import origin
+from shared.core.jobs.plan import origin
+from shared.core.webhooks import webhooks as core
 from shared.responses.webhook import (
     DefaultSecret,
     Delivery,

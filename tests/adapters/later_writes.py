@@ -10,8 +10,8 @@ from typing import Any
 from shared.adapters.tables.feed import list_tenant
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.incidents import IncidentState, Settlement
-from shared.core.states import JobStatus
-from shared.core.webhooks import DeliveryState
+from shared.core.jobs.states import JobStatus
+from shared.core.webhooks.webhooks import DeliveryState
 from shared.ports.bulks import BulkWrite, DueBulk
 from shared.ports.dead_letters import LetterState
 from shared.ports.desks import DeskWrite

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables import listing
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.ports.dead_letters import LetterState
 from shared.ports.index import Index

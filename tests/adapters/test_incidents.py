@@ -10,6 +10,7 @@ import pytest
 
 from shared.adapters.tables import incidents as tables_incidents
 from shared.core.chained_log import entry_hash
+from shared.core.events.public_log_events import incident_events
 from shared.core.incidents import (
     Incident,
     IncidentKind,
@@ -21,9 +22,8 @@ from shared.core.incidents import (
     opened_of,
 )
 from shared.core.incidents import settled as core_settled
-from shared.core.job import Job
-from shared.core.public_log_events import incident_events
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.ports.dead_letters import LetterState
 from tests.adapters.conftest import Storage

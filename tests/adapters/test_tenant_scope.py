@@ -10,14 +10,14 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.memory_desks import MemoryDesks
-from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.memory.desks import MemoryDesks
+from shared.adapters.memory.jobs import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.scoped.stores import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
-from shared.core.history import EventType, Provenance, append
-from shared.core.job import Event, Record
+from shared.core.jobs.history import EventType, Provenance, append
+from shared.core.jobs.job import Event, Record
 from shared.ports.dead_letters import LetterState
 from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation

@@ -10,9 +10,9 @@ from typing import Any
 from azure.data.tables import TableServiceClient
 
 from shared.adapters.tables.rows import event_of, job_of, step_of
-from shared.core.as_of import as_of, fold, rows_digest
-from shared.core.job import Event, Record
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.as_of import as_of, fold, rows_digest
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.states import JobStatus, StepStatus
 from tests.audit_proof import verify_chain
 from tests.chaos.faulty_services import FORGED_CODE
 from tests.model.invariants import check_move

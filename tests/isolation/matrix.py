@@ -21,7 +21,7 @@ CORE = {
     "ACTIVE": "it has not ended",
     "DUE": "the sweeper's next look at it, in one transaction with ACTIVE",
 }
-#: tests/operations/test_gate_directory.py and tests/adapters/test_directory.py have the faults of these rows
+#: tests/operations/gates/test_gate_directory.py and tests/adapters/test_directory.py have the faults of these rows
 _CHANGED = "read when a process starts, and when the row's version has changed; no quota changes in these worlds"
 #: rows that no request of a job and no sweep meets in these worlds
 UNMET = {

@@ -7,8 +7,8 @@ from typing import Any
 from shared.core.chained_log import entry_hash
 from shared.core.filters import IncidentFilter, JobFilter
 from shared.core.incidents import Incident, IncidentKind, IncidentState, job_incident_id
-from shared.operations import incidents
-from shared.operations.dead_letters import list_dead_letters
+from shared.operations.incidents import incidents
+from shared.operations.jobs.dead_letters import list_dead_letters
 from tests.operations.conftest import World
 from tests.operations.support import by, dispatch, service_sends, submitted
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.operations.recent_jobs import RecentJobs
+from shared.operations.process.recent_jobs import RecentJobs
 from tests.operations.conftest import World, built
 from tests.simulation.audit import AuditedLedger
 

@@ -8,9 +8,9 @@ import pytest
 
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.states import JobStatus
-from shared.operations import quotas
-from shared.operations.quotas import By, Changed
+from shared.core.jobs.states import JobStatus
+from shared.operations.quotas import quotas
+from shared.operations.quotas.quotas import By, Changed
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, limited
 

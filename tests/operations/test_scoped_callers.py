@@ -8,13 +8,13 @@ import pytest
 
 from shared.access.caller import Caller, Scope
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus
-from shared.operations import quotas
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.redrive_job import redrive_job
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.quotas import quotas
 from shared.ports.index import ActiveRow
 from shared.wiring import seen_by
 from tests.jobs import envelope

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shared.core.incidents import escalates
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.incidents import DIRECTORY
 from tests.audit_proof import verify
 

@@ -8,10 +8,10 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from shared.adapters.memory_feed import MemoryFeed
-from shared.core.hints import encode_hint
-from shared.core.webhooks import DeliveryState
-from shared.operations.hinting import Hinting
+from shared.adapters.memory.feed import MemoryFeed
+from shared.core.events.hints import encode_hint
+from shared.core.webhooks.webhooks import DeliveryState
+from shared.operations.process.hinting import Hinting
 from shared.ports.webhooks import encode_call
 from shared.settings import load
 from shared.wiring import Wiring

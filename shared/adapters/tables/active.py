@@ -25,7 +25,7 @@ from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.errors import LedgerRefused
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 

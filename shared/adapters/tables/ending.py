@@ -14,7 +14,7 @@ from shared.adapters.tables.listing import changing_columns, dead_inserts, lette
 from shared.adapters.tables.table import Entity, Operation
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.ports.index import Clearing, EndedRow, first_clearing
 
 _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))

@@ -63,7 +63,7 @@ from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (

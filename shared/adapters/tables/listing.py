@@ -1,7 +1,7 @@
 """A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
 
 A filter on a column would make the store read any number of rows to fill one page. So the query names a range of
-keys, and `shared.operations.list_jobs` filters the rows that come back.
+keys, and `shared.operations.jobs.list_jobs` filters the rows that come back.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement
-from shared.core.job import Job
-from shared.core.routing import normalise
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
+from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow

@@ -27,8 +27,8 @@ from shared.core.gates.desk import (
 )
 from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory, GateState
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):

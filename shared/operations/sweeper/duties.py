@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.rejected_messages import remove_old
-from shared.operations.silence import look_for_silence
+from shared.operations.incidents.silence import look_for_silence
+from shared.operations.jobs.rejected_messages import remove_old
 from shared.operations.sweeper.admission import admit_waiting, allocate
 from shared.operations.sweeper.bulks import look_at_bulks
 from shared.operations.sweeper.dead_replies import drain_replies
+from shared.operations.sweeper.heal_deliveries import heal_deliveries
 from shared.operations.sweeper.incidents import keep_breakers, look_at_directory, settle_row_incidents
 from shared.operations.sweeper.living import put_to_sleep, survey_living
 from shared.operations.sweeper.logs import compare_logs

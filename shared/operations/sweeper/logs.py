@@ -15,15 +15,15 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.core.canonical import encode_key
+from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates import changes
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, Directory, GateState
-from shared.core.hints import gate_hint, incident_hint
 from shared.operations.context import Context
-from shared.operations.desk_turns import at_desk, directory
-from shared.operations.feed_comparison import is_log_behind
-from shared.operations.gated_tenants import is_in_use, leave_or_stay
-from shared.operations.row_incidents import report_row
+from shared.operations.events.feed_comparison import is_log_behind
+from shared.operations.gates.desk_turns import at_desk, directory
+from shared.operations.gates.gated_tenants import is_in_use, leave_or_stay
+from shared.operations.incidents.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once, from_on
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.incidents import IncidentRow

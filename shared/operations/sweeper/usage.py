@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from shared.core.canonical import encode_key
 from shared.core.usage import HOUR, Counted, Group, hour_of
 from shared.operations.context import Context
-from shared.operations.read_usage import count
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once
+from shared.operations.usage.read_usage import count
 from shared.ports.index import WAKE_LASTS
 from shared.ports.usage import Folding, FoldPosition, Usage
 

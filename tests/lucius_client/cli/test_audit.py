@@ -10,7 +10,7 @@ import pytest
 
 from lucius_client.cli.audit import verify
 from shared.core.canonical import jcs_digest
-from shared.core.history import event_hash
+from shared.core.jobs.history import event_hash
 from shared.views.audit import bundle
 from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from tests.operations.conftest import World
 from tests.operations.gated import posted
 from tests.operations.ruled import ruled, statuses

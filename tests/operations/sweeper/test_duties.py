@@ -12,10 +12,10 @@ import pytest
 
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations import quotas
-from shared.operations.desk_turns import directory
+from shared.operations.gates.desk_turns import directory
+from shared.operations.quotas import quotas
 from shared.operations.sweeper import duties
 from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
 from shared.operations.sweeper.state import IsOver, Pass

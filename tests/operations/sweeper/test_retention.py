@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.core.occurrences import OrchestrationEnded
-from shared.core.recovery import instances
+from shared.core.jobs.occurrences import OrchestrationEnded
+from shared.core.jobs.recovery import instances
 from shared.errors import LedgerUnavailable, OrchestrationUnavailable, ReplyUnfit
-from shared.operations.replies.apply import apply_reply
+from shared.operations.jobs.replies.apply import apply_reply
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState

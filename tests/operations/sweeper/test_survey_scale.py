@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemorySweepMark
-from shared.core.states import JobStatus
+from shared.adapters.memory.jobs import MemorySweepMark
+from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import listing
 from shared.operations.sweeper.sweep import sweep
