@@ -3,6 +3,7 @@
 A cell is a type and a kind of fault. In each cell every job ends. Jobs of tenants whose row it is not end at the same
 second and with the same requests as without the fault. No function raises anything but an error of LUCIUS. A row that
 cannot be decoded or written is named by a warning with its key; for a row that is refused for now there is a warning.
+A row has at most one incident.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Line:
     #: kinds for which there is nothing to report: the app reads the row's key alone, writes the whole row again, or
     #: counts the fault in a metric
     silent: str = ""
+    #: kinds that hide the row from its query
+    hidden: str = ""
     #: the last second at which a job of the row's tenant may end
     ends_by: float = 340
     #: the same of a row that is lost, if that is later
@@ -59,8 +62,6 @@ class Line:
 
 #: written under an ETag; without; never written; written and not read again; asked for and not there
 _ALL, _NO_ETAG, _READ, _WRITTEN, _ASKED_FOR = "muorc", "muor", "mur", "or", "r"
-#: listed by callers alone, of whom these worlds have none; tests/adapters/test_undecodable_rows.py has lists
-_UNLISTED = "mor"
 #: as long as a job works that nobody cancels
 _NOT_CANCELLED = 500
 #: the sweeper checks a waiting job once an hour
@@ -75,7 +76,7 @@ LINES: dict[str, Line] = {
     "WAIT": Line(_NO_ETAG, ends_by=_NOT_CANCELLED, lost_by=_LOOKED_AT),
     "FREED": Line(_NO_ETAG, ends_by=_COUNTED_AGAIN),
     # a tenant's jobs: lists, dead letters, incidents, dependencies, ends
-    "LIST": Line(_UNLISTED),
+    "LIST": Line(_NO_ETAG, silent="u"),
     "DEAD": Line(_WRITTEN),
     "INCIDENT": Line(_NO_ETAG),
     "INCIDENTLOG": Line(_WRITTEN),
@@ -116,7 +117,7 @@ LINES: dict[str, Line] = {
     "incidents SUBJECT": Line(_NO_ETAG),
     "incidents OPEN": Line(_NO_ETAG, silent="u"),
     # of the sweeper
-    "tenants": Line(_READ, of_all=True),
+    "tenants": Line(_READ, of_all=True, hidden="u"),
     "=guard POSITION": Line(_NO_ETAG, of_all=True, silent="u"),
     "=guard SWEEP": Line(_NO_ETAG, silent="u"),
     "=guard FOLD": Line(_NO_ETAG, (USAGE,)),
