@@ -15,7 +15,6 @@ from shared.adapters.memory.desks import MemoryDesks
 from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.desk_turns import QuotasUnknown
 from shared.operations.process import gate_directory
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
@@ -253,20 +252,15 @@ async def test_a_store_that_hangs_holds_no_request(monkeypatch: pytest.MonkeyPat
     assert [{*each.tenants} for each in known] == [{"tenant_a"}] * 3
 
 
-@pytest.mark.parametrize("is_on", ["on", "off"])
-async def test_a_process_that_starts_without_the_directory_stages_new_jobs(world: World, is_on: str) -> None:
-    """They start once it can be read; where no job may wait they are refused."""
-    starting = limited(world, staging=is_on)
+async def test_a_process_that_starts_without_the_directory_stages_new_jobs(world: World) -> None:
+    """They start once it can be read."""
+    starting = limited(world)
     versions = world.index.desks.versions
 
     async def away() -> Any:
         raise LedgerUnavailable("503")
 
     world.index.desks.versions = away  # type: ignore[method-assign]
-    if is_on == "off":
-        with pytest.raises(QuotasUnknown):
-            await posted(starting, 1)
-        return
     [job_id] = await posted(starting, 1)
     assert await status(starting, job_id) == ["THROTTLED"]
     world.index.desks.versions = versions  # type: ignore[method-assign]
