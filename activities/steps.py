@@ -6,9 +6,9 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from shared.core import durable_names
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.settle_step import settle_step
+from shared.core.jobs import durable_names
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.settle_step import settle_step
 from shared.time_limits import ACTIVITY_S, limited
 from shared.wiring import Wiring
 

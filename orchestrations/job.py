@@ -12,7 +12,7 @@ from typing import Any
 import azure.durable_functions as df
 
 from orchestrations.step import StepEnd, Waits, run_step
-from shared.core import durable_names
+from shared.core.jobs import durable_names
 
 bp = df.Blueprint()
 

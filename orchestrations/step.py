@@ -10,8 +10,8 @@ from typing import Any
 import azure.durable_functions as df
 
 from orchestrations.waiting import MAX_TIMER, ask, decoded, wait_until
-from shared.core import durable_names
-from shared.core.verdict import VerdictKind, custom_status
+from shared.core.jobs import durable_names
+from shared.core.jobs.verdict import VerdictKind, custom_status
 
 Yields = Generator[Any, Any, Any]
 
@@ -105,6 +105,6 @@ def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, v
         tasks = waits.open(result)
     else:
         # BACKOFF: an attempt that only timed out may still deliver its RESULT; that of the next one can only be
-        # the word that the job has ended (`shared.core.verdict.end_event`)
+        # the word that the job has ended (`shared.core.jobs.verdict.end_event`)
         tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
     return (yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"])))

@@ -120,10 +120,6 @@ class AlreadyExists(LuciusError):
     """The row is there already."""
 
 
-class GateFull(LuciusError):
-    """The tenant has as many active jobs as it may have."""
-
-
 class InstanceNotFound(LuciusError):
     """The durable engine knows no such instance."""
 

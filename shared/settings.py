@@ -16,7 +16,7 @@ from shared import build
 from shared import setting_values as form
 from shared.access_settings import AccessSettings
 from shared.contracts.envelope import OLDER_MODES
-from shared.core.plan import TimingDefaults
+from shared.core.jobs.plan import TimingDefaults
 from shared.errors import SettingsError
 from shared.older_settings import NOT_READ
 from shared.setting_contradictions import contradictions
@@ -253,14 +253,6 @@ class Settings(AccessSettings):
         form.choice("reject", "stage"),
         "reject",
         help="What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line",
-        tuning=True,
-    )
-    staging: str = setting(
-        "LUCIUS_STAGING",
-        form.choice("on", "off"),
-        "on",
-        help="Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: "
-        "every gate refuses then",
         tuning=True,
     )
     max_inflight: int | None = setting(

@@ -20,19 +20,24 @@ from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
-from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
-from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryAnswers
-from shared.adapters.memory_desks import MemoryBooks
-from shared.adapters.memory_feed import MemoryFeed
-from shared.adapters.memory_usage import MemoryUsage
+from shared.adapters.memory.answers import MemoryAnswers
+from shared.adapters.memory.bulks import MemoryBulks
+from shared.adapters.memory.desks import MemoryBooks
+from shared.adapters.memory.feed import MemoryFeed
+from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from shared.adapters.memory.usage import MemoryUsage
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
-from shared.adapters.servicebus_counts import ServiceBusCounts
-from shared.adapters.servicebus_lanes import ServiceBusLanes
-from shared.adapters.servicebus_links import bus_client
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
-from shared.adapters.servicebus_senders import (
+from shared.adapters.scoped.bulks import TenantBulks
+from shared.adapters.scoped.hooks import TenantHooks
+from shared.adapters.scoped.incidents import TenantIncidents
+from shared.adapters.scoped.stores import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.scoped.usage import TenantUsage
+from shared.adapters.servicebus.counts import ServiceBusCounts
+from shared.adapters.servicebus.lanes import ServiceBusLanes
+from shared.adapters.servicebus.links import bus_client
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus.senders import (
     ServiceBusDeliveries,
     ServiceBusDeskCalls,
     ServiceBusEvents,
@@ -51,16 +56,11 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
-from shared.adapters.tenant_bulks import TenantBulks
-from shared.adapters.tenant_hooks import TenantHooks
-from shared.adapters.tenant_incidents import TenantIncidents
-from shared.adapters.tenant_scope import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
-from shared.adapters.tenant_usage import TenantUsage
-from shared.core import durable_names
+from shared.core.jobs import durable_names
 from shared.operations.context import Context
-from shared.operations.hinting import Hinting
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.passing import Passing
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.process.passing import Passing
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness

@@ -13,14 +13,14 @@ from shared.access.references import Retention
 from shared.adapters.protocol_files import load_registry
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
-from shared.core.decide import apply
-from shared.core.history import Provenance
-from shared.core.job import Record
-from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
-from shared.core.outcome import Outcome
-from shared.core.plan import TimingDefaults, plan_job
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import Provenance
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
+from shared.core.jobs.outcome import Outcome
+from shared.core.jobs.plan import TimingDefaults, plan_job
+from shared.core.jobs.routing import decide_lane
 from shared.core.registry import Registry
-from shared.core.routing import decide_lane
 from triggers.http.responses import json_of
 
 ROOT = Path(__file__).resolve().parent.parent

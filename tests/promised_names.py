@@ -24,7 +24,7 @@ from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.apidocs import event_schemas
-from shared.core import durable_names
+from shared.core.jobs import durable_names
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED

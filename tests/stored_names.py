@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
@@ -20,29 +20,28 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.keys import GATE_ROW, list_row
+from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
-from shared.core.directive import directive_of
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.divided import Account, Book
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
-from shared.core.hook_log import logged as hook_logged
 from shared.core.incidents import IncidentKind, incident_of, opened
-from shared.core.job import Event, Job, Step
-from shared.core.states import JobStatus
-from shared.core.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
+from shared.core.jobs.directive import directive_of
+from shared.core.jobs.job import Event, Job, Step
+from shared.core.jobs.states import JobStatus
+from shared.core.webhooks.hook_log import logged as hook_logged
+from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
-from shared.ports.dead_letters import Comparison
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
@@ -89,8 +88,6 @@ class _Table:
 
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
-        if row == GATE_ROW:
-            return Entity({"active": 1}, "1")
         raise NotThere
 
 
@@ -153,7 +150,6 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     index = TablesIndex(account, "index", "tenants")
     await index.reserve(replace(job, dependencies=["job_0"]), replacing=None)
     await index.close(job, claim_expires_at=START)
-    await index.close(replace(job, gated=True), claim_expires_at=START)
     waited = replace(job, staged_at=START, admitted_at=START, completed_at=START)
     await index.close(waited, claim_expires_at=START)
     listed = {name: getattr(job, name) for name in ("job_id", "tenant_id", "request_type", "current_step_id")}
@@ -168,7 +164,6 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
     await _incidents(TablesIncidents(account, "index", "gates"), failed)
-    await index.write_comparison(0, Comparison(next_at=START))
     await _books(TablesBooks(account, "gates"))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)

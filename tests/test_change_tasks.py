@@ -134,7 +134,7 @@ def test_a_reason_is_one_row(copy: Copy) -> None:
     Over 5 s: it generates everything on a copy.
     """
     row = '    NO_BUDGET = ("NO_BUDGET", "the tenant\'s budget is spent", "raise the budget")\n'
-    copy.edit("shared/core/reasons.py", "    ATTEMPTS_EXHAUSTED = (\n", f"{row}    ATTEMPTS_EXHAUSTED = (\n")
+    copy.edit("shared/core/jobs/reasons.py", "    ATTEMPTS_EXHAUSTED = (\n", f"{row}    ATTEMPTS_EXHAUSTED = (\n")
 
     copy.generate()
 

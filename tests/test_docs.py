@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-from shared.core.states import JobStatus
-from shared.core.transitions import JOB_CREATION, JOB_TABLE
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent

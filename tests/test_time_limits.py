@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from shared import time_limits
-from shared.adapters import servicebus_links, servicebus_publisher
-from shared.adapters.servicebus_lanes import ServiceBusLanes
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus import links as servicebus_links
+from shared.adapters.servicebus import publisher as servicebus_publisher
+from shared.adapters.servicebus.lanes import ServiceBusLanes
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import CONFIGURATION, PROBE, STORE, limited, time_limit
 from shared.wiring import SystemClock

@@ -15,15 +15,15 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared import telemetry
-from shared.core.routing import ADMISSION_QUEUE
+from shared.core.jobs.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
-from shared.operations.breaker_incidents import answer_call
-from shared.operations.divisions import divide_called
-from shared.operations.find_gate import over_all_of_id
-from shared.operations.freed import let_in
-from shared.operations.places import follow
-from shared.operations.transition import notify
-from shared.operations.work_bulk import work_bulk
+from shared.operations.bulks.work_bulk import work_bulk
+from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.find_gate import over_all_of_id
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.transition import notify
+from shared.operations.quotas.breaker_incidents import answer_call
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import REPLY_S, limited
 from shared.wiring import Wiring

@@ -9,7 +9,7 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.quotas import BreakerReset
-from shared.operations.quotas import By, reset_breaker
+from shared.operations.quotas.quotas import By, reset_breaker
 from shared.responses.quota import QuotaChange
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body

@@ -15,8 +15,8 @@ from shared.apidocs.route import Parameter, Route
 from shared.contracts.quotas import Why
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import parse_filter
-from shared.core.routing import normalise
-from shared.operations.bulks import (
+from shared.core.jobs.routing import normalise
+from shared.operations.bulks.bulks import (
     MAX_COUNTED,
     MAX_SHOWN,
     bulk_items,

@@ -8,7 +8,7 @@ import azure.functions as func
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
-from shared.operations.replies.callbacks import Kind, receive_callback
+from shared.operations.jobs.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
 from shared.wiring import Wiring

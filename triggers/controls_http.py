@@ -14,14 +14,14 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.quotas import Admission
 from shared.contracts.requests import ControlRequest, PriorityChange, RedriveRequest
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
-from shared.operations.admit_job import admit_job
-from shared.operations.bulks import redrive_tree
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.operations.bulks.bulks import redrive_tree
 from shared.operations.context import Context
-from shared.operations.control_job import change_priority, control_job
-from shared.operations.quotas import By
-from shared.operations.redrive_job import redrive_job
+from shared.operations.jobs.control_job import change_priority, control_job
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.quotas.admit_job import admit_job
+from shared.operations.quotas.quotas import By
 from shared.refusals import QuotaForbidden
 from shared.responses.bulk import Bulk
 from shared.responses.job import Job

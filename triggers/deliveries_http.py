@@ -10,8 +10,8 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.core.webhooks import DEFAULT_HOOK, DeliveryState
-from shared.operations import webhooks
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
+from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
 from shared.responses.webhook import Delivery, DeliveryPage
 from shared.views import webhook as views

@@ -13,11 +13,11 @@ from shared.access.stream_ticket import sign_ticket, ticket_for
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.requests import TicketRequest
+from shared.core.events.public_events import PublicType
 from shared.core.filters import parse_filter
-from shared.core.public_events import PublicType
-from shared.core.routing import normalise
-from shared.operations.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
-from shared.operations.read_feed import FeedPage as Page
+from shared.core.jobs.routing import normalise
+from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
+from shared.operations.events.read_feed import FeedPage as Page
 from shared.refusals import CursorExpired, JobNotFound
 from shared.responses.feed import FeedPage, Ticket
 from shared.wiring import Wiring

@@ -11,9 +11,9 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared import telemetry
-from shared.core.hints import decode_hint
-from shared.core.routing import HINTS_QUEUE
-from shared.operations.tell import take_hints
+from shared.core.events.hints import decode_hint
+from shared.core.jobs.routing import HINTS_QUEUE
+from shared.operations.events.tell import take_hints
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import HINTS_S, limited
 from shared.wiring import Wiring

@@ -15,12 +15,12 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.requests import IncidentRequest
 from shared.core.filters import INCIDENT_WORDS, parse_incident_filter
-from shared.core.history import Origin
 from shared.core.incidents import Incident, IncidentKind, IncidentState
-from shared.operations import incidents
+from shared.core.jobs.history import Origin
 from shared.operations.context import Context
-from shared.operations.dead_letters import dismiss_dead_letter
-from shared.operations.list_jobs import MAX_READ_MORE
+from shared.operations.incidents import incidents
+from shared.operations.jobs.dead_letters import dismiss_dead_letter
+from shared.operations.jobs.list_jobs import MAX_READ_MORE
 from shared.refusals import IncidentNotFound
 from shared.responses.incident import IncidentDetail, IncidentPage
 from shared.responses.job import Job

@@ -8,8 +8,8 @@ import binascii
 import azure.functions as func
 
 from shared.apidocs.route import Parameter
-from shared.core.job import Job
-from shared.operations.read_feed import EARLIEST, LATEST
+from shared.core.jobs.job import Job
+from shared.operations.events.read_feed import EARLIEST, LATEST
 from shared.refusals import JobNotFound
 from shared.views.job import event_response
 from triggers.http.long_poll import Answer, LongPoll, history_tail

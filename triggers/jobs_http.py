@@ -8,14 +8,14 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.core.as_of import as_of
-from shared.core.states import JobStatus
-from shared.operations.backlog import directives_ahead
-from shared.operations.dead_letters import list_dead_letters
-from shared.operations.list_jobs import MAX_READ_MORE, list_jobs
-from shared.operations.read_history import last_transition, read_history
-from shared.operations.related_jobs import dependants_of, dependencies_of, missing_of
-from shared.operations.waiting import standing_of
+from shared.core.jobs.as_of import as_of
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates.waiting import standing_of
+from shared.operations.jobs.backlog import directives_ahead
+from shared.operations.jobs.dead_letters import list_dead_letters
+from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
+from shared.operations.jobs.read_history import last_transition, read_history
+from shared.operations.jobs.related_jobs import dependants_of, dependencies_of, missing_of
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from shared.responses.bulk import DependencyPage

@@ -12,11 +12,11 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.quotas import Pause, Resume, Slowdown
 from shared.core.gates.rules import EVERY, Gate
-from shared.core.routing import normalise
-from shared.operations import quotas
+from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
-from shared.operations.find_gate import find_gate, over_all
-from shared.operations.quotas import By, Changed
+from shared.operations.gates.find_gate import find_gate, over_all
+from shared.operations.quotas import quotas
+from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import QuotaChange

@@ -15,10 +15,10 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.core.gates.standing import expected
-from shared.core.states import JobStatus
-from shared.operations.create_job import create_job
-from shared.operations.creation import Created
-from shared.operations.dry_run import dry_run
+from shared.core.jobs.states import JobStatus
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.creation import Created
+from shared.operations.jobs.dry_run import dry_run
 from shared.responses.job import Accepted, BatchOutcome, DryRun, Job
 from shared.views.job import job_links, job_response
 from shared.wiring import Wiring

@@ -5,8 +5,8 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.operations.prune_feeds import prune_feeds
-from shared.operations.prune_logs import prune_logs
+from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.sweeper.prune_logs import prune_logs
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 

@@ -8,7 +8,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.operations.sum_receipts import MAX_JOBS, Grouping, sum_receipts
+from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of

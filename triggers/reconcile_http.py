@@ -12,7 +12,7 @@ from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.requests import ReconcileRequest
-from shared.operations.read_history import read_for_list
+from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger

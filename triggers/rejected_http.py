@@ -10,7 +10,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
-from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.wiring import Wiring

@@ -9,10 +9,10 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.filters import parse_filter
-from shared.core.routing import normalise
+from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
-from shared.operations import desk_turns
-from shared.operations.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
+from shared.operations.gates import desk_turns
+from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
 from shared.refusals import FilterInvalid
 from shared.responses.usage import SourcePage, UsageReport
 from shared.views.usage import seen_source, usage_sum

@@ -9,8 +9,8 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared import telemetry
-from shared.core.routing import WEBHOOKS_QUEUE
-from shared.operations.deliver_webhooks import deliver
+from shared.core.jobs.routing import WEBHOOKS_QUEUE
+from shared.operations.webhooks.deliver_webhooks import deliver
 from shared.ports.webhooks import decode_call
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import DELIVERY_S, limited

@@ -13,12 +13,12 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
+from shared.core.events.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
 from shared.core.gates.rules import EVERY
-from shared.core.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
-from shared.core.routing import normalise
-from shared.core.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
-from shared.operations import webhooks
+from shared.core.jobs.routing import normalise
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
 from shared.operations.context import Context
+from shared.operations.webhooks import webhooks
 from shared.refusals import HookNotFound, TenantForbidden
 from shared.responses.webhook import (
     DefaultSecret,

@@ -20,16 +20,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.jobs.services import replies
-from shared.adapters.memory_bus import MemoryDeskCalls
 from shared.adapters.tables import wire
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive
 from shared.errors import AlreadyExists, Conflict, Transient
 from shared.operations.context import Context
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import Instance, InstanceState
 from shared.refusals import Overloaded
 from shared.settings import load
@@ -71,6 +70,14 @@ class _Engine:
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         return
+
+
+class _Calls:
+    """See `shared.ports.bus.DeskCalls`: no call is made."""
+
+    async def call(self, *_: Any, **__: Any) -> None: ...
+
+    async def divide(self, *_: Any, **__: Any) -> None: ...
 
 
 @dataclass
@@ -117,7 +124,7 @@ class QuotaProcess:
     _directives: _Directives = field(default_factory=_Directives)
 
     def __post_init__(self) -> None:
-        self.context = replace(self.context, publisher=self._directives, desk_calls=MemoryDeskCalls())
+        self.context = replace(self.context, publisher=self._directives, desk_calls=_Calls())
 
     async def obey(self, command: Mapping[str, Any]) -> Any:
         """`do`: the command, one of

@@ -1,7 +1,7 @@
 """What quotas, incidents and the sweeper's lists read and write beside the jobs, and how far that goes.
 
 Rows of a tenant's quotas and of allocations are counted by `tests/adapters/test_quota_cost.py`, the incident of a job
-by `tests/operations/test_quota_limits.py`. A request that finds no row counts as one row.
+by `tests/operations/quotas/test_quota_limits.py`. A request that finds no row counts as one row.
 """
 
 from __future__ import annotations

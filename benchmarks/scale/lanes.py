@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.core.routing import lane_of
+from shared.core.jobs.routing import lane_of
 
 LANES = 16
 

@@ -44,7 +44,7 @@ param scale = {
   alwaysReadyDeliver: 1
 }
 
-// A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md. While instances of release 0.2.0 serve: LUCIUS_STAGING 'off' too.
+// A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md.
 param tuning = {
   LUCIUS_MAX_INFLIGHT: '500'
   LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'

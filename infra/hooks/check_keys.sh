@@ -17,8 +17,7 @@ subscription=$1
 vaults=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
   --query "[?tags.application=='lucius' && tags.environment=='$2'].[name, tags.keys]")
 while read -r vault keys; do
-  # a vault of release 0.2.0 says nothing of its keys: they are those of callbacks
-  case $keys in *callback* | None | '') [ -z "$vault" ] || given LUCIUS_CALLBACK_KEYS "$vault" ;; esac
+  case $keys in *callback*) given LUCIUS_CALLBACK_KEYS "$vault" ;; esac
   case $keys in *webhook*) given LUCIUS_WEBHOOK_KEYS "$vault" ;; esac
 done <<END
 $vaults

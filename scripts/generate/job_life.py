@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.generate.transitions import arrows
-from shared.core.states import JobStatus
-from shared.core.transitions import JOB_CREATION, JOB_TABLE
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "images" / "job-life.svg"
 
@@ -54,7 +54,7 @@ class _Arrow(NamedTuple):
 
 
 def text() -> str:
-    """The picture, from the tables of `shared.core.transitions`."""
+    """The picture, from the tables of `shared.core.jobs.transitions`."""
     lines = _arrows()
     y = _TOP + _BOX_HEIGHT + 8
     drawn: list[str] = []

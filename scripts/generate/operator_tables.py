@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.checks import kql
 from scripts.generate.tables import markdown_table
-from shared.core.reasons import Reason
+from shared.core.jobs.reasons import Reason
 from shared.older_settings import NOT_READ
 from shared.operations.sweeper.duties import DUTIES, Duty
 from shared.settings import SETTINGS
@@ -108,7 +108,6 @@ def _when(duty: Duty) -> str:
     found = [
         "once an hour" if duty.hourly else "each pass",
         *(["by the first sweeper"] if duty.first_share else []),
-        *(["not by hand if there are several sweepers"] if duty.timer_only else []),
         *(["also in a dry run"] if duty.dry_run else []),
     ]
     return ", ".join(found)

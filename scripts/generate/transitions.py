@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.generate.tables import markdown_table
-from shared.core.states import StepStatus
-from shared.core.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
+from shared.core.jobs.states import StepStatus
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
 
 #: a table of transitions: rows by state and trigger
 Table = Mapping[Any, Mapping[Any, Row]]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.core.job import Record, Step
-from shared.core.states import StepStatus
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.states import StepStatus
 
 _VERSION = "lc1"
 #: the claim that names the deployment

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.access.tenants import APP_CLAIMS, TenantRules, is_text, tenant_of, words_of
-from shared.core.routing import normalise
+from shared.core.jobs.routing import normalise
 from shared.refusals import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid
 
 _MAX_SUBJECT = 256

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from shared.core.plan import SYSTEM, Workspace
+from shared.core.jobs.plan import SYSTEM, Workspace
 
 #: ports that a URI need not name
 _DEFAULT_PORTS = {"https": 443, "http": 80}

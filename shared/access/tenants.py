@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.contracts.envelope import RESERVED_TENANTS
-from shared.core.routing import normalise
+from shared.core.jobs.routing import normalise
 from shared.refusals import TenantMissing
 
 _MAX_TENANT = 128

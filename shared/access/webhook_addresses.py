@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from urllib.parse import urlsplit
 
 from shared.access.tenants import plain_tenant
-from shared.core.routing import PLATFORM, normalise
+from shared.core.jobs.routing import PLATFORM, normalise
 from shared.refusals import HookUrlRefused
 
 _Address = IPv4Address | IPv6Address

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.access.callback_token import Keys
-from shared.core.webhooks import Hook, SecretVersion
+from shared.core.webhooks.webhooks import Hook, SecretVersion
 from shared.refusals import HookKeyGone
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 from azure.durable_functions import DurableOrchestrationClient
 
-from shared.core.verdict import Shown
+from shared.core.jobs.verdict import Shown
 from shared.errors import InstanceEnded, InstanceNotFound, Interrupted, OrchestrationUnavailable
 from shared.ports.durable import Instance, InstanceState
 from shared.time_limits import ENGINE_CALL_S, time_limit

@@ -26,7 +26,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from shared.access.webhook_addresses import AddressPolicy, Target, spelled
-from shared.core.webhooks import Answer
+from shared.core.webhooks.webhooks import Answer
 from shared.refusals import HookUrlRefused
 
 #: of one try, from the name's resolution to the end of the answer

@@ -10,8 +10,8 @@ from types import ModuleType
 from shared.apidocs import event_schemas_of_hooks, event_schemas_of_logs
 from shared.apidocs.event_schemas_of_logs import AT, INSTANT, OMITTED, TEXT
 from shared.apidocs.json_schema import DIALECT, JsonObject
-from shared.core.public_events import MEANINGS, OF_HOOKS, OF_LOGS, PublicType
-from shared.core.states import JobStatus
+from shared.core.events.public_events import MEANINGS, OF_HOOKS, OF_LOGS, PublicType
+from shared.core.jobs.states import JobStatus
 
 _STATUS: JsonObject = {"enum": [status.value for status in JobStatus]}
 _REFERENCE: JsonObject = {"type": "object", "properties": {"uri": TEXT}, "required": ["uri"]}

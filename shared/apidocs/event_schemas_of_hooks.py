@@ -6,8 +6,8 @@ from typing import Any
 
 from shared.apidocs.event_schemas_of_logs import AT, INSTANT, TEXT
 from shared.apidocs.json_schema import JsonObject
-from shared.core.public_events import PublicType
-from shared.core.webhooks import HookState
+from shared.core.events.public_events import PublicType
+from shared.core.webhooks.webhooks import HookState
 
 _P = PublicType
 _HOOK = "hook_7f0e2b6c9d1a4e538c2f6a1b0d9e8c74"

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from shared.apidocs.json_schema import JsonObject
+from shared.core.events.public_events import PublicType
+from shared.core.events.public_log_events import GATE_LOG
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import GateKind
 from shared.core.incidents import IncidentKind, IncidentState
-from shared.core.public_events import PublicType
-from shared.core.public_log_events import GATE_LOG
 
 TEXT: JsonObject = {"type": "string"}
 INSTANT: JsonObject = {"type": "string", "format": "date-time"}

@@ -12,15 +12,15 @@ from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
-from shared.core.decide import apply
-from shared.core.history import Provenance
+from shared.core.events.public_events import PublicType
 from shared.core.incidents import IncidentState, Settlement, incident_of, settled
-from shared.core.job import Event, Record
-from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
-from shared.core.plan import TimingDefaults, plan_job
-from shared.core.public_events import PublicType
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import Provenance
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
+from shared.core.jobs.plan import TimingDefaults, plan_job
+from shared.core.jobs.routing import decide_lane
 from shared.core.registry import build_protocol
-from shared.core.routing import decide_lane
 from shared.responses.response import Response
 from shared.views.audit import bundle
 from shared.views.explain import explain

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from shared.access.webhook_signature import secrets_of
 from shared.apidocs.json_schema import JsonObject
-from shared.core.hook_log import logged
-from shared.core.webhooks import (
+from shared.core.webhooks.hook_log import logged
+from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
     Answer,
     Delivery,

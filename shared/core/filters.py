@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from shared.contracts.instants import FIRST, LAST
 from shared.core.incidents import Incident, IncidentKind, IncidentState
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.refusals import FilterInvalid
 
 _Grammar = Mapping[str, tuple[str, Callable[[str, Any], Any]]]

@@ -10,9 +10,9 @@ from typing import Any
 
 from shared.core.canonical import digest
 from shared.core.chained_log import Entry, chained
-from shared.core.job import Job
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
 
 #: reasons for which a job's end is an incident where its protocol names none
 ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FAILED)

@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from shared.core.jobs.routing import Modes
 from shared.core.registry import Registry
-from shared.core.routing import Modes
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.hinting import Hinting
-from shared.operations.hook_calls import HookCalls
-from shared.operations.in_flight import InFlight
-from shared.operations.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.passing import Passing
-from shared.operations.recent_ends import RecentEnds
-from shared.operations.recent_jobs import RecentJobs
-from shared.operations.row_faults import RowFaults
-from shared.operations.submissions import Submissions
-from shared.operations.tally import Tally
-from shared.operations.waiters import Tails, Waiters
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.hook_calls import HookCalls
+from shared.operations.process.in_flight import InFlight
+from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.process.passing import Passing
+from shared.operations.process.recent_ends import RecentEnds
+from shared.operations.process.recent_jobs import RecentJobs
+from shared.operations.process.row_faults import RowFaults
+from shared.operations.process.submissions import Submissions
+from shared.operations.process.tally import Tally
+from shared.operations.process.waiters import Tails, Waiters
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes

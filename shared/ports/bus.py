@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.contracts.messages import Directive
-from shared.core.backlog import LaneLook
+from shared.core.jobs.backlog import LaneLook
 
 
 class DirectivePublisher(Protocol):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from shared.core.incidents import Settlement
-from shared.core.job import Job
-from shared.core.states import JobStatus
-
-#: after the first comparison of lists and dead letters; each later wait is twice as long
-FIRST_COMPARISON_WAIT = timedelta(minutes=10)
-LONGEST_COMPARISON_WAIT = timedelta(days=1)
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 
 
 class LetterState(StrEnum):
@@ -55,18 +51,6 @@ class DeadRow:
     cursor: str = ""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How far the sweeper's comparison of a share's lists with their dead letters is."""
-
-    #: tenant, and cursor of its last LIST row that was compared ("" for none); None: no comparison is under way
-    stopped_at: tuple[str, str] | None = None
-    #: when the next one begins; None: at once
-    next_at: datetime | None = None
-    #: from the end of this one to the next
-    wait: timedelta = FIRST_COMPARISON_WAIT
-
-
 class DeadLetters(Protocol):
     """A part of `shared.ports.index.Index`, whose `close` writes the DEAD row."""
 
@@ -89,16 +73,3 @@ class DeadLetters(Protocol):
         None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens.
         Raises Contended where others changed the rows at every try, LedgerUnavailable.
         """
-
-    async def restore_dead_letter(self, job: Job) -> bool:
-        """Makes DEAD, LIST and INCIDENT say what JOB says of a job that failed; whether that wrote anything.
-
-        Its end, or its redrive, was written by a release that knows no dead letters. Nothing happens where the LIST
-        row changes meanwhile. Raises LedgerUnavailable.
-        """
-
-    async def read_comparison(self, share: int) -> Comparison:
-        """Raises LedgerUnavailable."""
-
-    async def write_comparison(self, share: int, comparison: Comparison) -> None:
-        """Raises LedgerUnavailable."""

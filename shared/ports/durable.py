@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from shared.core.verdict import NOTHING_SHOWN, Shown
+from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 
 
 class InstanceState(StrEnum):

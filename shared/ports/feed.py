@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.hints import Hint
-from shared.core.webhooks import Delivery
+from shared.core.events.hints import Hint
+from shared.core.webhooks.webhooks import Delivery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class FeedWrite:
 
 
 class Feed(Protocol):
-    """Written by `shared.operations.tell` alone."""
+    """Written by `shared.operations.events.tell` alone."""
 
     async def identity(self) -> FeedIdentity:
         """Raises LedgerUnavailable."""

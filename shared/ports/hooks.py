@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from shared.core.webhooks import Delivery, DeliveryState, Hook, HookEntry
+from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookEntry
 from shared.ports.feed import FeedEvent, Head
 
 #: of a delivery among its hook's: the number of its event, and the name of its callback or ""

@@ -11,7 +11,7 @@ from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
 from shared.core.incidents import escalates
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.desks import DeskWrite
 from shared.ports.sweeps import SweepPosition
@@ -58,8 +58,6 @@ class ActiveRow:
     created_at: datetime
     #: when the sweeper looks at the job next: its DUE row stands there; written by the sweeper alone
     check_at: datetime
-    #: counted in the GATE row of release 0.2.0
-    gated: bool = False
     #: of each step that was behind: the look that its orchestration waited for, and how many in a row it did not hear
     looks: Looks = field(default_factory=dict)
     #: from here on of `list_active` alone, since a DUE row has none of it; below `mode` as of event `listed_seq`
@@ -175,9 +173,9 @@ class ListRow:
     labels: dict[str, str]
     seq: int
     created_at: datetime
-    #: a `LetterState` of a job that failed for good; None also where a release without dead letters ended it
+    #: a `LetterState` of a job that failed for good
     dead_letter: str | None = None
-    #: normalised; None: the request named none. This and the following release 0.2.0 does not write
+    #: normalised; None: the request named none
     source: str | None = None
     #: None: its gates let it in at once
     staged_at: datetime | None = None

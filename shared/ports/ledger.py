@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from shared.core.job import Event, Record
+from shared.core.jobs.job import Event, Record
 
 
 @dataclass(frozen=True)

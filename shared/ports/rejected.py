@@ -13,7 +13,7 @@ from typing import Protocol
 
 from shared.contracts.envelope import RESERVED_TENANTS
 from shared.core.canonical import digest
-from shared.core.routing import normalise
+from shared.core.jobs.routing import normalise
 from shared.core.strict_json import parse_json
 
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.core.strict_json import parse_json
-from shared.core.webhooks import Answer
+from shared.core.webhooks.webhooks import Answer
 
 #: kinds of messages: of one delivery; of a hook that waits; of what waited for it; of events before a hook was made
 TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"

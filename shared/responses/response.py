@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from shared.core.reasons import Reason
-from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from shared.core.history import REPLY_EVENTS, EventType
-from shared.core.job import Event, Job, Record, Step
-from shared.core.outcome import Outcome
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.history import REPLY_EVENTS, EventType
+from shared.core.jobs.job import Event, Job, Record, Step
+from shared.core.jobs.outcome import Outcome
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.telemetry import tracing
 from shared.telemetry.lines import info, warn
 from shared.telemetry.meters import code, increment, observe

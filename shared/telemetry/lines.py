@@ -66,7 +66,6 @@ LINES: tuple[Line, ...] = (
     Line("REPAIRED", _I, "The sweeper raised an event again that the orchestration had missed"),
     Line("JOB_REDRIVEN", _I, "Another job takes this one up again"),
     Line("DEAD_LETTER_DISMISSED", _I, "Somebody took a job that failed for good off the dead letters"),
-    Line("DEAD_LETTERS_RESTORED", _I, "Dead letters of jobs that another release ended were listed"),
     Line("INCIDENT_OPENED", _W, "A breaker, a silent service or a row is an incident; `reason` has why"),
     Line("INCIDENT_LATE", _W, "Could not open or settle the incident of a breaker or a row; retried by the next sweep"),
     Line("INCIDENT_SETTLED", _I, "Somebody resolved or dismissed an incident; `status` has what"),

@@ -10,8 +10,8 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive, Reply
-from shared.core.job import Job, Record, Step
-from shared.core.verdict import Verdict
+from shared.core.jobs.job import Job, Record, Step
+from shared.core.jobs.verdict import Verdict
 from shared.telemetry import tracing
 from shared.telemetry.meters import observe
 from shared.telemetry.span_table import SpanName

@@ -20,7 +20,7 @@ from typing import Any
 from opentelemetry import context, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from shared.core.job import Job, Step
+from shared.core.jobs.job import Job, Step
 from shared.refusals import Refused
 from shared.telemetry.span_table import SpanName
 

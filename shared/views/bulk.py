@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from shared.core.bulks import Bulk, BulkItem
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.responses.bulk import Bulk as BulkResponse
 from shared.responses.bulk import BulkItem as BulkItemResponse
 from shared.responses.bulk import BulkLinks, BulkPreview, RelatedJob

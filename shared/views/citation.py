@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.core.job import Event
-from shared.core.states import JobStatus, StepStatus
-from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
+from shared.core.jobs.job import Event
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
 from shared.responses.history import TableRow
 
 

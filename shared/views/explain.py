@@ -12,16 +12,16 @@ from datetime import datetime
 from typing import Literal
 
 from shared.contracts.messages import Reply
-from shared.core.backlog import MAX_SHOWN
-from shared.core.decide import apply
 from shared.core.gates.desk import Shut, Word
 from shared.core.gates.rules import GateKind
 from shared.core.gates.standing import MAX_POSITION, Standing
-from shared.core.history import Provenance, lease_digest
-from shared.core.job import Event, Job, Record, Step
-from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
-from shared.core.outcome import Outcome, OutcomeKind
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.backlog import MAX_SHOWN
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import Provenance, lease_digest
+from shared.core.jobs.job import Event, Job, Record, Step
+from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
+from shared.core.jobs.outcome import Outcome, OutcomeKind
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.responses.history import Explanation, Move
 from shared.views.citation import cite
 

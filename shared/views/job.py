@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from shared.access.references import Retention
 from shared.core.incidents import escalates, job_incident_id
-from shared.core.job import Event, Record
-from shared.core.job import Step as StepRow
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.job import Step as StepRow
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.ports.index import ListRow
 from shared.responses.history import Event as EventResponse
 from shared.responses.job import CallbackOutcome, DeadLetter, DeadLetterLinks, Job, JobLine, JobLinks, Step

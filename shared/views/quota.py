@@ -12,7 +12,7 @@ from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, GateKind, GateState, Rule
 from shared.core.gates.standing import Standing, TenantPart, waiting_of
 from shared.responses.quota import (
     Quota,
@@ -142,9 +142,3 @@ def _ruled_by(state: GateState, rule: Rule | None) -> str | None:
     if rule is None:
         return None
     return "own" if state.rule is not None else rule.setting or EVERY
-
-
-def gate_of(desk: Desk, gate_id: str) -> Gate | None:
-    """A gate for which something stands in the desk."""
-    state = desk.gates.get(gate_id)
-    return state.gate if state is not None else None

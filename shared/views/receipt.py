@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.as_of import as_created, fold
-from shared.core.history import REPLY_EVENTS, EventType
-from shared.core.job import Event, Job, Record, Step
-from shared.core.replies import MAX_IGNORED_EVENTS
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.as_of import as_created, fold
+from shared.core.jobs.history import REPLY_EVENTS, EventType
+from shared.core.jobs.job import Event, Job, Record, Step
+from shared.core.jobs.replies import MAX_IGNORED_EVENTS
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.responses.history import Operation, Operations, Receipt, ReceiptGroup, Spent, StepReceipt
 
 #: nothing stood in its way but our own dispatch
@@ -49,7 +49,7 @@ _EPISODES = {
     EventType.GATED: 1,
     EventType.TIME_EXCEEDED: 2,
 }
-#: a process decides again on what it committed within this time (`shared.operations.recent_jobs`)
+#: a process decides again on what it committed within this time (`shared.operations.process.recent_jobs`)
 _RECENT = timedelta(seconds=60)
 
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}

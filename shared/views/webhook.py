@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.access.webhook_signature import shown
-from shared.core import webhooks as core
+from shared.core.jobs.plan import origin
+from shared.core.webhooks import webhooks as core
 from shared.responses.webhook import (
     DefaultSecret,
     Delivery,
@@ -74,7 +75,7 @@ def _members(row: core.Hook) -> dict[str, Any]:
     )
     return {
         "hookId": row.id,
-        "url": core.origin(row.url) if row.url is not None else None,
+        "url": origin(row.url) if row.url is not None else None,
         "format": row.format.value,
         "filter": HookFilter(
             types=sorted(row.filter.types), job_types=sorted(row.filter.job_types), labels=dict(row.filter.labels)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from shared.access.references import ReferencePolicy, credential_member
-from shared.core.plan import Workspace
+from shared.core.jobs.plan import Workspace
 
 POLICY = ReferencePolicy(frozenset({"https", "s3", "abfss"}), frozenset({"account.blob.core.windows.net"}))
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from shared.access.webhook_signature import secrets_of, shown, signed_headers
-from shared.core.webhooks import Hook, SecretVersion
+from shared.core.webhooks.webhooks import Hook, SecretVersion
 from shared.refusals import HookKeyGone
 from tests.jobs import START
 

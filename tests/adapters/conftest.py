@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_desks import MemoryBooks
-from shared.adapters.memory_feed import MemoryFeed
+from shared.adapters.memory.bulks import MemoryBulks
+from shared.adapters.memory.desks import MemoryBooks
+from shared.adapters.memory.feed import MemoryFeed
+from shared.adapters.memory.jobs import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks

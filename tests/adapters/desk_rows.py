@@ -9,8 +9,8 @@ from shared.core.gates.desk import Candidate, Desk, Line, enter, leave, stand, s
 from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from tests.adapters.conftest import Storage

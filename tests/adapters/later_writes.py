@@ -10,10 +10,10 @@ from typing import Any
 from shared.adapters.tables.feed import list_tenant
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.incidents import IncidentState, Settlement
-from shared.core.states import JobStatus
-from shared.core.webhooks import DeliveryState
+from shared.core.jobs.states import JobStatus
+from shared.core.webhooks.webhooks import DeliveryState
 from shared.ports.bulks import BulkWrite, DueBulk
-from shared.ports.dead_letters import Comparison, LetterState
+from shared.ports.dead_letters import LetterState
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedWrite, Head
 from shared.ports.hooks import HookWrite
@@ -64,8 +64,7 @@ async def ending(made: Stores) -> None:
 
 
 async def failing(made: Stores) -> None:
-    made.amend("LIST", status="FAILED_FINAL", dead_letter=None)
-    assert await made.index.restore_dead_letter(await job_of(made, JobStatus.FAILED_FINAL))
+    await made.index.write_owed(await job_of(made, JobStatus.FAILED_FINAL), claim_expires_at=LATER)
 
 
 async def failing_dependency(made: Stores) -> None:
@@ -175,22 +174,6 @@ async def sleeping(made: Stores) -> None:
     await made.index.put_to_sleep(awake)
 
 
-async def gated_end(made: Stores) -> None:
-    made.amend("ACTIVE", gated=True)
-    active = await made.index.read_active(TENANT, JOB)
-    assert active is not None
-    made.remove("ENDED")
-    made.remove("WAIT")
-    made.remove("FREED")
-    table = made.account.of("index")
-    for row in made.of("DUE"):
-        await table.delete_entity(row["PartitionKey"], row["RowKey"])
-    await table.upsert_entity({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
-    await table.upsert_entity({"PartitionKey": TENANT, "RowKey": "WAIT:0001:1769508000000:job_1"})
-    await table.upsert_entity({"PartitionKey": TENANT, "RowKey": "WAIT:0000:1769508000000:job_1"})
-    await made.index.withdraw(replace(active, check_at=active.check_at), counted=True)
-
-
 async def seeing(made: Stores) -> None:
     await made.usage.see_source(
         TENANT, SeenSource(name="s", first_job="x", first_at=LATER, last_job="x", last_at=LATER)
@@ -221,7 +204,6 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "DUE": look_at_due,
     "ENDED": clearing,
     "GATES": counting,
-    "GATE": gated_end,
     "BOOK": dividing,
     "asks": lambda made: made.books.ask(BOOK, TENANT),
     "BULK": bulk_step,
@@ -242,7 +224,6 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "USAGE REJECTED": lambda made: made.usage.add_refused(TENANT, START, {("OCR", "s"): 1}),
     "REFOLD": lambda made: made.usage.fold_again(TENANT, START),
     "FOLD": lambda made: made.usage.write_position(0, FoldPosition(LATER, TENANT)),
-    "DEADSCAN": lambda made: made.index.write_comparison(0, Comparison()),
     "rejected": rejecting,
 }
 

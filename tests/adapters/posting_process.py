@@ -18,8 +18,7 @@ from multiprocessing.synchronize import Event
 from typing import Any
 
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory import MemoryLedger
-from shared.adapters.memory_bus import MemoryDeskCalls
+from shared.adapters.memory.jobs import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -27,15 +26,16 @@ from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
 from shared.errors import Transient
-from shared.operations.control_job import control_job
-from shared.operations.divisions import divide_called
-from shared.operations.find_gate import over_all_of_id
-from shared.operations.freed import let_in
-from shared.operations.transition import notify
+from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.find_gate import over_all_of_id
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.transition import notify
 from shared.refusals import Overloaded
+from tests.memory_bus import MemoryDeskCalls
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
 

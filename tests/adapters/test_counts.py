@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceivedMessage
 
-from shared.adapters.memory_bus import MemoryAnswers
-from shared.adapters.servicebus_counts import ServiceBusCounts
+from shared.adapters.memory.answers import MemoryAnswers
+from shared.adapters.servicebus.counts import ServiceBusCounts
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.answers import TablesAnswers
 from shared.errors import BusUnavailable, CountsForbidden

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from azure.data.tables import UpdateMode
 
-from shared.adapters.memory import MemoryIndex
 from shared.adapters.tables import listing
-from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.keys import dead_row, list_row
-from shared.core.canonical import encode_key
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
-from shared.ports.dead_letters import Comparison, LetterState
+from shared.ports.dead_letters import LetterState
 from shared.ports.index import Index
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
@@ -47,24 +42,6 @@ async def dead(index: Index, **options: Any) -> list[str]:
 
 async def states(index: Index) -> list[str | None]:
     return [row.dead_letter for row in await index.list_jobs("tenant_a", after=None, limit=10)]
-
-
-async def forget(index: Index, job: Job, *, dead_row_too: bool = True) -> None:
-    """Makes the rows of an ended job what 0.2.0 leaves: no DEAD row, and nothing of it in LIST."""
-    key, dead_key = list_row(job.created_at, job.job_id), dead_row(job.completed_at or START, job.job_id)
-    if isinstance(index, MemoryIndex):
-        index._listed[job.tenant][key] = replace(index._listed[job.tenant][key], dead_letter=None)
-        if dead_row_too:
-            index._dead[job.tenant].pop(dead_key, None)
-        return
-    assert isinstance(index, TablesIndex)
-    table = await index._account.table(index._table)
-    row = await table.get_entity(encode_key(job.tenant), key)
-    kept = {"PartitionKey": encode_key(job.tenant), "RowKey": key, **row}
-    kept.pop("dead_letter", None)
-    await table.update_entity(kept, mode=UpdateMode.REPLACE)
-    if dead_row_too:
-        await table.delete_entity(encode_key(job.tenant), dead_key)
 
 
 async def test_the_end_of_a_job_that_failed_for_good_is_a_dead_letter(storage: Storage) -> None:
@@ -107,7 +84,18 @@ async def test_a_dead_letter_goes_once(storage: Storage, state: LetterState) -> 
     for again in LetterState.REDRIVEN, LetterState.DISMISSED:
         assert await storage.index.end_dead_letter(job, again) is state
     assert (await dead(storage.index), await states(storage.index)) == ([], [state.value])
-    assert not await storage.index.restore_dead_letter(job)
+
+
+@ENDS
+async def test_it_can_be_ended_before_the_job_leaves_the_active_ones(storage: Storage, state: LetterState) -> None:
+    """The sweeper may list the failure before the end is written: LIST says so, and there is no DEAD row."""
+    job = planned("job_1").job
+    await storage.index.reserve(job, replacing=None)
+    [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
+    failed = replace(job, status=JobStatus.FAILED_FINAL, event_seq=9, completed_at=START)
+    await storage.index.refresh_listing(active, failed)
+    assert await storage.index.end_dead_letter(failed, state) is state
+    assert (await dead(storage.index), await states(storage.index)) == ([], [state.value])
 
 
 @ENDS
@@ -117,41 +105,10 @@ async def test_a_job_that_the_list_does_not_know_as_failed_is_left_alone(storage
     await storage.index.reserve(job, replacing=None)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
     assert await storage.index.end_dead_letter(failed, state) is None
-    assert not await storage.index.restore_dead_letter(failed)
     await storage.index.close(failed, claim_expires_at=START)
     assert await dead(storage.index) == ["job_1"]
     await storage.index.delete_listing(failed)
     assert await storage.index.end_dead_letter(failed, state) is None
-
-
-async def test_what_an_older_release_ended_is_restored_once(storage: Storage) -> None:
-    """LIST without a word of it: the row comes in; with a redrive in the job, LIST says so instead."""
-    job = await ended(storage.index)
-    await forget(storage.index, job)
-    assert (await dead(storage.index), await states(storage.index)) == ([], [None])
-    assert await storage.index.restore_dead_letter(job)
-    assert not await storage.index.restore_dead_letter(job)
-    assert (await dead(storage.index), await states(storage.index)) == (["job_1"], ["LISTED"])
-    await forget(storage.index, job)
-    assert await storage.index.restore_dead_letter(replace(job, redriven_by="job_2"))
-    assert (await dead(storage.index), await states(storage.index)) == ([], ["REDRIVEN"])
-
-
-async def test_what_an_older_release_redrove_goes(storage: Storage) -> None:
-    """Its redrive leaves the DEAD row; the next look at the ended job takes it."""
-    job = await ended(storage.index)
-    assert await storage.index.restore_dead_letter(replace(job, redriven_by="job_2"))
-    assert (await dead(storage.index), await states(storage.index)) == ([], ["REDRIVEN"])
-
-
-@ENDS
-async def test_what_an_older_release_ended_can_be_ended(storage: Storage, state: LetterState) -> None:
-    """A redrive or a dismissal comes before any restoring: there is no DEAD row to delete, and none comes later."""
-    job = await ended(storage.index)
-    await forget(storage.index, job)
-    assert await storage.index.end_dead_letter(job, state) is state
-    assert not await storage.index.restore_dead_letter(job)
-    assert (await dead(storage.index), await states(storage.index)) == ([], [state.value])
 
 
 async def test_the_listing_goes_with_its_dead_letter(storage: Storage) -> None:
@@ -163,26 +120,11 @@ async def test_the_listing_goes_with_its_dead_letter(storage: Storage) -> None:
     assert (await dead(storage.index), await states(storage.index)) == ([], [])
 
 
-async def test_how_far_the_comparison_is_survives(storage: Storage) -> None:
-    """By share; an index without one begins at once."""
-    assert await storage.index.read_comparison(0) == Comparison()
-    for known in (
-        Comparison(("tenant_a", "LIST:1"), None, timedelta(minutes=20)),
-        Comparison(None, datetime(2026, 1, 27, tzinfo=START.tzinfo), timedelta(days=1)),
-    ):
-        await storage.index.write_comparison(1, known)
-        assert await storage.index.read_comparison(1) == known
-    assert await storage.index.read_comparison(0) == Comparison()
-
-
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)
 async def test_of_two_that_change_the_row_at_once_one_decides_again(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Race letter: a dismissal and a redrive read the same row; the slower one finds what the other wrote.
-
-    A restoring that meets either writes nothing: no DEAD row comes back.
-    """
+    """Race letter: a dismissal and a redrive read the same row; the slower one finds what the other wrote."""
     index, job = storage.index, await ended(storage.index)
     real = listing.transact
     meets: list[Any] = []
@@ -196,14 +138,6 @@ async def test_of_two_that_change_the_row_at_once_one_decides_again(
     meets.append(index.end_dead_letter(job, LetterState.DISMISSED))
     assert await index.end_dead_letter(job, LetterState.REDRIVEN) is LetterState.DISMISSED
     assert await states(index) == ["DISMISSED"]
-    await forget(index, job, dead_row_too=False)
-    meets.append(index.end_dead_letter(job, LetterState.REDRIVEN))
-    assert not await index.restore_dead_letter(job)
-    assert (await dead(index), await states(index)) == ([], ["REDRIVEN"])
-    await forget(index, job, dead_row_too=False)
-    meets.append(index.restore_dead_letter(job))
-    assert await index.end_dead_letter(job, LetterState.REDRIVEN) is LetterState.REDRIVEN
-    assert (await dead(index), await states(index)) == ([], ["REDRIVEN"])
 
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from shared.adapters import servicebus_receivers
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus import receivers as servicebus_receivers
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 from tests.servicebus_emulator.process import start_bus

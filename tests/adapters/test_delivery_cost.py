@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.scale.events import DELIVERIES
 from shared.adapters.tables.direct import DirectAccount, DirectTable
-from shared.core.webhooks import Answer
-from shared.operations.webhooks import remove_hook
+from shared.core.webhooks.webhooks import Answer
+from shared.operations.webhooks.webhooks import remove_hook
 from tests.operations.conftest import World, world
 from tests.operations.hooked import TENANT, Hooked, hooked_on_tables
 

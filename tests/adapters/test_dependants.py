@@ -8,8 +8,8 @@ import pytest
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Place, PlaceState, after_dependency
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.desks import DeskWrite
 from tests.adapters.conftest import Storage

@@ -14,7 +14,7 @@ from shared.core.gates.breaker import Breaker
 from shared.core.gates.desk import Candidate, Line, stand, step_away
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Undecodable
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import Clearing, EndedRow, PlaceMove, Reservation

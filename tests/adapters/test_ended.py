@@ -5,9 +5,9 @@ import pytest
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
 from shared.adapters.tables.index import TablesIndex
-from shared.core.job import Job
-from shared.core.plan import tombstone
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.plan import tombstone
+from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, DataLost
 from shared.ports.index import FIRST_CLEARING, Clearing
 from shared.ports.ledger import Stored

@@ -17,19 +17,19 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusQuotaExceededError
 
 from emulator.topology import TOPOLOGY, config
-from shared.adapters import servicebus_senders
-from shared.adapters.servicebus_links import bus_client
-from shared.adapters.servicebus_senders import ServiceBusEvents
+from shared.adapters.servicebus import senders as servicebus_senders
+from shared.adapters.servicebus.links import bus_client
+from shared.adapters.servicebus.senders import ServiceBusEvents
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.feed import TablesFeed
-from shared.core.hints import Hint
-from shared.core.routing import EVENTS_TOPIC
+from shared.core.events.hints import Hint
+from shared.core.jobs.routing import EVENTS_TOPIC
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.passing import Passing
-from shared.operations.read_feed import EventFilter, read_feed
-from shared.operations.tell import take_hints
+from shared.operations.events.read_feed import EventFilter, read_feed
+from shared.operations.events.tell import take_hints
+from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.process.passing import Passing
 from shared.ports.feed import FeedEvent
 from shared.wiring import SystemClock
 from tests.jobs import START

@@ -12,9 +12,9 @@ import pytest
 
 import shared.adapters.tables.feed as tables_feed
 from shared.adapters.tables.feed import TablesFeed
-from shared.core.public_events import MAX_EVENT_BYTES
+from shared.core.events.public_events import MAX_EVENT_BYTES
 from shared.errors import Conflict
-from shared.operations.tell import MAX_ROWS
+from shared.operations.events.tell import MAX_ROWS
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.adapters.conftest import Storage
 from tests.jobs import START

@@ -10,9 +10,9 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
-from shared.adapters import servicebus_senders
-from shared.adapters.servicebus_senders import ServiceBusDeliveries, ServiceBusHints
-from shared.core.hints import Hint, decode_hint
+from shared.adapters.servicebus import senders as servicebus_senders
+from shared.adapters.servicebus.senders import ServiceBusDeliveries, ServiceBusHints
+from shared.core.events.hints import Hint, decode_hint
 from shared.errors import BusUnavailable
 from shared.ports.webhooks import DeliveryCall, decode_call
 from tests.jobs import START

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import Caller
-from shared.adapters.tenant_hooks import TenantHooks
-from shared.core.hook_log import hook_event, logged
-from shared.core.webhooks import (
+from shared.adapters.scoped.hooks import TenantHooks
+from shared.core.webhooks.hook_log import hook_event, logged
+from shared.core.webhooks.webhooks import (
     Answer,
     Delivery,
     DeliveryState,
@@ -23,8 +23,8 @@ from shared.core.webhooks import (
     SecretVersion,
 )
 from shared.errors import Conflict
-from shared.operations.prune_feeds import prune_feeds
-from shared.operations.webhooks import change_hook, hook_log, redeliver, remove_hook
+from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.webhooks.webhooks import change_hook, hook_log, redeliver, remove_hook
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite, StoredDelivery
 from tests.adapters.conftest import Storage

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from shared.errors import ReplyUnfit
-from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
-from shared.operations.replies.apply import apply_reply
-from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.operations.jobs.replies.apply import apply_reply
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.refusals import StillNotApplicable
 from tests.adapters.conftest import Storage
 from tests.jobs import START, reply

@@ -10,6 +10,7 @@ import pytest
 
 from shared.adapters.tables import incidents as tables_incidents
 from shared.core.chained_log import entry_hash
+from shared.core.events.public_log_events import incident_events
 from shared.core.incidents import (
     Incident,
     IncidentKind,
@@ -21,9 +22,8 @@ from shared.core.incidents import (
     opened_of,
 )
 from shared.core.incidents import settled as core_settled
-from shared.core.job import Job
-from shared.core.public_log_events import incident_events
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.ports.dead_letters import LetterState
 from tests.adapters.conftest import Storage
@@ -165,16 +165,6 @@ async def test_it_goes_with_its_job(storage: Storage) -> None:
     assert gone is not None
     with pytest.raises(Contended):
         await storage.incidents.settle(gone[0], RESOLVED)
-
-
-async def test_an_older_releases_redrive_settles_it(storage: Storage) -> None:
-    """Its DEAD row stands though the job was redriven: the row goes, and the incident with it."""
-    job = await ended(storage)
-    assert await storage.index.restore_dead_letter(replace(job, redriven_by="job_9"))
-    incident = await found(storage, job)
-    assert incident is not None
-    assert (incident.state, incident.retried_by) == (IncidentState.RETRIED, "job_9")
-    assert await checked_log(storage, incident) == ["OPENED", "RETRIED"]
 
 
 async def test_the_list_of_open_ones_is_of_all(storage: Storage) -> None:

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.sweeps import Survey, SweepPosition, TenantCounts, WorkCounts
 from tests.adapters.conftest import Storage

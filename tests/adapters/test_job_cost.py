@@ -20,7 +20,6 @@ import pytest
 from benchmarks.scale.events import EVENT_BYTES, HINT_BYTES, Events
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory_feed import MemoryEvents, MemoryHints
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -30,28 +29,29 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.core.directive import encode_directive
+from shared.core.events.hints import Hint, encode_hint
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.hints import Hint, encode_hint
-from shared.core.job import Record
-from shared.core.states import JobStatus
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.freed import let_in
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.hinting import Hinting
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.passing import Passing
-from shared.operations.quotas import By, hold
-from shared.operations.read_history import read_history
-from shared.operations.recent_ends import RecentEnds
-from shared.operations.recent_jobs import RecentJobs
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.tell import take_hints
-from shared.operations.transition import notify
+from shared.core.jobs.directive import encode_directive
+from shared.core.jobs.job import Record
+from shared.core.jobs.states import JobStatus
+from shared.operations.events.tell import take_hints
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.read_history import read_history
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.transition import notify
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.process.passing import Passing
+from shared.operations.process.recent_ends import RecentEnds
+from shared.operations.process.recent_jobs import RecentJobs
+from shared.operations.quotas.quotas import By, hold
 from shared.ports.durable import InstanceState
 from shared.views.receipt import operations
 from tests.jobs import START, envelope, reply
+from tests.memory_bus import MemoryEvents, MemoryHints
 from tests.operations.conftest import World, world
 
 __all__ = ["world"]  # a fixture of the operations' tests

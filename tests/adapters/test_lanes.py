@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from shared.adapters.servicebus_lanes import ServiceBusLanes
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.core.backlog import MAX_SHOWN
+from shared.adapters.servicebus.lanes import ServiceBusLanes
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.core.jobs.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from tests.servicebus_emulator.process import start_bus
 
@@ -103,7 +103,7 @@ async def test_the_bus_may_show_less_than_it_was_asked_for(least: int) -> None:
 
 async def test_a_bus_that_hangs_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty activities that ask at once wait for one time-out, not for twenty in a row."""
-    monkeypatch.setattr("shared.adapters.servicebus_links._CALL_S", 0.5)
+    monkeypatch.setattr("shared.adapters.servicebus.links._CALL_S", 0.5)
     async with bus_with() as (lanes, client, clock, bus):
         bus.process.send_signal(signal.SIGSTOP)
         began = clock.now()

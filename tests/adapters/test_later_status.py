@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from shared.access.caller import Caller
+from shared.adapters.scoped.stores import TenantLedger
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tenant_scope import TenantLedger
 from shared.core.filters import JobFilter
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import UnknownStatus
-from shared.operations.list_jobs import list_jobs
-from shared.operations.replies.receive import ReplyMessage
-from shared.operations.sum_receipts import sum_receipts
+from shared.operations.jobs.list_jobs import list_jobs
+from shared.operations.jobs.replies.receive import ReplyMessage
+from shared.operations.usage.sum_receipts import sum_receipts
 from tests.adapters.conftest import Storage
 from tests.jobs import START, reply
 from tests.operations.conftest import World, built

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 from azure.data.tables.aio import TableServiceClient
 
-from shared.core.decide import apply
-from shared.core.history import Provenance, append
-from shared.core.job import Event, Record
-from shared.core.occurrences import RecordAttempt, ReplyArrived
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import Provenance, append
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.occurrences import RecordAttempt, ReplyArrived
 from shared.errors import AlreadyExists, Conflict, UnknownStatus
 from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage

@@ -10,14 +10,14 @@ import pytest
 
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.blobs import BlobTexts
+from shared.adapters.scoped.stores import TenantLedger, TenantRejected
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tenant_scope import TenantLedger, TenantRejected
 from shared.core.filters import JobFilter
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost
-from shared.operations.list_jobs import list_jobs
-from shared.operations.replies.apply import apply_reply
-from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.list_jobs import list_jobs
+from shared.operations.jobs.replies.apply import apply_reply
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.sweeper.report import SweepAction
 from shared.operations.sweeper.sweep import sweep
 from tests.adapters.conftest import Storage

@@ -4,9 +4,9 @@ from typing import Any
 
 from azure.servicebus import ServiceBusMessage
 
-from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.contracts.messages import Directive
-from shared.core.directive import directive_of
+from shared.core.jobs.directive import directive_of
 from tests.jobs import Story, planned
 
 #: fields of a directive without callbacks

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.scale import governance
 from benchmarks.scale.job import Job
 from shared.adapters.tables.direct import DirectTable
-from shared.core.states import JobStatus
-from shared.operations.freed import let_in
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates.freed import let_in
 from tests.adapters.test_job_cost import App, app, world
 
 __all__ = ["app", "world"]  # fixtures

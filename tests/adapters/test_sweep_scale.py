@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemoryLedger
+from shared.adapters.memory.jobs import MemoryLedger
 from shared.adapters.tables.account import transact
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.index import TablesIndex

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory_incidents import MemoryIncidents
-from shared.adapters.tenant_incidents import TenantIncidents
+from shared.adapters.memory.incidents import MemoryIncidents
+from shared.adapters.scoped.incidents import TenantIncidents
 from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
 from shared.ports.incidents import Incidents
 from shared.refusals import TenantForbidden

@@ -10,15 +10,15 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.memory_desks import MemoryDesks
-from shared.adapters.tenant_scope import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.memory.desks import MemoryDesks
+from shared.adapters.memory.jobs import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.scoped.stores import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
-from shared.core.history import EventType, Provenance, append
-from shared.core.job import Event, Record
-from shared.ports.dead_letters import Comparison, LetterState
+from shared.core.jobs.history import EventType, Provenance, append
+from shared.core.jobs.job import Event, Record
+from shared.ports.dead_letters import LetterState
 from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation
 from shared.ports.ledger import Stored
@@ -142,9 +142,6 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
-    "restore_dead_letter": lambda index: index.restore_dead_letter(OWN),
-    "read_comparison": lambda index: index.read_comparison(0),
-    "write_comparison": lambda index: index.write_comparison(0, Comparison()),
 }
 
 

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.adapters.memory import MemoryIndex
+from shared.adapters.memory.jobs import MemoryIndex
 from shared.adapters.tables.index import TablesIndex
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.ports.index import FIRST_CLEARING, WAKE_LASTS, Index
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned

@@ -67,7 +67,6 @@ READS: dict[str, Reads] = {
     "LIST": Reads(lists=(lambda made: made.index.list_jobs(TENANT, after=None, limit=1),)),
     "DEAD": Reads(lists=(lambda made: made.index.dead_letters(TENANT, after=None, limit=1),)),
     "POSITION": Reads(restarts=(lambda made: made.index.read_position(0),)),
-    "DEADSCAN": Reads(restarts=(lambda made: made.index.read_comparison(0),)),
     "WAIT": Reads(lists=(lambda made: made.desks.first_waiting(TENANT, 1, 1),)),
     "FREED": Reads(
         # a count without it would be too low once the row is taken
@@ -138,8 +137,6 @@ READS: dict[str, Reads] = {
     # by their keys alone
     "DEP": Reads(),
     "DEPFAILED": Reads(),
-    # of release 0.2.0, with the end of a job
-    "GATE": Reads(),
     # tests/adapters/test_directory.py
     "directory": Reads(),
 }

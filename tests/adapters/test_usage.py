@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.memory_usage import MemoryUsage
+from shared.adapters.memory.usage import MemoryUsage
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.usage import TablesUsage
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 from shared.core.usage import MAX_GROUPS, OTHERS, Counted, HourUsage, hour_of
-from shared.operations.read_usage import read_usage
 from shared.operations.sweeper.usage import fold
+from shared.operations.usage.read_usage import read_usage
 from shared.ports import usage as port
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
 from tests.adapters.conftest import Storage
@@ -118,7 +118,7 @@ def seen(name: str, job: str = "job_1", hours: int = 0) -> SeenSource:
 
 async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last job of each; where there is no room, the one that was not seen for longest gives way."""
-    for module in ("shared.adapters.memory_usage", "shared.adapters.tables.usage"):
+    for module in ("shared.adapters.memory.usage", "shared.adapters.tables.usage"):
         monkeypatch.setattr(f"{module}.MAX_SOURCES", 2)
     assert port.MAX_SOURCES == 1_000
     assert await usage.see_source("acme", seen("a/b №?#"))

@@ -27,7 +27,7 @@ from shared.adapters.webhook_http import (
     HttpWebhookSender,
     Lookup,
 )
-from shared.core.webhooks import Answer
+from shared.core.webhooks.webhooks import Answer
 from shared.refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from shared.core.as_of import as_of
 from shared.core.filters import JobFilter
-from shared.operations.dead_letters import list_dead_letters
-from shared.operations.list_jobs import list_jobs
-from shared.operations.read_history import read_history
+from shared.core.jobs.as_of import as_of
+from shared.operations.jobs.dead_letters import list_dead_letters
+from shared.operations.jobs.list_jobs import list_jobs
+from shared.operations.jobs.read_history import read_history
 from shared.responses.history import AuditBundle, Event, Explanation, Receipt
 from shared.responses.job import CallbackOutcome, DeadLetter, Job, JobLine
 from shared.views.audit import bundle

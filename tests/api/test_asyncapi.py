@@ -9,8 +9,8 @@ from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
 from shared.apidocs import message_schemas
 from shared.apidocs.asyncapi import BusNames, document
 from shared.contracts.messages import Reply
-from shared.core.directive import directive_of, encode_directive
-from shared.core.public_events import PublicType
+from shared.core.events.public_events import PublicType
+from shared.core.jobs.directive import directive_of, encode_directive
 from tests.jobs import ROOT, Story, reply
 
 SPECS = ROOT / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.core.routing import lane_of
+from shared.core.jobs.routing import lane_of
 from shared.responses.incident import IncidentDetail, IncidentPage
 from shared.responses.job import Job
 from tests.api.live import Live, envelope

@@ -16,7 +16,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from emulator.up.ports import find_free
-from shared.core.routing import lane_of
+from shared.core.jobs.routing import lane_of
 from shared.responses.webhook import (
     DefaultSecret,
     Delivery,

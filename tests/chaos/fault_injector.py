@@ -17,7 +17,7 @@ import httpx
 
 from functions_emulator.durable.clock import parse_stamp
 from functions_emulator.durable.events import Kind
-from shared.core.routing import lane_of
+from shared.core.jobs.routing import lane_of
 from shared.time_limits import ACTIVITY_S
 from tests import running_stack
 from tests.chaos import ledger_audit

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.core.job import Event, Record
-from shared.core.plan import plan_job
-from shared.core.routing import decide_lane
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.plan import plan_job
+from shared.core.jobs.routing import decide_lane
+from shared.core.jobs.states import JobStatus, StepStatus
 from tests.chaos.ledger_audit import StoredRows, audit
 from tests.jobs import DEFAULTS, START, Story, envelope, registry
 

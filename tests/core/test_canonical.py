@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.canonical import _with_doubles, canonical_json, jcs
-from shared.core.plan import digests
-from shared.core.states import JobStatus
+from shared.core.jobs.plan import digests
+from shared.core.jobs.states import JobStatus
 from shared.core.strict_json import parse_json
 from tests.jobs import envelope
 

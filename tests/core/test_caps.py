@@ -3,9 +3,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.job import Record
-from shared.core.occurrences import Control, ControlKind, DeadlinePassed, LaneBacklog, PublishFailed
-from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, LaneBacklog, PublishFailed
+from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from tests.jobs import DEFAULTS, START, Story, planned
 
 

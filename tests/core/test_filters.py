@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from shared.core.filters import WORDS, JobFilter, parse_filter
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.refusals import FilterInvalid
 
 AT = datetime(2026, 1, 27, 10, tzinfo=UTC)

@@ -17,8 +17,8 @@ import yaml
 from lucius_client.cli.documents import Documents
 from shared.access.references import ReferencePolicy
 from shared.build import COMMIT_FILE
-from shared.core.plan import Workspace
-from shared.core.routing import normalise
+from shared.core.jobs.plan import Workspace
+from shared.core.jobs.routing import normalise
 from tests.infra.deployed import deployed
 from tests.jobs import ROOT
 from triggers.http.bodies import MAX_BODY_BYTES

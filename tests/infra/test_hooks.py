@@ -25,6 +25,7 @@ DELETED = {
     "location": "westeurope",
     "tags": {"application": "lucius", "environment": "dev"},
 }
+VAULT = {"name": "kv-1", "tags": {"application": "lucius", "environment": "dev", "keys": "callback"}}
 KEYS = {"LUCIUS_CALLBACK_KEYS": "k1:c2VjcmV0"}
 
 
@@ -181,7 +182,7 @@ def test_a_machine_without_sha256sum_hashes_with_shasum(walk: Walk) -> None:
         ({}, {"AZURE_LOCATION": "northeurope"}, "LUCIUS_DURABLE_BACKEND=AzureStorage"),
         ({}, {"AZURE_LOCATION": "northeurope", "LUCIUS_DURABLE_BACKEND": "AzureStorage"}, ""),
         ({"denied": ["register apps"]}, {}, "get Application Developer"),
-        ({"vaults": [{"name": "kv-1", "tags": {"application": "lucius", "environment": "dev"}}]}, {}, "kv-1 holds"),
+        ({"vaults": [VAULT]}, {}, "kv-1 holds"),
         ({"vaults": [{"name": "kv-2", "tags": None}]}, {}, ""),
         (
             {"deleted_stores": [DELETED]},

@@ -27,10 +27,11 @@ VALUES = {
     "needs.template.outputs.group": "rg-lucius-dev",
     "needs.template.outputs.app": "func-lucius",
 }
-#: as release 0.2.0 made it, with the keys of callbacks
-VAULT = {"name": "kv-1", "tags": {"application": "lucius", "environment": "dev"}}
+_TAGS = {"application": "lucius", "environment": "dev"}
+#: with the keys of callbacks alone
+VAULT = {"name": "kv-1", "tags": {**_TAGS, "keys": "callback"}}
 #: with the keys of webhooks alone
-HOOK_VAULT = {"name": "kv-2", "tags": {**VAULT["tags"], "keys": " webhook"}}
+HOOK_VAULT = {"name": "kv-2", "tags": {**_TAGS, "keys": " webhook"}}
 _KEYS = {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS", "LUCIUS_WEBHOOK_KEYS", "LUCIUS_WEBHOOKS"}
 
 

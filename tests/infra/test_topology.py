@@ -7,7 +7,7 @@ import re
 
 from benchmarks.scale.cost import fixed_a_month
 from emulator.topology import config
-from shared.core.routing import EVENTS_TOPIC
+from shared.core.jobs.routing import EVENTS_TOPIC
 from shared.settings import SETTINGS
 from tests.jobs import ROOT
 

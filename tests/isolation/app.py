@@ -14,8 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.adapters.memory import MemoryArchive
-from shared.adapters.memory_bus import MemoryDeadReplies
+from shared.adapters.memory.jobs import MemoryArchive
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -29,28 +28,29 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
 from shared.contracts.messages import Directive
-from shared.core.hints import Hint, decode_hint, encode_hint
-from shared.core.webhooks import Answer
+from shared.core.events.hints import Hint, decode_hint, encode_hint
+from shared.core.webhooks.webhooks import Answer
 from shared.errors import LuciusError
-from shared.operations.breaker_incidents import answer_call
+from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
-from shared.operations.deliver_webhooks import deliver
-from shared.operations.divisions import divide_called
-from shared.operations.find_gate import over_all_of_id
-from shared.operations.freed import let_in
-from shared.operations.hinting import Hinting
-from shared.operations.places import follow
-from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.events.tell import take_hints
+from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.find_gate import over_all_of_id
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.transition import notify
+from shared.operations.process.hinting import Hinting
+from shared.operations.quotas.breaker_incidents import answer_call
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.tell import take_hints
-from shared.operations.transition import notify
-from shared.operations.work_bulk import work_bulk
+from shared.operations.webhooks.deliver_webhooks import deliver
 from shared.ports.bus import DeadReply
 from shared.ports.webhooks import DeliveryCall
 from shared.settings import load
 from tests import jobs
 from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
+from tests.memory_bus import MemoryDeadReplies
 from tests.operations.conftest import QuietLanes
 from tests.simulation.scheduler import Scheduler
 

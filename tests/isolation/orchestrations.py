@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from shared.core import durable_names
-from shared.core.verdict import NOTHING_SHOWN, Shown, VerdictKind
+from shared.core.jobs import durable_names
+from shared.core.jobs.verdict import NOTHING_SHOWN, Shown, VerdictKind
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.operations.context import Context
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.settle_step import settle_step
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.settle_step import settle_step
 from shared.ports.durable import Instance, InstanceState
 from tests.simulation.scheduler import Scheduler
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from shared.core.bulks import BulkAction
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
-from shared.operations.bulks import start_bulk
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.quotas import By, set_rule
-from shared.operations.webhooks import HookRequest, create_hook
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.operations.bulks.bulks import start_bulk
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.quotas.quotas import By, set_rule
+from shared.operations.webhooks.webhooks import HookRequest, create_hook
 from shared.refusals import LimitReached
 from tests.isolation.app import CREATES, SWEEP_EVERY_S, App
 from tests.isolation.faults import Fault, Kind

@@ -10,7 +10,7 @@ from shared.core.gates.changes import gate_named
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory, GateState, Rule
 from shared.core.incidents import Incident, IncidentEntry, incident_of
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.ports.index import ListRow
 from shared.responses.history import ReceiptSums
 from shared.responses.quota import Quota as QuotaModel

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.contracts.protocol import Backoffs, StepDefinition
-from shared.core.decide import apply
-from shared.core.durable_names import restarts
-from shared.core.history import Provenance, lease_digest
-from shared.core.job import Event, Record, Step
-from shared.core.occurrences import (
+from shared.core.jobs.decide import apply
+from shared.core.jobs.durable_names import restarts
+from shared.core.jobs.history import Provenance, lease_digest
+from shared.core.jobs.job import Event, Record, Step
+from shared.core.jobs.occurrences import (
     Admitted,
     Awaited,
     Control,
@@ -36,11 +36,11 @@ from shared.core.occurrences import (
     ReplyArrived,
     TimePassed,
 )
-from shared.core.outcome import Outcome, OutcomeKind
-from shared.core.plan import plan_job
-from shared.core.retry import JITTER, backoff_s
-from shared.core.routing import decide_lane
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.outcome import Outcome, OutcomeKind
+from shared.core.jobs.plan import plan_job
+from shared.core.jobs.retry import JITTER, backoff_s
+from shared.core.jobs.routing import decide_lane
+from shared.core.jobs.states import JobStatus, StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
 from tests.model import attempts
 from tests.model.attempts import IN_FLIGHT

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shared.core.job import Record
-from shared.core.occurrences import (
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import (
     Admitted,
     Awaited,
     Control,

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from shared.core.occurrences import (
+from shared.core.jobs.occurrences import (
     Admitted,
     Awaited,
     Control,
@@ -30,7 +30,7 @@ from shared.core.occurrences import (
     ReplyArrived,
     TimePassed,
 )
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from tests.jobs import recorded, reply
 from tests.model.differential import Pair
 from tests.model.steps import Rules

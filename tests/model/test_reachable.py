@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.states import JobStatus, StepStatus
 from tests.model.walk import CAPPED, GROUP, LONG_SEQUENCE, SEQUENCE, WIDE_GROUP, Edge, Shape, walk
 
 

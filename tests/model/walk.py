@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from shared.core.job import Event
-from shared.core.occurrences import (
+from shared.core.jobs.job import Event
+from shared.core.jobs.occurrences import (
     Gated,
     LaneBacklog,
     Occurrence,
@@ -21,7 +21,7 @@ from shared.core.occurrences import (
     RenewLease,
     ReplyArrived,
 )
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from tests.model.differential import Pair
 from tests.model.generators import to_a_job
 from tests.model.reference import RESTARTS, Model

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from shared.core.states import JobStatus, StepStatus
-from shared.core.transitions import JOB_TABLE, STEP_TABLE, Row
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, Row
 
 _TABLES: tuple[tuple[str, Any, type[StrEnum]], ...] = (("job", JOB_TABLE, JobStatus), ("step", STEP_TABLE, StepStatus))
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from shared.core.transitions import JOB_TABLE, STEP_TABLE
+from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE
 from tests.model.invariants import check_citation
 from tests.model.walk import SHAPES, Edge, walk
 from tests.mutation.mutants import Mutant, Place, mutants

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemorySweepMark
+from shared.adapters.memory.jobs import MemorySweepMark
 from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
-from shared.core.occurrences import ControlKind
+from shared.core.jobs.occurrences import ControlKind
 from shared.errors import Contended, LedgerUnavailable
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.replies.apply import apply_reply, validate_reply
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.settle_step import settle_step
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.replies.apply import apply_reply, validate_reply
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper import gauges
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share, merged

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import azure.durable_functions as df
 
-from shared.adapters.memory import MemorySweepMark
+from shared.adapters.memory.jobs import MemorySweepMark
 from shared.errors import LedgerUnavailable
 from shared.operations.readiness import Readiness
 from shared.wiring import Wiring

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.verdict import VerdictKind
+from shared.core.jobs.verdict import VerdictKind
 from tests.observability.conftest import MARKER
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.redrive_job import redrive_job
-from shared.operations.settle_step import settle_step
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope, reply
 from tests.operations.conftest import World

@@ -6,9 +6,9 @@ from typing import Any
 
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus
-from shared.operations.quotas import Changed
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
+from shared.operations.quotas.quotas import Changed
 from tests.operations.conftest import World
 from tests.operations.gated import posted
 from tests.operations.ruled import OCR, ruled, statuses
@@ -76,8 +76,8 @@ async def later(world: World, seconds: float) -> None:
 
 
 async def desks_look(world: World) -> None:
-    from shared.operations.freed import let_in
-    from shared.operations.transition import notify
+    from shared.operations.gates.freed import let_in
+    from shared.operations.jobs.transition import notify
 
     await notify(world.context, world.orchestrations, "tenant_a", await let_in(world.context, "tenant_a"))
 

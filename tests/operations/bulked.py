@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from shared.core.bulks import Bulk, BulkAction, BulkItem, ItemState
-from shared.core.states import JobStatus
-from shared.operations.bulks import read_bulk, start_bulk
-from shared.operations.work_bulk import work_bulk
+from shared.core.jobs.states import JobStatus
+from shared.operations.bulks.bulks import read_bulk, start_bulk
+from shared.operations.bulks.work_bulk import work_bulk
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered
 

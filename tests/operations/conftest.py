@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryDeadReplies, MemoryDeskCalls
-from shared.adapters.memory_desks import MemoryBooks
+from shared.adapters.memory.bulks import MemoryBulks
+from shared.adapters.memory.desks import MemoryBooks
+from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
-from shared.core.backlog import MAX_SHOWN, LaneLook
-from shared.core.directive import message_id
-from shared.core.job import Record
-from shared.core.verdict import NOTHING_SHOWN, Shown
+from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
+from shared.core.jobs.directive import message_id
+from shared.core.jobs.job import Record
+from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
 from shared.operations.context import Context
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
+from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls
 
 
 class StillClock:

@@ -10,14 +10,14 @@ from typing import Any
 from shared.core.gates import divided
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.states import JobStatus
-from shared.operations import quotas
-from shared.operations.divisions import divide_called
-from shared.operations.find_gate import over_all_of_id
-from shared.operations.freed import let_in
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.quotas import By
-from shared.operations.transition import notify
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.find_gate import over_all_of_id
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.transition import notify
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.quotas import quotas
+from shared.operations.quotas.quotas import By
 from tests.operations.breaking import ends
 from tests.operations.conftest import World
 from tests.operations.interleave import process_of

@@ -7,8 +7,8 @@ from typing import Any
 from shared.core.chained_log import entry_hash
 from shared.core.filters import IncidentFilter, JobFilter
 from shared.core.incidents import Incident, IncidentKind, IncidentState, job_incident_id
-from shared.operations import incidents
-from shared.operations.dead_letters import list_dead_letters
+from shared.operations.incidents import incidents
+from shared.operations.jobs.dead_letters import list_dead_letters
 from tests.operations.conftest import World
 from tests.operations.support import by, dispatch, service_sends, submitted
 
@@ -57,11 +57,11 @@ async def letters(world: World) -> list[str]:
 
 async def log_of(world: World, incident_id: str) -> list[tuple[str, str, str]]:
     """Type, actor and reason of its entries, which are numbered without gaps and chained."""
-    entries = await incidents.read_log(world.context, incident_id, after=0, limit=100)
+    incident = await incidents.read_incident(world.context, incident_id)
+    entries = await world.context.incidents.log(incident, after=0, limit=100)
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     assert [entry.prev_hash for entry in entries] == ["", *(entry.hash for entry in entries[:-1])]
     assert [entry.hash for entry in entries] == [entry_hash(vars(entry)) for entry in entries]
-    incident = await incidents.read_incident(world.context, incident_id)
     assert (incident.log_seq, incident.log_hash) == (entries[-1].seq, entries[-1].hash)
     return [(entry.type, entry.actor, entry.reason) for entry in entries]
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory_feed import MemoryFeed, MemoryHints
-from shared.core.hints import Hint, decode_hint, encode_hint
-from shared.core.public_events import public_events
+from shared.adapters.memory.feed import MemoryFeed
+from shared.core.events.hints import Hint, decode_hint, encode_hint
+from shared.core.events.public_events import public_events
 from shared.errors import BusUnavailable
-from shared.operations.hinting import Hinting
-from shared.operations.known_feeds import KnownFeeds
+from shared.operations.events.tell import take_hints
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.tell import take_hints
+from tests.memory_bus import MemoryHints
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

@@ -12,8 +12,8 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.errors import LedgerUnavailable
-from shared.operations.desk_counts import place_of
-from shared.operations.gate_directory import GateDirectory
+from shared.operations.gates.desk_counts import place_of
+from shared.operations.process.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import ActiveRow
 from tests.jobs import START

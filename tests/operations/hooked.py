@@ -15,23 +15,23 @@ from datetime import timedelta
 from typing import Any
 
 from shared.access.webhook_signature import secrets_of
-from shared.adapters.memory_feed import MemoryFeed, MemoryHints
-from shared.adapters.memory_hooks import MemoryDeliveries
+from shared.adapters.memory.feed import MemoryFeed
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
-from shared.core.hints import decode_hint, encode_hint
-from shared.core.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
-from shared.operations.deliver_webhooks import deliver
-from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.hinting import Hinting
-from shared.operations.hook_calls import HookCalls
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.tell import take_hints
-from shared.operations.webhooks import HookRequest, create_hook, list_deliveries
+from shared.core.events.hints import decode_hint, encode_hint
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
+from shared.operations.events.tell import take_hints
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.hook_calls import HookCalls
+from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.sweeper.heal_deliveries import heal_deliveries
+from shared.operations.webhooks.deliver_webhooks import deliver
+from shared.operations.webhooks.webhooks import HookRequest, create_hook, list_deliveries
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookUrlRefused
+from tests.memory_bus import MemoryDeliveries, MemoryHints
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

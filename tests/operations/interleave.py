@@ -12,12 +12,9 @@ import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
-from shared.operations.recent_jobs import RecentJobs
-from shared.ports.dead_letters import Comparison
-from tests.jobs import START
+from shared.operations.process.recent_jobs import RecentJobs
 from tests.operations.conftest import World, built
 from tests.simulation.audit import AuditedLedger
 
@@ -81,8 +78,6 @@ class Meeting:
     async def hold(self, scenario: Scenario) -> None:
         world = built(AuditedLedger(self.violations.append, lambda: self.world.clock.now()))
         self.world = world
-        # a sweep that meets another has no list to compare: that has tests of its own
-        await world.index.write_comparison(0, Comparison(next_at=START + timedelta(days=365)))
         ports = {
             name: self.port(getattr(world.context, name))
             for name in (

@@ -8,12 +8,13 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.adapters.memory_feed import MemoryEvents, MemoryFeed
+from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import BusUnavailable
-from shared.operations import passing as module
-from shared.operations.known_feeds import KnownFeeds
-from shared.operations.passing import Passing
+from shared.operations.process import passing as module
+from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.process.passing import Passing
 from shared.ports.feed import FeedEvent, FeedWrite
+from tests.memory_bus import MemoryEvents
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import Fed, of
 

@@ -8,9 +8,9 @@ import pytest
 
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.states import JobStatus
-from shared.operations import quotas
-from shared.operations.quotas import By, Changed
+from shared.core.jobs.states import JobStatus
+from shared.operations.quotas import quotas
+from shared.operations.quotas.quotas import By, Changed
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, limited
 
@@ -23,7 +23,7 @@ OPERATOR, OWN = By(actor="app:1 (ops)", reason="month end"), By(actor="app:2", r
 
 @pytest.fixture
 def world(world: World) -> World:
-    return limited(world, staging="on")
+    return limited(world)
 
 
 async def ruled(world: World, gate: Gate = TENANT, seq: int | None = None, **numbers: int | None) -> Changed:

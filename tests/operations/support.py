@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from shared.core.history import Origin
-from shared.core.job import Event, Record
-from shared.core.occurrences import ControlKind
-from shared.core.verdict import NOTHING_SHOWN, Shown
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 from shared.errors import LedgerUnavailable
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.creation import Created
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.places import follow
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.creation import Created
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.read_history import read_history
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.settle_step import settle_step
+from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.protocols.overrides import CatalogState
-from shared.operations.read_history import read_history
-from shared.operations.redrive_job import redrive_job
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.listing import survey
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass

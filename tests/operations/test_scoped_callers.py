@@ -8,13 +8,13 @@ import pytest
 
 from shared.access.caller import Caller, Scope
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus
-from shared.operations import quotas
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.redrive_job import redrive_job
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.quotas import quotas
 from shared.ports.index import ActiveRow
 from shared.wiring import seen_by
 from tests.jobs import envelope
@@ -44,7 +44,7 @@ def forget_calls(world: World) -> None:
 
 async def with_free_places(world: World, waiting: int) -> tuple[World, list[str]]:
     """30 free places, jobs of tenant_b that wait for them, and no call under way; returns the jobs that wait."""
-    world = limited(world, staging="on")
+    world = limited(world)
     await ruled(world, max_active=30)
     ended = [await posted(world, number, "tenant_c") for number in range(30)]
     await served(world)
@@ -110,7 +110,7 @@ async def test_a_control_does_not_depend_on_what_its_caller_may_read(world: Worl
 
 async def test_a_mover_who_reads_nothing_changes_a_limit_over_all_tenants(world: World) -> None:
     """Jobs of each tenant start at once with the higher limit."""
-    world = limited(world, staging="on")
+    world = limited(world)
     await ruled(world, max_active=1)
     for number, tenant in enumerate(["tenant_b", "tenant_b", "tenant_c"]):
         await posted(world, number, tenant)
@@ -122,7 +122,7 @@ async def test_a_mover_who_reads_nothing_changes_a_limit_over_all_tenants(world:
 
 async def test_a_hold_of_its_own_ends_for_its_tenant_alone(world: World) -> None:
     """A tenant's caller resumes: its own jobs start, and the hold of another tenant stays."""
-    world = limited(world, staging="on")
+    world = limited(world)
     own, other = Gate(GateKind.TENANT, "tenant_a"), Gate(GateKind.TENANT, "tenant_b")
     mine = replace(BY, own=True)
     await quotas.hold(scoped(world, TENANT_A), world.orchestrations, own, mine, until=None)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from orchestrations.job import job, step
-from shared.core import durable_names
-from shared.core.verdict import Verdict, VerdictKind
+from shared.core.jobs import durable_names
+from shared.core.jobs.verdict import Verdict, VerdictKind
 from tests.functions_emulator.durable.hub import START, Hub
 
 LATER = START + timedelta(minutes=5)

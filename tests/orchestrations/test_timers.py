@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from orchestrations.job import job
-from shared.core import durable_names
-from shared.core.verdict import Verdict, VerdictKind
+from shared.core.jobs import durable_names
+from shared.core.jobs.verdict import Verdict, VerdictKind
 from tests.functions_emulator.durable.hub import Hub
 
 ACK_TIMEOUT = timedelta(seconds=2.6)

@@ -15,8 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 from shared.adapters.tables import rows
-from shared.core.directive import directive_of, encode_directive
-from shared.core.job import Record
+from shared.core.jobs.directive import directive_of, encode_directive
+from shared.core.jobs.job import Record
 from tests.jobs import ROOT, Story
 from tests.simulation import protocols
 from tests.simulation.durable import SimulatedOrchestrations

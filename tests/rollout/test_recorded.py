@@ -16,9 +16,9 @@ from functions_emulator.durable.replay import Outcome, Replay
 from orchestrations.job import job, step
 from shared.adapters.tables import rows
 from shared.contracts.messages import Directive, Reply
-from shared.core import durable_names
-from shared.core.directive import directive_of, encode_directive
-from shared.core.job import Record
+from shared.core.jobs import durable_names
+from shared.core.jobs.directive import directive_of, encode_directive
+from shared.core.jobs.job import Record
 from tests.jobs import START
 from tests.rollout.record import RECORDED, entities, sample, version
 

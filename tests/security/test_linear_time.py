@@ -17,7 +17,7 @@ from shared.adapters.callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
 from shared.core.strict_json import parse_json
 from shared.errors import LuciusError
-from shared.operations.replies.apply import parse_reply
+from shared.operations.jobs.replies.apply import parse_reply
 from tests.jobs import envelope, planned, registry, reply
 from triggers.http.batch import lines_of
 

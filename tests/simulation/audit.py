@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from shared.adapters.memory import MemoryLedger
+from shared.adapters.memory.jobs import MemoryLedger
 from shared.contracts.messages import Directive
-from shared.core.history import verify
-from shared.core.job import Event, Record
+from shared.core.jobs.job import Event, Record
 from shared.ports.ledger import Stored
+from tests.audit_proof import verify_chain
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
 
@@ -83,7 +83,7 @@ class AuditedLedger(MemoryLedger):
 
     async def check_history(self, job_id: str) -> None:
         events = await self.events(job_id, limit=100_000)
-        verify(events)
+        verify_chain(events)
 
     def _guard(self, job_id: str, check: Callable[[], None]) -> None:
         try:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.contracts.messages import Directive
-from shared.core.backlog import MAX_SHOWN, LaneLook
-from shared.core.directive import message_id
+from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
+from shared.core.jobs.directive import message_id
 from shared.ports.bus import DeadReply
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from shared.contracts.envelope import Envelope
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
 from shared.errors import Transient
-from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.quotas import By, delete_rule, hold, resume, set_rule
-from shared.operations.redrive_job import redrive_job
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.quotas.quotas import By, delete_rule, hold, resume, set_rule
 from shared.refusals import (
     ControlNotPossible,
     DependencyUnknown,

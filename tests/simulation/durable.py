@@ -21,8 +21,8 @@ from functions_emulator.durable.store import Store
 from functions_emulator.durable.visibility import VisibilityTimeouts
 from functions_emulator.host.durable_functions import use_fast_timestamps
 from orchestrations.job import job, step
-from shared.core import durable_names
-from shared.core.verdict import Shown
+from shared.core.jobs import durable_names
+from shared.core.jobs.verdict import Shown
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports import durable
 from shared.ports.durable import InstanceState

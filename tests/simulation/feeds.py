@@ -12,22 +12,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.memory_feed import MemoryFeed
+from shared.adapters.memory.feed import MemoryFeed
 from shared.core.chained_log import Entry
-from shared.core.hints import Hint, decode_hint, encode_hint
+from shared.core.events.hints import Hint, decode_hint, encode_hint
+from shared.core.events.public_events import PublicEvent, public_events
+from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.incidents import Incident, IncidentEntry
-from shared.core.job import Event, Record
-from shared.core.public_events import PublicEvent, public_events
-from shared.core.public_log_events import feed_of, gate_events, incident_events
-from shared.core.reasons import Reason
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.hinting import Hinting
-from shared.operations.hook_calls import HookCalls
-from shared.operations.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.passing import Passing
-from shared.operations.prune_feeds import prune_feeds
-from shared.operations.tell import take_hints
+from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.events.tell import take_hints
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.hook_calls import HookCalls
+from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.process.passing import Passing
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored

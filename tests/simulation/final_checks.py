@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shared.core.incidents import escalates
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.incidents import DIRECTORY
-from shared.views.audit import verify
+from tests.audit_proof import verify
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

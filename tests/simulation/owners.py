@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from shared.core.gates.places import PlaceState
-from shared.core.job import Record
-from shared.core.retry import JITTER
-from shared.core.states import JobStatus
-from shared.operations.desk_counts import place_of
+from shared.core.jobs.job import Record
+from shared.core.jobs.retry import JITTER
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates.desk_counts import place_of
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.index import ActiveRow

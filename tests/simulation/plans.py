@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from shared.core.occurrences import ControlKind
+from shared.core.jobs.occurrences import ControlKind
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
 from tests.simulation.world import Plan

@@ -13,12 +13,12 @@ from shared.contracts.messages import Directive
 from shared.core.gates.breaker import BreakerRule, BreakerState, at
 from shared.core.gates.rules import Gate, GateKind, Rule
 from shared.core.incidents import Incident
-from shared.core.reasons import Reason
+from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.breaker_incidents import answer_call
-from shared.operations.desk_counts import place_of
-from shared.operations.freed import let_in
-from shared.operations.transition import notify
+from shared.operations.gates.desk_counts import place_of
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.transition import notify
+from shared.operations.quotas.breaker_incidents import answer_call
 from shared.ports.desks import DirectoryRows
 from tests.jobs import START
 from tests.simulation import protocols

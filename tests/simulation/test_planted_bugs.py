@@ -25,7 +25,7 @@ async def _nothing(*args: Any, **kwargs: Any) -> None:
 
 def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that takes them lets a step succeed with another attempt's result."""
-    replies = importlib.import_module("shared.core.replies")
+    replies = importlib.import_module("shared.core.jobs.replies")
     original = replies._rejection
     monkeypatch.setattr(
         replies, "_rejection", lambda *args: None if original(*args) == "STALE_ATTEMPT" else original(*args)
@@ -37,7 +37,7 @@ def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_parked_orchestrations_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it is paused leaves its orchestration behind."""
     for name in ("transition", "control_job"):
-        monkeypatch.setattr(importlib.import_module(f"shared.operations.{name}"), "resume_parked", _nothing)
+        monkeypatch.setattr(importlib.import_module(f"shared.operations.jobs.{name}"), "resume_parked", _nothing)
     [violation] = simulate(1, LIVES["paused and cancelled"].plan).violations[:1]
     assert "waits for" in violation
 
@@ -54,7 +54,7 @@ def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that takes writes from stale reads loses events."""
-    memory = importlib.import_module("shared.adapters.memory").MemoryLedger
+    memory = importlib.import_module("shared.adapters.memory.jobs").MemoryLedger
     original = memory.commit
 
     async def without_etag(self: Any, before: Any, after: Any, events: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its ACTIVE row a living job is nobody's: found at the event that made it."""
-    memory = importlib.import_module("shared.adapters.memory").MemoryIndex
+    memory = importlib.import_module("shared.adapters.memory.jobs").MemoryIndex
     original = memory.reserve
 
     async def without_active_row(self: Any, job: Any, **fields: Any) -> None:
@@ -91,7 +91,7 @@ def _feed_is_wrong(seeds: range) -> bool:
 
 def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events written without their SEEN row come again with the next hint."""
-    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
     original = memory.write
 
     async def without_seen(self: Any, write: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_feed_that_anybody_writes_into_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without HEAD's ETag two that write at once take the same numbers."""
-    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
     original = memory.write
 
     async def without_etag(self: Any, write: Any) -> Any:
@@ -128,7 +128,7 @@ def test_an_end_that_nobody_compares_with_the_feed(monkeypatch: pytest.MonkeyPat
 
 def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one batch reads while another writes is as of an older HEAD."""
-    known_feeds = importlib.import_module("shared.operations.known_feeds")
+    known_feeds = importlib.import_module("shared.operations.process.known_feeds")
 
     class NoTurn:
         async def __aenter__(self) -> None:
@@ -170,7 +170,7 @@ def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.Mon
 
 def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process wrote that died before its send, nobody passes on."""
-    memory = importlib.import_module("shared.adapters.memory_feed").MemoryFeed
+    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
     original = memory.write
 
     async def sent_at_once(self: Any, write: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.webhooks import Answer
+from shared.core.webhooks.webhooks import Answer
 from tests.simulation import protocols
 from tests.simulation.faults import Odds
 from tests.simulation.plans import plan_of
@@ -60,13 +60,13 @@ def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyP
     """Lost tries; lost probes, and lost messages of those that catch up."""
     # a world in which they are sent again has settled by half of it
     monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", timedelta(hours=8))
-    monkeypatch.setattr(importlib.import_module("shared.operations.heal_deliveries"), what, _nothing)
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.heal_deliveries"), what, _nothing)
     assert is_found(range(10))
 
 
 def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who remembers the hooks as they were goes on writing."""
-    memory = importlib.import_module("shared.adapters.memory_hooks").MemoryHooks
+    memory = importlib.import_module("shared.adapters.memory.hooks").MemoryHooks
     original = memory.write
 
     async def aside(self: Any, write: Any) -> Any:
@@ -83,7 +83,7 @@ def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who dies in between has posted nothing."""
-    delivering = importlib.import_module("shared.operations.deliver_webhooks")
+    delivering = importlib.import_module("shared.operations.webhooks.deliver_webhooks")
 
     async def too_early(context: Any, stored: Any, row: Any, call: Any) -> None:
         await delivering._write(context, stored, row, call, Answer(status=200))
@@ -97,7 +97,7 @@ def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.Monk
 
 def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by a call of its own after the events: who dies in between has made none."""
-    telling = importlib.import_module("shared.operations.tell")
+    telling = importlib.import_module("shared.operations.events.tell")
     original = telling._Teller._write_some
 
     async def apart(self: Any, known: Any) -> Any:
@@ -106,7 +106,9 @@ def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> 
             patch.setattr(telling, "pending_of", lambda *args: writes.append(args) or [])
             await original(self, known)
         made = [
-            row for args in writes for row in importlib.import_module("shared.operations.match_hooks").pending_of(*args)
+            row
+            for args in writes
+            for row in importlib.import_module("shared.operations.webhooks.match_hooks").pending_of(*args)
         ]
         if made:
             await self._context.hooks.write(

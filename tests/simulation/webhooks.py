@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.core.canonical import digest
-from shared.core.deliveries import JOB_GONE, MAX_REFUSALS, WAITS, is_for
-from shared.core.hook_log import EVENTS, PREFIX
-from shared.core.public_events import TERMINAL
-from shared.core.webhooks import (
+from shared.core.events.public_events import TERMINAL
+from shared.core.webhooks.deliveries import JOB_GONE, MAX_REFUSALS, WAITS, is_for
+from shared.core.webhooks.hook_log import EVENTS, PREFIX
+from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
     Answer,
     Delivery,
@@ -28,9 +28,9 @@ from shared.core.webhooks import (
 )
 from shared.errors import BusUnavailable, LedgerUnavailable, Transient
 from shared.operations.context import Context
-from shared.operations.deliver_webhooks import deliver, message_id
-from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.webhooks import HookRequest, change_hook, create_hook, resume_hook
+from shared.operations.sweeper.heal_deliveries import heal_deliveries
+from shared.operations.webhooks.deliver_webhooks import deliver, message_id
+from shared.operations.webhooks.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookNotFound
 from tests.simulation.bus import LOCK_S

@@ -10,30 +10,30 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
-from shared.adapters.memory_bulks import MemoryBulks
-from shared.adapters.memory_bus import MemoryDeskCalls
-from shared.adapters.memory_desks import MemoryBooks
-from shared.core import durable_names
+from shared.adapters.memory.bulks import MemoryBulks
+from shared.adapters.memory.desks import MemoryBooks
+from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryRejected
 from shared.core.gates.places import PlaceState
 from shared.core.incidents import ESCALATED
-from shared.core.occurrences import ControlKind
+from shared.core.jobs import durable_names
+from shared.core.jobs.occurrences import ControlKind
 from shared.core.registry import Registry
 from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavailable, PublishUnavailable, Transient
 from shared.operations.context import Context
-from shared.operations.desk_counts import place_of
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.gate_directory import GateDirectory
-from shared.operations.in_flight import InFlight
-from shared.operations.recent_ends import RecentEnds
-from shared.operations.recent_jobs import RecentJobs
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.settle_step import settle_step
-from shared.operations.submissions import Submissions
+from shared.operations.gates.desk_counts import place_of
+from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.jobs.settle_step import settle_step
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.process.in_flight import InFlight
+from shared.operations.process.recent_ends import RecentEnds
+from shared.operations.process.recent_jobs import RecentJobs
+from shared.operations.process.submissions import Submissions
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
+from tests.memory_bus import MemoryDeskCalls
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply

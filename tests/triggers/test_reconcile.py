@@ -7,9 +7,9 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory import MemoryLedger
-from shared.adapters.tenant_scope import TenantLedger
-from shared.core.history import Provenance, append
+from shared.adapters.memory.jobs import MemoryLedger
+from shared.adapters.scoped.stores import TenantLedger
+from shared.core.jobs.history import Provenance, append
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.wiring import Wiring
 from tests.jobs import START, planned

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from shared.adapters.memory import MemoryLedger
-from shared.core.states import StepStatus
-from shared.operations.replies.receive import ReplyMessage
+from shared.adapters.memory.jobs import MemoryLedger
+from shared.core.jobs.states import StepStatus
+from shared.operations.jobs.replies.receive import ReplyMessage
 from shared.ports.ledger import Stored
 from tests.jobs import START, reply
 from tests.operations.conftest import built

@@ -5,7 +5,7 @@ from typing import cast
 import azure.durable_functions as df
 import pytest
 
-from shared.adapters.memory import MemoryLedger
+from shared.adapters.memory.jobs import MemoryLedger
 from shared.wiring import Wiring
 from tests.operations.conftest import built
 from triggers import sweeper_timer

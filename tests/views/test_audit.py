@@ -8,13 +8,14 @@ from dataclasses import fields, replace
 import pytest
 
 from lucius_client.cli.audit import verify as prove
-from shared.core.as_of import NOT_FOLDED
-from shared.core.history import event_hash, lease_digest
-from shared.core.job import Event, Job, Step
-from shared.core.plan import plan_job
-from shared.core.routing import decide_lane
-from shared.views.audit import bundle, verify
+from shared.core.jobs.as_of import NOT_FOLDED
+from shared.core.jobs.history import event_hash, lease_digest
+from shared.core.jobs.job import Event, Job, Step
+from shared.core.jobs.plan import plan_job
+from shared.core.jobs.routing import decide_lane
+from shared.views.audit import bundle
 from shared.views.job import event_response, job_response
+from tests.audit_proof import verify
 from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
 
 

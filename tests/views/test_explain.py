@@ -1,4 +1,4 @@
-from shared.core.occurrences import Control, ControlKind, DeadlinePassed
+from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
 from shared.views.explain import explain
 from tests.jobs import Story, body
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.core.webhooks import Hook, HookState, SecretVersion
+from shared.core.webhooks.webhooks import Hook, HookState, SecretVersion
 from shared.views.webhook import hook
 
 AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
 from shared.core.filters import WORDS, JobFilter, parse_filter
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 
 FILTERS = (
     Parameter(

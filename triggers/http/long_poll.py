@@ -19,10 +19,10 @@ from shared import telemetry
 from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
-from shared.core.job import Record
+from shared.core.jobs.job import Record
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.waiters import End, Tail, Waiters
+from shared.operations.process.waiters import End, Tail, Waiters
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError

@@ -169,9 +169,6 @@ type tuningType = {
   @description('Optional. What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line.')
   LUCIUS_OVERFLOW: string?
 
-  @description('Optional. Whether jobs may wait for their gates; `off` while instances of release 0.2.0 serve beside this one: every gate refuses then.')
-  LUCIUS_STAGING: string?
-
   @description('Optional. Active jobs of all tenants, where no rule of `lucius quota` says otherwise; exact.')
   LUCIUS_MAX_INFLIGHT: string?
 

@@ -25,11 +25,11 @@ from shared.core.canonical import encode_key
 from shared.core.gates.desk import Candidate
 from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.errors import LedgerRefused
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 
-_DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "gated", "looks"))
+_DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "looks"))
 
 
 def first_check(job: Job) -> datetime:
@@ -44,7 +44,6 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
         "claim": job.idempotency_hash,
         "created_at": job.created_at,
         "check_at": first_check(job),
-        "gated": False,
     }
     active = {
         "PartitionKey": partition,
@@ -86,7 +85,6 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
         "job_id": active.job_id,
         "claim": active.claim,
         "created_at": active.created_at,
-        "gated": active.gated,
         **changed,
     }
     if active.row is not None and active.row["RowKey"] == old:
@@ -157,7 +155,6 @@ def active_of(tenant: str, entity: Any) -> ActiveRow:
         claim=entity["claim"],
         created_at=entity["created_at"],
         check_at=entity["check_at"],
-        gated=bool(entity["gated"]),
         looks={step: (look_no, count) for step, (look_no, count, *_) in json.loads(entity.get("looks", "{}")).items()},
         request_type=entity.get("request_type", ""),
         mode=entity.get("mode", ""),

@@ -127,7 +127,6 @@ def operations_of(write: DeskWrite) -> list[Operation]:
             "job_id": job_id,
             "claim": waiting.claim,
             "created_at": waiting.created_at,
-            "gated": False,
             **looked_at,
         }
         active: dict[str, Any] = {"PartitionKey": partition, "RowKey": active_row(job_id)}

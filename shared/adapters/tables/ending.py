@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import read_row
 from shared.adapters.tables.incidents import incident_inserts
-from shared.adapters.tables.keys import GATE_ROW, claim_row, ended_row, list_row
+from shared.adapters.tables.keys import claim_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.table import Entity, Operation
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.ports.index import Clearing, EndedRow, first_clearing
 
 _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
@@ -110,17 +108,3 @@ def ended_of(tenant: str, entity: Entity) -> EndedRow:
         owed=bool(entity.get("owed", False)),
         row=entity,
     )
-
-
-async def gate_of_0_2_0(table: Table, partition: str) -> list[Operation]:
-    """What counts GATE down for a job of release 0.2.0, which may be rolled back to. Raises LedgerUnavailable."""
-    entity = await read_row(table, partition, GATE_ROW)
-    if entity is None:
-        return []
-    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, entity["active"] - 1)}
-    under_etag = {
-        "mode": UpdateMode.MERGE,
-        "etag": entity.metadata["etag"],
-        "match_condition": MatchConditions.IfNotModified,
-    }
-    return [("update", row, under_etag)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.adapters.tables.columns import json_text
 from shared.adapters.tables.keys import delivery_row, hook_row, pending_row
-from shared.core.webhooks import (
+from shared.core.webhooks.webhooks import (
     Delivery,
     DeliveryState,
     Hook,

@@ -26,7 +26,7 @@ from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.table import Entity, Operation, Table
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.webhooks import Delivery, DeliveryState, HookEntry
+from shared.core.webhooks.webhooks import Delivery, DeliveryState, HookEntry
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.feed import Head
 from shared.ports.hooks import HookTenant, HookWrite, Place, StoredDelivery, StoredHook

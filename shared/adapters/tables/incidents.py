@@ -32,7 +32,7 @@ from shared.core.incidents import (
     job_incident_id,
     settled,
 )
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.dead_letters import ended_at
 from shared.ports.incidents import IncidentRow

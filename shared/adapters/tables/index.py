@@ -34,7 +34,6 @@ from shared.adapters.tables.ending import (
     ended_of,
     ending,
     ending_owed,
-    gate_of_0_2_0,
     owed_rows,
     put_off,
     rescheduled,
@@ -64,7 +63,7 @@ from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
-from shared.core.job import Job
+from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
 from shared.ports.desks import DeskWrite
 from shared.ports.index import (
@@ -82,7 +81,7 @@ from shared.ports.index import (
 )
 from shared.ports.sweeps import SweepPosition
 
-#: Race sweeps: a sweeper moves what an end deletes; or ends of other jobs the GATE row of release 0.2.0
+#: Race sweeps: a sweeper moves rows that an end deletes
 _MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
@@ -99,7 +98,6 @@ class _End:
     #: None: no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
-    gated: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,6 @@ class TablesIndex(TablesLists):
             extra=put_off(purged),
             freed_at=(job.completed_at or job.updated_at) if counted else None,
             good=is_good(job),
-            gated=job.gated,
         )
         ended = await self._end(job.tenant, job.job_id, end, check_at=first_check(job) if is_as_created else None)
         if not ended.with_extra:
@@ -260,7 +257,7 @@ class TablesIndex(TablesLists):
                 freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
             operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
             try:
-                await transact(table, [*operations, *(await gate_of_0_2_0(table, partition) if end.gated else [])])
+                await transact(table, operations)
             except (Conflict, AlreadyExists):
                 # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
                 check_at, extra = None, ()
@@ -358,7 +355,7 @@ class TablesIndex(TablesLists):
         ]
         # where LIST or CLAIM is gone already
         owed: list[Operation] = rows[-1:]
-        end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None, gated=active.gated)
+        end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None)
         ended = await self._end(active.tenant, active.job_id, end, check_at=None if counted else active.check_at)
         return ended.freed
 

@@ -9,8 +9,6 @@ from shared.core.canonical import digest, encode_key
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
-#: the tenant's count of active jobs in release 0.2.0, where a limit was set
-GATE_ROW = "GATE"
 #: the tenant's desk (R48)
 GATES_ROW = "GATES"
 #: the table of the feeds: a partition a tenant, and one that says which table it is
@@ -36,8 +34,6 @@ SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
 #: how far its folds of usage are
 FOLD_ROW = "FOLD"
-#: how far its comparison of lists with dead letters is
-COMPARISON_ROW = "DEADSCAN"
 
 #: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999

@@ -16,8 +16,8 @@ from shared.adapters.tables.decoding import decoded
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
 from shared.adapters.tables.unknown_members import keep
-from shared.core.job import Event, Record
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, DataLost, Undecodable, UnknownStatus
 from shared.ports.ledger import Stored
 

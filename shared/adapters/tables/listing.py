@@ -1,7 +1,7 @@
 """A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
 
 A filter on a column would make the store read any number of rows to fill one page. So the query names a range of
-keys, and `shared.operations.list_jobs` filters the rows that come back.
+keys, and `shared.operations.jobs.list_jobs` filters the rows that come back.
 """
 
 from __future__ import annotations
@@ -9,39 +9,34 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
-from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
-from shared.adapters.tables.incidents import incident_inserts, job_incident, removes, settles
+from shared.adapters.tables.decoding import decoded, first_decoded
+from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
-    COMPARISON_ROW,
-    GUARD_PARTITION,
     dead_row,
     failed_dependant_row,
     list_row,
-    share_row,
 )
 from shared.adapters.tables.table import Entity, Operation
 from shared.core.canonical import encode_key
-from shared.core.incidents import Settlement, retried_unseen
-from shared.core.job import Job
-from shared.core.routing import normalise
-from shared.core.states import JobStatus
+from shared.core.incidents import Settlement
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
+from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, Contended
-from shared.ports.dead_letters import Comparison, DeadRow, LetterState, ended_at, letter_at_end
+from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
 _BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
-#: stands for "at once": a merge takes no column out
-_AT_ONCE = datetime(1970, 1, 1, tzinfo=UTC)
 T = TypeVar("T")
 
 
@@ -100,45 +95,6 @@ class TablesLists:
                 await transact(table, operations)
                 return state
         raise Contended("the job's LIST row was changed by others at every try")
-
-    async def restore_dead_letter(self, job: Job) -> bool:
-        table, partition = await self._account.table(self._table), encode_key(job.tenant)
-        listed, owed = await read_row(table, partition, list_row(job.created_at, job.job_id)), letter_at_end(job)
-        if listed is None or listed["status"] != JobStatus.FAILED_FINAL or owed is None:
-            return False
-        known = listed.get("dead_letter")
-        if known not in (None, LetterState.LISTED) or known == owed:
-            return False
-        operations = [_describes(listed, owed), *dead_inserts(partition, job), *incident_inserts(partition, job)]
-        if known == LetterState.LISTED:
-            operations.append(_delete_dead(partition, job))
-            if (incident := await job_incident(table, partition, job)) is not None:
-                operations += settles(incident, retried_unseen(job))
-        try:
-            await transact(table, operations)
-        except Conflict:
-            return False  # Race letter
-        return True
-
-    async def read_comparison(self, share: int) -> Comparison:
-        row = share_row(COMPARISON_ROW, share)
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, row)
-        # without a position the comparison starts from the beginning
-        found = all_decoded(_comparison_of, [entity] if entity is not None else [])
-        return found[0] if found else Comparison()
-
-    async def write_comparison(self, share: int, comparison: Comparison) -> None:
-        tenant, listed = comparison.stopped_at or ("", "")
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(COMPARISON_ROW, share),
-            "tenant": tenant,
-            "listed": listed,
-            "next_at": comparison.next_at or _AT_ONCE,
-            "wait_s": int(comparison.wait.total_seconds()),
-        }
-        table = await self._account.table(self._table)
-        await table.upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
         """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
@@ -225,12 +181,6 @@ def _describes(listed: Entity, state: LetterState) -> Operation:
         "match_condition": MatchConditions.IfNotModified,
     }
     return ("update", row, unmoved)
-
-
-def _comparison_of(entity: Entity) -> Comparison:
-    stopped_at = (entity["tenant"], entity["listed"]) if entity["tenant"] else None
-    next_at = entity["next_at"]
-    return Comparison(stopped_at, None if next_at == _AT_ONCE else next_at, timedelta(seconds=entity["wait_s"]))
 
 
 def _listed_of(entity: Any) -> ListRow:

@@ -10,7 +10,7 @@ from shared.adapters.tables.table import Entity, Operation
 from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 
 
 def candidate_columns(candidate: Candidate) -> dict[str, Any]:

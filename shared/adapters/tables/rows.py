@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
-from shared.core.job import Event, Job, Step, Timings
-from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.core.jobs.job import Event, Job, Step, Timings
+from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.errors import UnknownStatus
 
 Entity = dict[str, Any]

@@ -1,4 +1,4 @@
-"""What people change at a gate: its rule, a hold, a throttle (R48). Pure; `shared.operations.quotas` writes it.
+"""What people change at a gate: its rule, a hold, a throttle (R48). Pure; `shared.operations.quotas.quotas` writes it.
 
 What changes nothing gives the very state that it was given, so that a repeated request leaves no trace.
 """

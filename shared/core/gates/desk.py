@@ -15,8 +15,8 @@ from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import DIVIDED, MAX_STAGED, Directory, Gate, GateKind, GateState, Rule, Share
-from shared.core.job import Job
-from shared.core.routing import normalise
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
 
 #: of one desk, which is one row; a tenant needs one for each job type, mode and limited source that waits
 MAX_LINES = 400

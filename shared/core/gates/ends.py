@@ -14,9 +14,9 @@ from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState
 from shared.core.gates.standing import waiting_of
-from shared.core.job import Job
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
 
 #: what the end of a job says about its type, by its status and, where it failed, why: good or bad. What is not here
 #: says nothing: a document's own fault, a cancel, a fault of LUCIUS's own

@@ -27,8 +27,8 @@ from shared.core.gates.desk import (
 )
 from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory, GateState
-from shared.core.job import Job
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):
@@ -169,7 +169,7 @@ class Rejects(Exception):
         self.word = word
 
 
-def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime, *, may_stage: bool) -> Decision:
+def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
     """A new job: inside if all its gates are open and nobody waits before it, else staged.
 
     Raises Rejects and LineFull: nothing is to be written.
@@ -187,8 +187,6 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
         place = let_in(desk, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(enter(desk, directory, candidate, now), place, verdicts)
     shut = [word for word in verdicts if word.shut is not None] or [stopped_by]
-    if not may_stage:
-        raise Rejects(stopped_by)
     # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
     known = [word for word in shut if not word.needs_division] or shut
     if (refusing := next((word for word in known if word.rule is not None and word.rule.rejects), None)) is not None:
@@ -199,13 +197,9 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
     return Decision(replace(desk, staged=desk.staged + 1), place, verdicts, stopped_by, line.count + 1)
 
 
-def set_apart(
-    desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime, *, may_stage: bool
-) -> Decision:
-    """A new job that depends on others: it holds nothing, and counts as staged. Raises Rejects and LineFull."""
+def set_apart(desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime) -> Decision:
+    """Decides on a new job that depends on others: it has no slot and counts as staged. Raises LineFull."""
     verdicts = tuple(words_to(desk, directory, candidate, now))
-    if not may_stage:
-        raise Rejects(verdicts[0])
     if desk.staged >= (limit := max_staged(desk, directory)):
         raise LineFull(limit, verdicts[0])
     place = Place(

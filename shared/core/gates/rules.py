@@ -163,11 +163,6 @@ class GateState:
         """The number of its own rule; None: it has none."""
         return self.rule.max_active if self.rule is not None else None
 
-    @property
-    def is_plain(self) -> bool:
-        """Nobody ever set anything for this gate."""
-        return self.rule is None and self.hold is None and self.throttle is None and self.rule_seq == 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class DeskBreaker:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.contracts.envelope import OLDER_MODES, RESERVED_TENANTS
+from shared.core.jobs.routing import Modes, normalise
 from shared.core.registry import Protocol, Registry, build_protocol
-from shared.core.routing import Modes, normalise
 from shared.core.strict_json import parse_json
 from shared.errors import ProtocolError
 

@@ -15,12 +15,12 @@ from shared.core.canonical import encode_key
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory
 from shared.operations.context import Context
-from shared.operations.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
-from shared.operations.divisions import divide_owed
-from shared.operations.freed import let_in
+from shared.operations.gates.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
+from shared.operations.gates.divisions import divide_owed
+from shared.operations.gates.freed import let_in
+from shared.operations.jobs.transition import notify
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
-from shared.operations.transition import notify
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.sweeps import TenantCounts
 

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from shared.core.bulks import Bulk, BulkState
 from shared.core.canonical import encode_key
-from shared.operations.bulks import due_while_running
+from shared.operations.bulks.bulks import due_while_running
+from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, from_on, in_turns
-from shared.operations.work_bulk import work_bulk
 from shared.ports.bulks import DueBulk
 from shared.ports.durable import Orchestrations
 

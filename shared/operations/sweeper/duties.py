@@ -9,14 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared import telemetry
-from shared.operations.heal_deliveries import heal_deliveries
-from shared.operations.rejected_messages import remove_old
-from shared.operations.silence import look_for_silence
+from shared.operations.incidents.silence import look_for_silence
+from shared.operations.jobs.rejected_messages import remove_old
 from shared.operations.sweeper.admission import admit_waiting, allocate
 from shared.operations.sweeper.bulks import look_at_bulks
-from shared.operations.sweeper.comparison import compare_dead_letters
 from shared.operations.sweeper.dead_replies import drain_replies
+from shared.operations.sweeper.heal_deliveries import heal_deliveries
 from shared.operations.sweeper.incidents import keep_breakers, look_at_directory, settle_row_incidents
 from shared.operations.sweeper.living import put_to_sleep, survey_living
 from shared.operations.sweeper.logs import compare_logs
@@ -43,8 +41,6 @@ class Duty:
     dry_run: bool = False
     #: the first of several sweepers does it for all
     first_share: bool = False
-    #: a sweep by hand does not, where several sweepers share the tenants
-    timer_only: bool = False
     #: the first pass of each hour does it
     hourly: bool = False
     #: a failure makes the pass a failed one
@@ -55,7 +51,6 @@ class Duty:
         return (
             (self.dry_run or not one.dry_run)
             and (not self.first_share or one.share.number == 0)
-            and (not self.timer_only or one.is_of_timer)
             and (not self.hourly or one.is_hourly)
         )
 
@@ -85,11 +80,6 @@ async def _roll_up_usage(one: Pass, is_over: IsOver) -> None:
 
 async def _look_for_silence(one: Pass, is_over: IsOver) -> None:
     await look_for_silence(one.context, one.untaken)
-
-
-async def _compare_dead_letters(one: Pass, is_over: IsOver) -> None:
-    if written := await compare_dead_letters(one.context, one.share, is_over):
-        telemetry.info("DEAD_LETTERS_RESTORED", count=written)
 
 
 async def _compare_logs(one: Pass, is_over: IsOver) -> None:
@@ -127,7 +117,6 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="breakers", budget_s=1, run=keep_breakers, failure="INCIDENT_LATE"),
     Duty(name="directory", budget_s=0, run=look_at_directory, failure="DIRECTORY_UNREAD", first_share=True),
     Duty(name="row incidents", budget_s=0, run=settle_row_incidents, failure="INCIDENT_LATE"),
-    Duty(name="dead letters", budget_s=1, run=_compare_dead_letters, failure="RELIST_FAILED", timer_only=True),
     Duty(name="logs", budget_s=1, run=_compare_logs, failure="LOG_UNCOMPARED"),
     Duty(name="all logs", budget_s=1, run=_compare_all_logs, failure="LOG_UNCOMPARED", hourly=True),
     Duty(name="rejected messages", budget_s=0, run=_remove_old, failure="REJECTED_KEPT", first_share=True),

@@ -10,7 +10,7 @@ from shared import telemetry
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.breaker import at as breaker_at
 from shared.core.gates.rules import GateKind, GateState
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from shared.core.gates.rules import GateState
 from shared.core.incidents import IncidentKind
-from shared.operations.breaker_incidents import keep_incident
-from shared.operations.desk_turns import directory
-from shared.operations.row_incidents import open_row, settle_rows
+from shared.operations.gates.desk_turns import directory
+from shared.operations.incidents.row_incidents import open_row, settle_rows
+from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import at_once
 from shared.ports.incidents import IncidentRow

@@ -16,14 +16,14 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.gates.places import Owed, PlaceState, owed
-from shared.core.job import Record
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.job import Record
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.usage import HOUR, hour_of, inside_by
 from shared.errors import Transient, Undecodable
 from shared.operations.context import Context
-from shared.operations.feed_comparison import hint_behind
-from shared.operations.read_history import read_for_list
-from shared.operations.silence import Untaken, longer_out, untaken
+from shared.operations.events.feed_comparison import hint_behind
+from shared.operations.incidents.silence import Untaken, longer_out, untaken
+from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import Survey, TenantCounts, WorkCounts, earlier

@@ -15,15 +15,15 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.core.canonical import encode_key
+from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates import changes
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import EVERY, Directory, GateState
-from shared.core.hints import gate_hint, incident_hint
 from shared.operations.context import Context
-from shared.operations.desk_turns import at_desk, directory
-from shared.operations.gated_tenants import is_in_use, leave_or_stay
-from shared.operations.log_hints import is_behind
-from shared.operations.row_incidents import report_row
+from shared.operations.events.feed_comparison import is_log_behind
+from shared.operations.gates.desk_turns import at_desk, directory
+from shared.operations.gates.gated_tenants import is_in_use, leave_or_stay
+from shared.operations.incidents.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once, from_on
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.incidents import IncidentRow
@@ -87,7 +87,7 @@ async def _compare_desk(context: Context, tenant: str, states: Iterable[GateStat
         states = desk.gates.values()
     idle: dict[str, int] = {}
     for state in states:
-        is_fed = state.log_seq and not await is_behind(context, gate_hint(state.gate, (), last=state.log_seq))
+        is_fed = state.log_seq and not await is_log_behind(context, gate_hint(state.gate, (), last=state.log_seq))
         if is_fed and changes.is_idle(state, known, context.clock.now()):
             idle[state.gate.id] = state.log_seq
     if idle:
@@ -143,7 +143,7 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
                 gone += 1
                 return
             found = now
-        if not await is_behind(context, incident_hint(found)) and not found.is_open:
+        if not await is_log_behind(context, incident_hint(found)) and not found.is_open:
             # unless it was entered again meanwhile
             await context.incidents.leave_open(listed, etag=row.etag)
             gone += 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from shared.core.canonical import encode_key
-from shared.operations.row_incidents import POSTPONED_FOR
+from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.retention import clear

@@ -10,17 +10,17 @@ import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from shared.core import durable_names
-from shared.core.durable_names import restarts
 from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, PlaceState, owed
-from shared.core.history import Origin
-from shared.core.job import Job, Record, Step
-from shared.core.occurrences import Expired, OrchestrationEnded, Repaired, TimePassed
-from shared.core.plan import tombstone
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus, StepStatus
-from shared.core.verdict import Shown
+from shared.core.jobs import durable_names
+from shared.core.jobs.durable_names import restarts
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Job, Record, Step
+from shared.core.jobs.occurrences import Expired, OrchestrationEnded, Repaired, TimePassed
+from shared.core.jobs.plan import tombstone
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.verdict import Shown
 from shared.errors import (
     AlreadyExists,
     BusUnavailable,
@@ -31,15 +31,15 @@ from shared.errors import (
     Undecodable,
     UnknownStatus,
 )
-from shared.operations import desk_turns
 from shared.operations.context import Context
-from shared.operations.creation import orchestration_input
-from shared.operations.dependencies import next_check
-from shared.operations.freed import take_turn
-from shared.operations.places import follow
-from shared.operations.settle_step import settle_step
+from shared.operations.gates import desk_turns
+from shared.operations.gates.freed import take_turn
+from shared.operations.jobs.creation import orchestration_input
+from shared.operations.jobs.dependencies import next_check
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.settle_step import settle_step
+from shared.operations.jobs.transition import mark_unnamed, notify, transition
 from shared.operations.sweeper.report import SweepAction, SweepReport
-from shared.operations.transition import mark_unnamed, notify, transition
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored

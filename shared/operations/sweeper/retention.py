@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.incidents import job_incident_id
-from shared.core.job import Job, Record
-from shared.core.recovery import instances
-from shared.core.states import JobStatus
+from shared.core.jobs.job import Job, Record
+from shared.core.jobs.recovery import instances
+from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, DataLost, Undecodable, UnknownStatus
 from shared.operations.context import Context
-from shared.operations.dead_letters import restore_dead_letter
-from shared.operations.feed_comparison import is_behind
-from shared.operations.read_history import read_history
+from shared.operations.events.feed_comparison import is_behind
+from shared.operations.jobs.dead_letters import settle_dead_letter
+from shared.operations.jobs.read_history import read_history
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import SweepAction
 from shared.ports.durable import Orchestrations
@@ -60,8 +60,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         for key in await context.index.write_owed(job, claim_expires_at=claim_ends):
             telemetry.warn("ROW_REFUSED", jobId=job.job_id, tenant_id=job.tenant, row=key)
     if job.status is JobStatus.FAILED_FINAL:
-        # its end, or its redrive, may be by a release that knows no dead letters and no incidents
-        await restore_dead_letter(context, job)
+        await settle_dead_letter(context, job)
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     # what is in no feed when its rows go is lost
     is_unfed, look_again = await is_behind(context, job), now + RETRY_PURGE_AFTER

@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.core.canonical import encode_key
-from shared.core.usage import HOUR, Counted, Group, group_in, hour_of
+from shared.core.usage import HOUR, Counted, Group, hour_of
 from shared.operations.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once
-from shared.ports.index import WAKE_LASTS, ListRow
+from shared.operations.usage.read_usage import count
+from shared.ports.index import WAKE_LASTS
 from shared.ports.usage import Folding, FoldPosition, Usage
 
 #: after the end of an hour: creations that are under way may still write a row of it
@@ -147,9 +148,3 @@ async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Gro
 
 def _created(jobs: Mapping[Group, Counted]) -> int:
     return sum(each.created for each in jobs.values())
-
-
-def count(jobs: dict[Group, Counted], row: ListRow) -> None:
-    """Adds a LIST row to its group."""
-    counted = jobs.setdefault(group_in(jobs, (row.request_type, row.source or "")), Counted())
-    counted.add(row.staged_at, row.admitted_at, row.ended_at)

@@ -14,7 +14,6 @@ from azure.durable_functions import Entity, Orchestrator
 from functions_emulator.durable import wire
 from functions_emulator.durable.catalog import Catalog, entity_name
 from functions_emulator.durable.client import Client
-from functions_emulator.durable.clock import ManualClock
 from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.entities import Entities, encode_batch
 from functions_emulator.durable.events import Instance, Kind
@@ -22,6 +21,7 @@ from functions_emulator.durable.failures import activity_failure
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import Versions
 from functions_emulator.durable.visibility import VisibilityTimeouts
+from tests.functions_emulator.durable.manual_clock import ManualClock
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions_emulator.durable.clock import ManualClock
 from functions_emulator.durable.visibility import VisibilityTimeouts
 from tests.functions_emulator.durable.hub import Hub
+from tests.functions_emulator.durable.manual_clock import ManualClock
 
 NAMES = ("a", "b", "c")
 _numbers = itertools.count()

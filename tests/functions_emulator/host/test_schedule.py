@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from functions_emulator.durable.clock import ManualClock, stamp
+from functions_emulator.durable.clock import stamp
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.timer_trigger import TimerTrigger
+from tests.functions_emulator.durable.manual_clock import ManualClock
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
 

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from lucius_client.cli.audit import verify
-from shared.core.canonical import canonical_json, digest, jcs_digest
-from shared.core.history import event_hash
+from shared.core.canonical import jcs_digest
+from shared.core.jobs.history import event_hash
 from shared.views.audit import bundle
 from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world
 from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, failed_at_embedding, history, leaves
 
 __all__ = ["world"]  # a fixture of the operations' tests
-
-BUNDLES_OF_FORMAT_1 = Path(__file__).parent / "bundles_of_format_1"
 
 
 async def written(world: World, tale: MakeJob) -> str:
@@ -72,19 +70,6 @@ async def test_every_value_counts(world: World) -> None:
             place = place[key]
         place[path[-1]] = ["tampered", 1e300, {"x": [None]}][number % 3]
         assert verify(with_digest(document)), path
-
-
-@pytest.mark.parametrize("file", sorted(BUNDLES_OF_FORMAT_1.glob("*.json")), ids=lambda file: file.stem)
-def test_what_0_1_wrote_is_proved(file: Path) -> None:
-    """Each bundle of the first format is proved as it came, and not with another word in it."""
-    document = json.loads(file.read_text(encoding="utf-8"))
-    assert document["format"] == "lucius-audit/1"
-    assert verify(document) == []
-    document["events"][1]["actor"] = "nobody"
-    assert verify(document)
-    rest = {name: value for name, value in document.items() if name != "digest"}
-    document["digest"] = "sha256:" + digest(canonical_json(rest))
-    assert verify(document) == ["event 2 breaks the hash chain"]
 
 
 @TALES

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
-from shared.core.routing import Modes, decide_lane
+from shared.core.jobs.routing import Modes, decide_lane
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from tests.jobs import ROOT, envelope, registry
 from tests.operations.support import ocr, version_of

@@ -3,7 +3,7 @@ import json
 from dataclasses import replace
 from typing import Any, cast
 
-from shared.core.states import JobStatus, StepStatus
+from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.report import Action, SweepAction

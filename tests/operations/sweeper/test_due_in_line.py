@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from tests.operations.conftest import World
 from tests.operations.gated import posted
 from tests.operations.ruled import ruled, statuses
@@ -13,7 +13,7 @@ from tests.operations.support import limited, swept
 
 async def test_who_waits_is_let_in_after_a_look_that_was_due(world: World) -> None:
     """Its DUE row says nothing of its line: moved alone, no write of the desk could take it away again."""
-    world = limited(world, staging="on")
+    world = limited(world)
     await ruled(world, max_active=1)
     [first, second] = await posted(world, 0, 1)
     row = await world.index.read_active("tenant_a", second)

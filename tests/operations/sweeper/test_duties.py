@@ -12,10 +12,10 @@ import pytest
 
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations import quotas
-from shared.operations.desk_turns import directory
+from shared.operations.gates.desk_turns import directory
+from shared.operations.quotas import quotas
 from shared.operations.sweeper import duties
 from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
 from shared.operations.sweeper.state import IsOver, Pass
@@ -108,7 +108,7 @@ async def test_a_duty_that_hangs_is_given_up(world: World, monkeypatch: pytest.M
     [
         (False, Share(), 1, set()),
         (False, Share(1, 2), 2, {duty.name for duty in DUTIES if duty.first_share}),
-        (False, Share(), 2, {duty.name for duty in DUTIES if duty.timer_only}),
+        (False, Share(), 2, set()),
         (True, Share(), 1, {duty.name for duty in DUTIES if not duty.dry_run}),
     ],
 )
@@ -209,7 +209,7 @@ class Away:
 
 async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world: World) -> None:
     """A breaker of another type is open, a hold has ended by time, and its call was lost."""
-    world = limited(world, staging="on")
+    world = limited(world)
     tenant, other = Gate(GateKind.TENANT, "tenant_a"), Gate(GateKind.TYPE, "tenant_a", "OCR_EMBEDDING")
     rule: Any = {"breaker": {"min_calls": 1, "cooldown_s": 900}}
     await quotas.set_rule(world.context, world.orchestrations, other, rule, BY, rule_seq=None)
@@ -231,7 +231,7 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
 
 async def test_quotas_are_allocated_while_no_incident_can_be_written(world: World) -> None:
     """The breaker of one type over all tenants is open; a job of another type waits for an allocation that was lost."""
-    world = limited(world, staging="on", overflow="stage")
+    world = limited(world, overflow="stage")
     await with_breaker(world)
     await ruled(world, PLATFORM, max_active=1)
     first = await posted(world, 1, "t1")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable
-from shared.operations.desk_counts import recount
+from shared.operations.gates.desk_counts import recount
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow

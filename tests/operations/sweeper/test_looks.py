@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shared.core.history import Origin
-from shared.core.job import Record
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus, StepStatus
-from shared.core.verdict import Shown, VerdictKind
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.verdict import Shown, VerdictKind
 from shared.errors import OrchestrationUnavailable
-from shared.operations.control_job import control_job
+from shared.operations.jobs.control_job import control_job
 from shared.ports.durable import InstanceState
 from tests.jobs import START
 from tests.operations.conftest import World

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from shared.core.occurrences import OrchestrationEnded
-from shared.core.recovery import instances
+from shared.core.jobs.occurrences import OrchestrationEnded
+from shared.core.jobs.recovery import instances
 from shared.errors import LedgerUnavailable, OrchestrationUnavailable, ReplyUnfit
-from shared.operations.replies.apply import apply_reply
+from shared.operations.jobs.replies.apply import apply_reply
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
 from shared.settings import SettingsError, load
-from shared.views.audit import verify
+from tests.audit_proof import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted

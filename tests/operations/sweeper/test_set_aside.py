@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.occurrences import ControlKind
-from shared.core.states import JobStatus
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
 from tests.operations.support import answered, control, create_numbered, dispatch, service_sends
@@ -53,7 +53,7 @@ async def test_a_resume_that_died_is_made_up_for_by_the_sweeper(world: World, mo
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("shared.operations.control_job.follow", died)
+        patch.setattr("shared.operations.jobs.control_job.follow", died)
         with pytest.raises(ConnectionError):
             await control(world, job_id, ControlKind.RESUME)
     await looks(world, 2)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemorySweepMark
-from shared.core.states import JobStatus
+from shared.adapters.memory.jobs import MemorySweepMark
+from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import listing
 from shared.operations.sweeper.sweep import sweep
@@ -128,7 +128,7 @@ async def test_a_million_living_jobs_keep_the_period(world: World, monkeypatch: 
 
 async def test_a_survey_that_never_ends_keeps_no_line_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tenant with a waiting job is the last one: its admission state leads to it, not the rows of its jobs."""
-    world = limited(world, staging="on")
+    world = limited(world)
     await held(world, until=world.clock.now() + timedelta(minutes=1))
     job_id = await created(world, 1)
     assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]

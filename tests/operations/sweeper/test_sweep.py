@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
-from shared.operations.create_job import create_job
+from shared.operations.jobs.create_job import create_job
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import Instance, InstanceState
 from tests.jobs import envelope

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from shared.errors import LedgerUnavailable
-from shared.operations.create_job import create_job
+from shared.operations.jobs.create_job import create_job
 from shared.operations.sweeper.duties import DUTIES
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.turns import from_on, in_turns

@@ -10,7 +10,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiver
 from azure.storage.blob import BlobServiceClient
 
 from shared.adapters.tables.keys import ended_row
-from shared.views.audit import verify
+from tests.audit_proof import verify
 from tests.running_stack import RunningStack
 from tests.stack.job_requests import (
     connections,

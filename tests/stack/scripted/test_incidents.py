@@ -6,7 +6,7 @@ import itertools
 import shlex
 from typing import Any
 
-from shared.core.routing import lane_of
+from shared.core.jobs.routing import lane_of
 from tests.document_commands import block
 from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT, RunningStack

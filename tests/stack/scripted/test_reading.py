@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.views.audit import verify
+from tests.audit_proof import verify
 from tests.document_commands import block, json_documents, run
 from tests.running_stack import ROOT, RunningStack
 from tests.stack.job_requests import status_is, submit, until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.errors import LedgerUnavailable
-from shared.operations.waiters import MAX_FOLLOWERS
+from shared.operations.process.waiters import MAX_FOLLOWERS
 from tests.operations.conftest import World
 from tests.operations.fed import Fed, of
 from tests.triggers.graphql.conftest import SUBSCRIPTION, Api, codes, in_feed, refusal

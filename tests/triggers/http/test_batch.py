@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.core.states import JobStatus
+from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.refusals import IdempotencyConflict, RequestInvalid
 from shared.responses.job import Accepted, DryIdempotency, DryQuota, DryRoute, DryRun

@@ -16,11 +16,11 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE
-from shared.core.history import Origin
-from shared.core.occurrences import ControlKind
-from shared.operations import waiters
-from shared.operations.control_job import change_priority
-from shared.operations.waiters import MAX_WAITERS, End, Tail, Tails
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.operations.jobs.control_job import change_priority
+from shared.operations.process import waiters
+from shared.operations.process.waiters import MAX_WAITERS, End, Tail, Tails
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from shared.views.job import job_response

@@ -11,9 +11,9 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.core.occurrences import ControlKind
-from shared.operations.submissions import AT_ONCE
-from shared.operations.waiters import MAX_WAITERS
+from shared.core.jobs.occurrences import ControlKind
+from shared.operations.process.submissions import AT_ONCE
+from shared.operations.process.waiters import MAX_WAITERS
 from shared.refusals import TenantForbidden
 from tests.jobs import envelope
 from tests.operations.actors import JOB

@@ -17,7 +17,7 @@ from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.contracts.requests import ControlRequest
 from shared.core.filters import JobFilter
 from shared.operations.context import Context
-from shared.operations.list_jobs import list_jobs
+from shared.operations.jobs.list_jobs import list_jobs
 from shared.refusals import Refused, TokenInvalid, TokenMissing
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from shared.access.caller import Caller
-from shared.core.occurrences import ControlKind
+from shared.core.jobs.occurrences import ControlKind
 from shared.errors import LedgerUnavailable
-from shared.operations import waiters
-from shared.operations.control_job import change_priority
+from shared.operations.jobs.control_job import change_priority
+from shared.operations.process import waiters
 from shared.refusals import JobNotFound
 from tests.operations.actors import JOB
 from tests.operations.conftest import World, world

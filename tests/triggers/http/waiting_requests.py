@@ -14,7 +14,7 @@ import pytest
 
 from shared.access.caller import ANYONE, Caller
 from shared.errors import LedgerUnavailable
-from shared.operations import waiters
+from shared.operations.process import waiters
 from shared.wiring import seen_by
 from tests.jobs import envelope
 from tests.operations.actors import JOB

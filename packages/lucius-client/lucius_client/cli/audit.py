@@ -1,28 +1,24 @@
 """`lucius audit verify`: proves an audit bundle from the bundle alone, without the API.
 
-`digest` of a bundle is that of all its other fields; what a digest is, and what else is proved, each format says.
+`digest` of a bundle is the digest of all its other fields. `audit_v2` defines the digest and the other checks.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import audit_v1, audit_v2, rendering
+from lucius_client.cli import audit_v2, rendering
 from lucius_client.cli.exits import Exit, UsageError
 
 Json = Any
 
-#: by a bundle's format: its digest, and the faults of its rows and events, given a head that was noted
-_PROOFS: dict[str, tuple[Callable[[Json], str], Callable[..., list[str]]]] = {
-    "lucius-audit/1": (audit_v1.digest, audit_v1.chain_faults),
-    "lucius-audit/2": (audit_v2.digest, audit_v2.chain_faults),
-}
+_FORMAT = "lucius-audit/2"
 
 audit_app = typer.Typer(help="Audit bundles (`lucius job audit ID`): verify.", no_args_is_help=True)
 
@@ -64,18 +60,16 @@ def verify(bundle: Json, *, head: str | None = None) -> list[str]:
 
     `head` is the hash that the last event must have, as noted elsewhere; None: any hash.
     """
-    proof = _PROOFS.get(str(bundle.get("format"))) if isinstance(bundle, Mapping) else None
-    if proof is None:
-        return [f"this is not an audit bundle of format {' or '.join(_PROOFS)}"]
-    digest, chain_faults = proof
+    if not isinstance(bundle, Mapping) or bundle.get("format") != _FORMAT:
+        return [f"this is not an audit bundle of format {_FORMAT}"]
     faults = []
     try:
         rest = {name: value for name, value in bundle.items() if name != "digest"}
-        if bundle.get("digest") != "sha256:" + digest(rest):
+        if bundle.get("digest") != "sha256:" + audit_v2.digest(rest):
             faults.append("the digest is not that of the content")
         if (rows := [(step["step_index"], step["step_id"]) for step in bundle["steps"]]) != _in_order(rows):
             return [*faults, "the steps are not each there once, in their order"]
-        return faults + chain_faults(bundle["job"], bundle["steps"], bundle["events"], head)
+        return faults + audit_v2.chain_faults(bundle["job"], bundle["steps"], bundle["events"], head)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return [*faults, f"the content cannot be read: {type(error).__name__}: {error}"]
 

@@ -73,16 +73,6 @@ def skip(data: bytes, pos: int) -> int:
     return end
 
 
-def decode_all(data: bytes) -> list[Any]:
-    """Every value in `data`, in order."""
-    values = []
-    pos, end = 0, len(data)
-    while pos < end:
-        value, pos = decode(data, pos)
-        values.append(value)
-    return values
-
-
 def _value(data: bytes, pos: int) -> tuple[Any, int]:
     return _DECODERS[data[pos]](data, pos + 1)
 

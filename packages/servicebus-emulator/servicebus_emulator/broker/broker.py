@@ -18,7 +18,6 @@ from servicebus_emulator.broker.timers import Timers
 from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.clock import Clock
 
-DEAD_LETTER_SUFFIX = "/$deadletterqueue"
 SUBSCRIPTIONS = "/subscriptions/"
 
 

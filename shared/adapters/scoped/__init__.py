@@ -1,0 +1,1 @@
+"""The stores as a caller of one tenant may use them."""

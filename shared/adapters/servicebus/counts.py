@@ -1,0 +1,94 @@
+"""The bus's own counts, by its management API: a right of its own, Service Bus Data Owner (R56)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+
+from shared.adapters.servicebus.links import BUS_FAULTS
+from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.errors import BusUnavailable, CountsForbidden
+from shared.time_limits import time_limit
+
+if TYPE_CHECKING:
+    from azure.core.pipeline.transport import AsyncHttpTransport
+    from azure.servicebus.aio.management import ServiceBusAdministrationClient
+
+#: of one count (R43): a dispatch waits for it, and goes on without it
+_COUNT_S = 8.0
+_FORBIDDEN = (401, 403)
+
+
+class ServiceBusCounts:
+    """See `shared.ports.bus.Counts`. Its client is made at the first count, since few apps have a guard with a number.
+
+    `url` is that of the management API where it is not at the bus's own host name by https: that of an emulator.
+    """
+
+    def __init__(
+        self, *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None, url: str | None
+    ) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._credential = credential
+        self._url = url
+        self._client: ServiceBusAdministrationClient | None = None
+
+    async def in_flight(self, lane: int, service: str | None) -> int:
+        what = f"the count of {DIRECTIVE_TOPIC_PREFIX}{lane}"
+        try:
+            async with time_limit(_COUNT_S):
+                return await self._count(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service)
+        except ResourceNotFoundError:
+            # what is not there holds no message
+            return 0
+        except HttpResponseError as error:
+            if error.status_code in _FORBIDDEN:
+                raise CountsForbidden from error
+            raise BusUnavailable(f"{what}: {error.status_code}") from error
+        except (AzureError, *BUS_FAULTS) as error:
+            raise BusUnavailable(f"{what}: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        """Again is harmless."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.__aexit__()
+
+    async def _count(self, topic: str, service: str | None) -> int:
+        client = self._client = self._client or self._connected()
+        if service is None:
+            found = [each async for each in client.list_subscriptions_runtime_properties(topic)]
+        else:
+            found = [await client.get_subscription_runtime_properties(topic, service)]
+        # negative ones have been seen (paolosalvatori/ServiceBusExplorer, issue 124)
+        return sum(max(0, each.active_message_count or 0) for each in found)
+
+    def _connected(self) -> ServiceBusAdministrationClient:
+        from azure.servicebus.aio.management import ServiceBusAdministrationClient
+
+        # none of the SDK's own retries: who counts goes on without, and asks again in ten seconds
+        options: dict[str, Any] = {"retry_total": 0}
+        if self._connection is None:
+            if self._namespace is None or self._credential is None:
+                raise ValueError("needs a connection string, or a namespace and a credential")
+            return ServiceBusAdministrationClient(self._namespace, self._credential, **options)
+        if self._url is not None:
+            options["transport"] = _transport_to(self._url)
+        return ServiceBusAdministrationClient.from_connection_string(self._connection, **options)
+
+
+def _transport_to(url: str) -> AsyncHttpTransport[Any, Any]:
+    """Sends every request to `url`, since the SDK knows nothing but https at the host and port of the bus."""
+    from azure.core.pipeline.transport import AioHttpTransport
+
+    class Transport(AioHttpTransport):  # type: ignore[misc]  # loaded late, it is no type
+        async def send(self, request: Any, **options: Any) -> Any:
+            asked = urlsplit(request.url)
+            request.url = f"{url}{asked.path}?{asked.query}"
+            return await super().send(request, **options)
+
+    return Transport()

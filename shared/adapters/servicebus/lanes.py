@@ -1,0 +1,121 @@
+"""Looks at the lanes of Service Bus: one link a subscription, kept, and each look shared by all who ask."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.exceptions import MessagingEntityNotFoundError
+
+from shared.adapters.servicebus.links import answer, close_link
+from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
+from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.errors import BusUnavailable
+from shared.ports.environment import Clock
+
+#: a link that nobody used for so long is closed at the next look: each is a connection of its own
+_IDLE = timedelta(minutes=5)
+#: where the oldest messages begin, whatever the link has shown before
+_FIRST_SEQUENCE_NUMBER = 1
+
+
+class ServiceBusLanes:
+    """See `shared.ports.bus.Lanes`."""
+
+    def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str, clock: Clock) -> None:
+        self._client = client
+        self._reply_prefix = reply_prefix
+        self._reply_subscription = reply_subscription
+        self._clock = clock
+        self._looked: dict[tuple[str, str], _Subscription] = {}
+
+    async def replies(self, lane: int, *, since: datetime) -> LaneLook:
+        return await self._look(f"{self._reply_prefix}{lane}", self._reply_subscription, since)
+
+    async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
+        return await self._look(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service, since)
+
+    async def _look(self, topic: str, subscription: str, since: datetime) -> LaneLook:
+        known = self._looked.get((topic, subscription))
+        if known is None:
+            known = self._looked[topic, subscription] = _Subscription(self._client, topic, subscription, self._clock)
+        look = await known.look(since)
+        for other in list(self._looked.values()):
+            await other.close_if_idle(self._clock.now() - _IDLE)
+        return look
+
+
+class _Subscription:
+    def __init__(self, client: ServiceBusClient, topic: str, subscription: str, clock: Clock) -> None:
+        self._client = client
+        self._topic = topic
+        self._subscription = subscription
+        self._clock = clock
+        self._receiver: ServiceBusReceiver | None = None
+        self._last: LaneLook | None = None
+        #: the last look failed: when it began, and how
+        self._failed: tuple[datetime, BusUnavailable] | None = None
+        #: a link serves one call at a time; who waits for it shares the look that is under way, if that is new enough
+        self._lock = asyncio.Lock()
+
+    async def look(self, since: datetime) -> LaneLook:
+        """One that began at `since` or later. Raises BusUnavailable, also where such a look has failed."""
+        async with self._lock:
+            if self._failed is not None and self._failed[0] >= since:
+                raise BusUnavailable(str(self._failed[1]))
+            if self._last is None or self._last.looked_at < since:
+                self._last = await self._peek()
+            return self._last
+
+    async def _peek(self) -> LaneLook:
+        began = self._clock.now()
+        if self._receiver is None:
+            self._receiver = self._client.get_subscription_receiver(self._topic, self._subscription)
+        try:
+            look = await answer(
+                self._shown(self._receiver, began), f"{self._topic}/{self._subscription} cannot be looked at"
+            )
+        except BaseException as fault:
+            if isinstance(fault, BusUnavailable):
+                # who waits for the lock need not find out again, one after the other
+                self._failed = (began, fault)
+            # a link that failed, or was cut off in the middle of a frame, may be broken for good
+            await self._close()
+            raise
+        self._failed = None
+        return look
+
+    async def _shown(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
+        """The bus promises a most and no least for one answer: only an empty one says that there is no more."""
+        shown: list[tuple[str, datetime]] = []
+        following = _FIRST_SEQUENCE_NUMBER
+        while len(shown) < MAX_SHOWN:
+            try:
+                messages = await receiver.peek_messages(
+                    max_message_count=MAX_SHOWN - len(shown), sequence_number=following
+                )
+            except MessagingEntityNotFoundError:
+                # what is not there holds no message: its topic dropped the directive
+                messages = []
+            if not messages:
+                return LaneLook(began, shown)
+            shown += [(message.message_id or "", _enqueued_at(message)) for message in messages]
+            following = (messages[-1].sequence_number or following) + 1
+        return LaneLook(began, shown, is_all=False)
+
+    async def close_if_idle(self, before: datetime) -> None:
+        if self._lock.locked() or self._receiver is None or self._last is None or self._last.looked_at >= before:
+            return
+        async with self._lock:
+            await self._close()
+
+    async def _close(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            await close_link(receiver)
+
+
+def _enqueued_at(message: ServiceBusReceivedMessage) -> datetime:
+    return message.enqueued_time_utc or datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,160 @@
+"""A hint: a commit had public events, which `shared.operations.events.tell` shall write into the feed (R71).
+
+It is of a job's EVENT rows, or of the log of a gate or an incident. It proves nothing: what is written is read, or
+follows on what the feed has of that job, gate or incident. So one that is lost, doubled, late or out of order costs a
+read or a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shared.core.events.public_events import TERMINAL, PublicEvent, encoded, public_events
+from shared.core.events.public_log_events import feed_of, gate_events, incident_events
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.incidents import Incident, IncidentEntry
+from shared.core.jobs.job import Event, Job, JsonValue
+from shared.core.jobs.routing import PLATFORM
+from shared.core.strict_json import parse_json
+
+#: of a hint as JSON; one whose events make it larger leaves them out, and they are read from the ledger
+MAX_HINT_BYTES = 100 * 1024
+#: callback URLs of one job that are called
+MAX_CALLBACKS = 10
+_GATE_KINDS = frozenset(GateKind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hint:
+    """Rows `first` to `last` of a job, or of the log of a gate or an incident, and the public events that they mean."""
+
+    #: whose feed
+    tenant: str
+    #: of the three one is named
+    job_id: str = ""
+    gate: Gate | None = None
+    incident_id: str = ""
+    #: 0: not known; the rows are read
+    first: int = 0
+    #: None: whatever the ledger has
+    last: int | None = None
+    #: each with its row's number as `jobseq`; None: they are read
+    events: tuple[PublicEvent, ...] | None = None
+    #: how often it could not be read
+    tries: int = 0
+    #: names of the job's `callback_urls`, where the events end it; None: nobody looked
+    callbacks: tuple[str, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """Whose rows: the id of the job, the gate or the incident. No two of them have the same."""
+        return self.gate.id if self.gate is not None else self.job_id or self.incident_id
+
+
+def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
+    """Of a commit with these EVENT rows, which follow on each other; without any, of all that the job has."""
+    if not rows:
+        return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
+    events = tuple(each for row in rows for each in public_events(row, job))
+    names = callback_names(job.callback_urls) if any(each["type"] in TERMINAL for each in events) else None
+    return Hint(
+        tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events, callbacks=names
+    )
+
+
+def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
+    """Of a job's `callback_urls`, those that are called: of more than ten the first."""
+    return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
+
+
+def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:
+    """Of entries of the gate's log that follow on each other; without any, of all that it has, which is `last`."""
+    tenant = feed_of(gate.tenant)
+    if not entries:
+        return Hint(tenant=tenant, gate=gate, last=last)
+    events = tuple(each for entry in entries for each in gate_events(entry, gate))
+    return Hint(tenant=tenant, gate=gate, first=entries[0].seq, last=entries[-1].seq, events=events)
+
+
+def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> Hint:
+    """The same of an incident's."""
+    tenant = feed_of(incident.tenant)
+    if not entries:
+        return Hint(tenant=tenant, incident_id=incident.id, last=incident.log_seq)
+    events = tuple(each for entry in entries for each in incident_events(entry, incident))
+    return Hint(tenant=tenant, incident_id=incident.id, first=entries[0].seq, last=entries[-1].seq, events=events)
+
+
+def encode_hint(hint: Hint) -> bytes:
+    """The body of its message."""
+    body: dict[str, JsonValue] = {"tenant": hint.tenant}
+    if hint.gate is not None:
+        body["gate"] = [hint.gate.kind.value, hint.gate.name]
+    elif hint.incident_id:
+        body["incident_id"] = hint.incident_id
+    else:
+        body["job_id"] = hint.job_id
+    body["from"] = hint.first
+    body |= {"to": hint.last} if hint.last is not None else {}
+    body |= {"tries": hint.tries} if hint.tries else {}
+    if hint.events is not None:
+        called = {"callbacks": list(hint.callbacks)} if hint.callbacks is not None else {}
+        whole = encoded({**body, **called, "events": list(hint.events)})
+        if len(whole) <= MAX_HINT_BYTES:
+            return whole
+    return encoded(body)
+
+
+def decode_hint(body: bytes) -> Hint | None:
+    """None: it is no hint, or one of a later release."""
+    try:
+        values = parse_json(body)
+    except ValueError:
+        return None
+    if not isinstance(values, dict):
+        return None
+    tenant, events = values.get("tenant"), values.get("events")
+    if not (isinstance(tenant, str) and tenant):
+        return None
+    whose = _whose(values, tenant)
+    first, last, tries = values.get("from", 0), values.get("to"), values.get("tries", 0)
+    if whose is None or not (isinstance(first, int) and isinstance(last, int | None) and isinstance(tries, int)):
+        return None
+    names = values.get("callbacks")
+    are_names = isinstance(names, list) and all(isinstance(each, str) and each for each in names)
+    known = isinstance(events, list) and all(_is_event(each, whose) for each in events)
+    return replace(
+        whose,
+        first=first,
+        last=last,
+        events=tuple(events) if known and events is not None else None,
+        tries=tries,
+        callbacks=tuple(names) if are_names and names is not None else None,
+    )
+
+
+def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
+    """A hint that says no more than whose rows it is of; None: nobody's."""
+    match values:
+        case {"job_id": str(job_id)} if job_id:
+            return Hint(tenant=tenant, job_id=job_id)
+        case {"incident_id": str(incident_id)} if incident_id:
+            return Hint(tenant=tenant, incident_id=incident_id)
+        case {"gate": [str(kind), str(name)]} if kind in _GATE_KINDS:
+            gate = Gate(GateKind(kind), EVERY if tenant == PLATFORM else tenant, name)
+            return Hint(tenant=tenant, gate=gate) if feed_of(gate.tenant) == tenant else None
+    return None
+
+
+def _is_event(value: JsonValue, whose: Hint) -> bool:
+    """Whether it may go into the tenant's feed as the job's, the gate's or the incident's."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("jobseq"), int)
+        and all(isinstance(value.get(name), str) for name in ("id", "type", "time"))
+        and isinstance(value.get("data"), dict)
+        and isinstance(value["data"].get("payload"), dict)
+        and (value.get("subject"), value.get("tenant")) == (whose.key, whose.tenant)
+    )

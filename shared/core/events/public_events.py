@@ -1,0 +1,332 @@
+"""What the world learns of a job: the public events that an EVENT row means (R70).
+
+Two literal tables decide: which public types a type of EVENT row may mean, in order, and which one the job's own move
+means; a test holds that each EVENT type and each move has its decision. The events follow from the row and from JOB's
+unchanging columns alone, so whoever makes them again makes the same ones. What depends on the deployment and on the
+place in the feed is added when an event is numbered (`numbered`). On the wire it is a CloudEvent 1.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+from shared.core.jobs.history import EventType
+from shared.core.jobs.job import Event, Job, JsonValue
+from shared.core.jobs.states import JobStatus, StepStatus
+
+#: of a whole event as JSON, in bytes of UTF-8: it has to fit one column of a table
+MAX_EVENT_BYTES = 24 * 1024
+#: of one value in `payload`, and of `labels`: a larger one is left out, and `href` leads to it
+MAX_VALUE_BYTES = 2 * 1024
+#: characters of a name that a service gives itself; a longer one is left out
+_MAX_NAME = 256
+
+#: a CloudEvent without its `source`, `sequence` and `dataschema`
+PublicEvent = Mapping[str, JsonValue]
+
+
+class PublicType(StrEnum):
+    """The types of public events: in the order of a job's life, then those of incidents, gates and webhooks."""
+
+    WAITING = "job.waiting"
+    THROTTLED = "job.throttled"
+    ADMITTED = "job.admitted"
+    QUEUED = "job.queued"
+    LEASED = "job.leased"
+    STARTED = "job.started"
+    PROGRESS = "job.progress"
+    STEP_COMPLETED = "job.step.completed"
+    RETRYING = "job.retrying"
+    PAUSED = "job.paused"
+    RESUMED = "job.resumed"
+    COMPLETED = "job.completed"
+    FAILED = "job.failed"
+    CANCELED = "job.canceled"
+    REDRIVEN = "job.redriven"
+    INCIDENT_OPENED = "incident.opened"
+    INCIDENT_RESOLVED = "incident.resolved"
+    QUOTA_CHANGED = "quota.changed"
+    BREAKER_OPENED = "breaker.opened"
+    BREAKER_CLOSED = "breaker.closed"
+    WEBHOOK_DISABLED = "webhook.disabled"
+    WEBHOOK_SUSPENDED = "webhook.suspended"
+    WEBHOOK_RESUMED = "webhook.resumed"
+    WEBHOOK_DEAD = "webhook.dead"
+
+
+#: when each public event comes, for the documentation
+MEANINGS: Mapping[PublicType, str] = {
+    PublicType.WAITING: "The job was created and waits for other jobs.",
+    PublicType.THROTTLED: "The job waits in line for its gates.",
+    PublicType.ADMITTED: "Its gates let the job in.",
+    PublicType.QUEUED: "The job was created, and its first directive follows.",
+    PublicType.LEASED: "An attempt of a step was recorded; its directive is published.",
+    PublicType.STARTED: "A service took the job up: the first ACK, or what overtook it.",
+    PublicType.PROGRESS: "A heartbeat that was written: it renews the lease, or its `progress` is new.",
+    PublicType.STEP_COMPLETED: "A step succeeded.",
+    PublicType.RETRYING: "An attempt failed, and another one follows at `nextEligibleAt`.",
+    PublicType.PAUSED: "The job is paused: nothing of it is in flight.",
+    PublicType.RESUMED: "A pause was taken back, also one that still waited for what is in flight.",
+    PublicType.COMPLETED: "The job succeeded.",
+    PublicType.FAILED: "The job failed for good.",
+    PublicType.CANCELED: "The job was cancelled.",
+    PublicType.REDRIVEN: "Another job takes this one up again.",
+    PublicType.INCIDENT_OPENED: "Something went so wrong that a person has to look.",
+    PublicType.INCIDENT_RESOLVED: "It was resolved, retried or dismissed: `status` says which.",
+    PublicType.QUOTA_CHANGED: "Somebody set or removed a rule, a hold or a throttle of a gate.",
+    PublicType.BREAKER_OPENED: "So many jobs ended badly that the gate lets nobody in.",
+    PublicType.BREAKER_CLOSED: "The breaker of the gate limits nothing any more.",
+    PublicType.WEBHOOK_DISABLED: "A webhook was switched off, by somebody or by its receiver, which answered 410.",
+    PublicType.WEBHOOK_SUSPENDED: "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
+    PublicType.WEBHOOK_RESUMED: "A webhook that was switched off, suspended or waiting goes on.",
+    PublicType.WEBHOOK_DEAD: "Deliveries of a webhook, or of `callback_urls`, were given up.",
+}
+#: those of webhooks (`shared.core.webhooks.hook_log`), which go to no webhook
+OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
+#: those of gates and incidents (`shared.core.events.public_log_events`)
+OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
+#: after these nothing more happens to the job but `job.redriven`
+TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
+
+_E, _P, _J = EventType, PublicType, JobStatus
+
+#: which public events a row of this type may mean before the job's own move, in order; None: the row means nothing
+ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
+    _E.JOB_CREATED: (),
+    # nobody was promised that job
+    _E.JOB_WITHDRAWN: None,
+    _E.JOB_REDRIVEN: (_P.REDRIVEN,),
+    _E.ADMITTED: (),
+    _E.AWAITED: None,
+    _E.DEPENDENCIES_SETTLED: (),
+    _E.DEPENDENCY_FAILED: (),
+    _E.ATTEMPT_RECORDED: (_P.LEASED,),
+    _E.LEASE_RENEWED: None,
+    _E.PUBLISH_FAILED: (),
+    _E.ACK: (_P.STARTED,),
+    _E.HEARTBEAT: (_P.STARTED, _P.PROGRESS),
+    _E.RESULT: (_P.STARTED, _P.STEP_COMPLETED, _P.RETRYING),
+    _E.REPLY_IGNORED: None,
+    _E.ACK_TIMEOUT: (_P.RETRYING,),
+    _E.LEASE_EXPIRED: (_P.RETRYING,),
+    _E.TIME_EXCEEDED: (),
+    _E.LANE_BACKLOG: None,
+    _E.GATED: None,
+    _E.PRIORITY_CHANGED: None,
+    _E.CANCEL_REQUESTED: (),
+    _E.PAUSE_REQUESTED: (),
+    _E.RESUME_REQUESTED: (),
+    _E.ORCHESTRATION_RESTARTED: None,
+    _E.ORCHESTRATION_FAILED: (),
+    _E.REPAIRED: None,
+}
+
+#: what the arrival in a status means, whatever the job was in before
+ARRIVALS: Mapping[str, PublicType] = {
+    _J.PAUSED: _P.PAUSED,
+    _J.SUCCEEDED: _P.COMPLETED,
+    _J.FAILED_FINAL: _P.FAILED,
+    _J.CANCELLED: _P.CANCELED,
+}
+#: what every other move of a job means; from None: its creation; None: nothing beside what the row means already
+MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
+    (None, _J.WAITING_FOR_JOBS): _P.WAITING,
+    (None, _J.THROTTLED): _P.THROTTLED,
+    (None, _J.QUEUED): _P.QUEUED,
+    (_J.WAITING_FOR_JOBS, _J.THROTTLED): _P.THROTTLED,
+    (_J.THROTTLED, _J.QUEUED): _P.ADMITTED,
+    (_J.QUEUED, _J.IN_PROGRESS): None,
+    (_J.QUEUED, _J.PAUSING): None,
+    (_J.QUEUED, _J.CANCELLING): None,
+    (_J.IN_PROGRESS, _J.PAUSING): None,
+    (_J.IN_PROGRESS, _J.CANCELLING): None,
+    (_J.PAUSING, _J.CANCELLING): None,
+    (_J.PAUSING, _J.QUEUED): _P.RESUMED,
+    (_J.PAUSING, _J.IN_PROGRESS): _P.RESUMED,
+    (_J.PAUSED, _J.QUEUED): _P.RESUMED,
+    (_J.PAUSED, _J.IN_PROGRESS): _P.RESUMED,
+    (_J.PAUSED, _J.THROTTLED): _P.RESUMED,
+    (_J.PAUSED, _J.WAITING_FOR_JOBS): _P.RESUMED,
+}
+
+#: of what `ROWS` allows: whether this row means it; what is not here it always means
+_HOLDS: Mapping[PublicType, Callable[[Event], bool]] = {
+    _P.STARTED: lambda event: _changed_job(event).get("first_ack_at") is not None,
+    _P.STEP_COMPLETED: lambda event: event.to_status == StepStatus.SUCCEEDED,
+    _P.RETRYING: lambda event: event.to_status == StepStatus.FAILED_RETRY,
+}
+
+
+@dataclass(frozen=True)
+class Issuer:
+    """The deployment that public events are of."""
+
+    environment: str
+    #: where callers reach the app; None: nobody said it, and events name no `dataschema`
+    public_url: str | None = None
+
+    def source(self, tenant: str) -> str:
+        """The `source` of a tenant's events."""
+        return f"/lucius/{quote(self.environment, safe='')}/{quote(tenant, safe='')}"
+
+
+def public_types(event: Event) -> tuple[PublicType, ...]:
+    """The types that the EVENT row means, in order; of one that a later release wrote, none."""
+    allowed = ROWS.get(event.type)
+    if allowed is None:
+        return ()
+    found = [each for each in allowed if each not in _HOLDS or _HOLDS[each](event)]
+    if event.job_from != event.job_to:
+        of_move = ARRIVALS.get(event.job_to) or MOVES.get((event.job_from, event.job_to))
+        found += [of_move] if of_move is not None else []
+    return tuple(found)
+
+
+def public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
+    """The events that the EVENT row means, in order; `job` in whatever state.
+
+    The id is `{job_id}:{seq}:{n}`, `n` the place among those that the row means, from 0.
+    """
+    return tuple(_event(event, job, type_, n) for n, type_ in enumerate(public_types(event)))
+
+
+def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
+    id_, at = f"{event.job_id}:{event.seq}:{n}", instant(event.at)
+    href = f"/v1/jobs/{quote(event.job_id, safe='')}?asOf={event.seq}"
+    data: dict[str, JsonValue] = {
+        "eventId": id_,
+        "eventType": type_.value,
+        "timestamp": at,
+        "tenant": job.tenant,
+        "jobId": event.job_id,
+        "jobType": job.request_type,
+        "correlationId": job.correlation_id,
+        "idempotencyKey": job.idempotency_key,
+        "labels": bounded(dict(job.labels), href) if job.labels else None,
+        "stepId": event.step_id,
+        "attemptNo": event.attempt_no,
+        "payload": {name: bounded(value, href) for name, value in _payload(event, job, type_).items()},
+        "provenance": _provenance(event),
+    }
+    envelope: dict[str, JsonValue] = {
+        "specversion": "1.0",
+        "id": id_,
+        "type": type_.value,
+        "subject": event.job_id,
+        "time": at,
+        "datacontenttype": "application/json",
+        "tenant": job.tenant,
+        "jobseq": event.seq,
+        "traceparent": job.traceparent,
+        "data": without_none(data),
+    }
+    return without_none(envelope)
+
+
+def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
+    """The whole CloudEvent: with the deployment that it is of, and its number in its tenant's feed."""
+    whole = {**event, "source": issuer.source(event["tenant"]), "sequence": f"{number:020d}"}
+    if issuer.public_url is not None:
+        whole["dataschema"] = f"{issuer.public_url}/v1/schemas/events/{event['type']}"
+    return whole
+
+
+def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
+    """S4's members, those that are known."""
+    of_job, of_step = _changed_job(event), _changed_step(event)
+    payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
+    match type_:
+        case _P.QUEUED | _P.THROTTLED | _P.WAITING:
+            payload["redriveOf"] = job.redrive_of if event.job_from is None else None
+        case _P.PROGRESS:
+            payload["progress"] = of_step.get("progress")
+        case _P.STEP_COMPLETED:
+            payload["result"] = of_step.get("result_ref")
+        case _P.RETRYING:
+            payload["error"] = _attempt_error(event)
+            due_at = of_step.get("due_at")
+            payload["nextEligibleAt"] = instant(datetime.fromisoformat(due_at)) if due_at is not None else None
+        case _P.COMPLETED | _P.FAILED | _P.CANCELED:
+            payload["duration"] = (event.at - job.created_at).total_seconds()
+            payload["redriveOf"] = job.redrive_of
+            payload["result"] = of_job.get("final_output")
+            payload["error"] = _error(of_job.get("error_code"), of_job.get("error_message"))
+        case _P.REDRIVEN:
+            payload["redrivenBy"] = of_job.get("redriven_by")
+        case _:
+            pass
+    return without_none(payload)
+
+
+def _error(code: JsonValue, message: JsonValue) -> JsonValue:
+    return without_none({"code": code, "message": message}) or None
+
+
+def _attempt_error(event: Event) -> JsonValue:
+    """Why the attempt failed. `changes` leave out what the attempt before it had failed by too: then a reply's error
+    is in the row all the same, and of a time-out the code.
+    """
+    of_step = _changed_step(event)
+    error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
+    if event.type == _E.RESULT:
+        reason = (of_step.get("result") or {}).get("reason")
+        return _error(error.get("code"), error.get("message") or reason)
+    return _error(of_step.get("last_error_code") or error.get("code") or event.type, of_step.get("last_error_message"))
+
+
+def _provenance(event: Event) -> dict[str, JsonValue]:
+    """Who made it happen; the lease is shown by its digest alone (R5)."""
+    data = event.data if isinstance(event.data, Mapping) else {}
+    found = {
+        "actor": event.actor,
+        "source": event.source,
+        "workerId": _short(data.get("worker_id")),
+        "leaseId": event.lease_digest,
+        "taskRunnerId": _short(data.get("task_runner_id")),
+    }
+    return without_none(found)
+
+
+def _short(name: JsonValue) -> JsonValue:
+    """Whatever length a service gave it."""
+    return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
+
+
+def bounded(value: JsonValue, href: str) -> JsonValue:
+    """The value, or where it is too large its size and the path that has it."""
+    size = len(encoded(value))
+    return value if size <= MAX_VALUE_BYTES else {"omitted": size, "href": href}
+
+
+def encoded(value: JsonValue) -> bytes:
+    """As JSON, without spaces, in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _changed_job(event: Event) -> Mapping[str, Any]:
+    return _changes(event).get("job") or {}
+
+
+def _changed_step(event: Event) -> Mapping[str, Any]:
+    return (_changes(event).get("steps") or {}).get(event.step_id) or {}
+
+
+def _changes(event: Event) -> Mapping[str, Any]:
+    """Of a row whose `data` was withheld or erased: none."""
+    return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
+
+
+def without_none(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The members that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def instant(at: datetime) -> str:
+    """As every event has it."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

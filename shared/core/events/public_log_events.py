@@ -1,0 +1,135 @@
+"""What the world learns of gates and incidents: the public events that an entry of their logs means (R78).
+
+One literal table a log decides, as `shared.core.events.public_events` does for EVENT rows. The events follow from the
+entry and from what never changes of its gate or incident. Their ids are `{key}:{number}:{n}`, the key being the gate's
+or the incident's id. What belongs to no tenant is for the feed of `=platform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from shared.core.chained_log import Entry
+from shared.core.events.public_events import PublicEvent, PublicType, bounded, instant, without_none
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.incidents import Incident, IncidentEntry, IncidentKind
+from shared.core.jobs.job import JsonValue
+from shared.core.jobs.routing import PLATFORM
+
+_C, _P = ChangeType, PublicType
+
+#: what an entry of a gate's log may mean, in order; None: it means nothing
+GATE_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
+    # a change of the rule may take the breaker away
+    _C.RULE_SET: (_P.QUOTA_CHANGED, _P.BREAKER_CLOSED),
+    _C.RULE_DELETED: (_P.QUOTA_CHANGED, _P.BREAKER_CLOSED),
+    _C.HELD: (_P.QUOTA_CHANGED,),
+    _C.THROTTLED: (_P.QUOTA_CHANGED,),
+    _C.RESUMED: (_P.QUOTA_CHANGED,),
+    # `job.admitted` says it
+    _C.JOB_ADMITTED: None,
+    _C.BREAKER_OPENED: (_P.BREAKER_OPENED,),
+    # few may go in: neither open nor over
+    _C.BREAKER_HALF_OPEN: None,
+    _C.BREAKER_CLOSED: (_P.BREAKER_CLOSED,),
+    _C.BREAKER_RESET: (_P.BREAKER_CLOSED,),
+}
+
+#: of an incident's log
+INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
+    "OPENED": (_P.INCIDENT_OPENED,),
+    "RESOLVED": (_P.INCIDENT_RESOLVED,),
+    "RETRIED": (_P.INCIDENT_RESOLVED,),
+    "DISMISSED": (_P.INCIDENT_RESOLVED,),
+}
+
+
+def feed_of(tenant: str | None) -> str:
+    """Whose feed has what is the tenant's; `*` and None: nobody's own."""
+    return PLATFORM if tenant is None or tenant == EVERY else tenant
+
+
+def gate_events(entry: LogEntry, gate: Gate) -> tuple[PublicEvent, ...]:
+    """The events that the entry of the gate's log means, in order."""
+    found = [each for each in GATE_LOG.get(entry.type) or () if each is not _P.BREAKER_CLOSED or _closes(entry)]
+    return tuple(_gate_event(entry, gate, type_, n) for n, type_ in enumerate(found))
+
+
+def incident_events(entry: IncidentEntry, incident: Incident) -> tuple[PublicEvent, ...]:
+    """The same of an incident, in whatever state."""
+    found = INCIDENT_LOG.get(entry.type) or ()
+    return tuple(_incident_event(entry, incident, type_, n) for n, type_ in enumerate(found))
+
+
+def _gate_event(entry: LogEntry, gate: Gate, type_: PublicType, n: int) -> PublicEvent:
+    log = f"/v1/quotas/{gate.id}/log?tenant={quote(gate.tenant, safe='')}"
+    before, after = entry.data.get("before"), entry.data.get("after")
+    payload: dict[str, JsonValue]
+    if type_ is _P.QUOTA_CHANGED:
+        payload = {"change": entry.type, "before": bounded(before, log), "after": bounded(after, log)}
+    else:
+        was, now = _breaker(before), _breaker(after)
+        payload = {"status": now.get("state"), "from": was.get("state")}
+        if type_ is _P.BREAKER_OPENED:
+            payload |= {name: now.get(name) for name in ("until", "bad", "calls")}
+    payload |= {
+        "gate": {"id": gate.id, "kind": gate.kind.value, "name": gate.name},
+        "reason": bounded(entry.reason, log),
+    }
+    job_type = gate.name if gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else None
+    return _event(entry, gate.id, feed_of(gate.tenant), type_, n, {"jobType": job_type, "payload": payload})
+
+
+def _incident_event(entry: IncidentEntry, incident: Incident, type_: PublicType, n: int) -> PublicEvent:
+    href = f"/v1/incidents/{quote(incident.id, safe='')}"
+    about = {"id": incident.id, "kind": incident.kind.value, "subject": incident.subject, "code": incident.code}
+    payload: dict[str, JsonValue] = {
+        "status": entry.data.get("after"),
+        "from": entry.data.get("before"),
+        "incident": about,
+        "detail": bounded(incident.detail, href),
+        "reason": bounded(entry.reason, href),
+        "retriedBy": entry.data.get("retried_by"),
+    }
+    data: dict[str, JsonValue] = {
+        "jobId": incident.subject if incident.kind is IncidentKind.JOB else None,
+        "jobType": incident.request_type,
+        "payload": payload,
+    }
+    return _event(entry, incident.id, feed_of(incident.tenant), type_, n, data)
+
+
+def _event(
+    entry: Entry, key: str, tenant: str, type_: PublicType, n: int, about: Mapping[str, JsonValue]
+) -> PublicEvent:
+    id_, at = f"{key}:{entry.seq}:{n}", instant(entry.at)
+    data = {"eventId": id_, "eventType": type_.value, "timestamp": at, "tenant": tenant, **about}
+    data["payload"] = without_none(data["payload"])
+    return {
+        "specversion": "1.0",
+        "id": id_,
+        "type": type_.value,
+        "subject": key,
+        "time": at,
+        "datacontenttype": "application/json",
+        "tenant": tenant,
+        "jobseq": entry.seq,
+        "data": without_none({**data, "provenance": {"actor": entry.actor}}),
+    }
+
+
+def _closes(entry: LogEntry) -> bool:
+    """Whether the entry says of a breaker that was not closed that it is."""
+    was, now = (_breaker(entry.data.get(side)).get("state") for side in ("before", "after"))
+    return was not in (None, BreakerState.CLOSED) and now == BreakerState.CLOSED
+
+
+def _breaker(side: Any) -> Mapping[str, Any]:
+    """Where the breaker stood before or after an entry."""
+    found = side.get("breaker") if isinstance(side, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,1 @@
+"""A job: its states, transitions, history, plan, replies and redrives."""

@@ -1,0 +1,172 @@
+"""A job as it was at any of its events: EVENT rows folded over the job as it was created (R32).
+
+The created rows are not stored: a column that no event changed is as it was, and the others began with the value that
+every new job has. The first EVENT holds a digest of the created rows, by which `lucius audit verify` proves this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from shared.core.canonical import jcs_digest
+from shared.core.jobs.history import FORMAT
+from shared.core.jobs.job import HIDDEN, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
+from shared.core.jobs.states import StepStatus
+
+#: columns that cannot be folded: those that no event names, and the count of ignored replies, which goes on without one
+NOT_FOLDED = UNTOLD | {"suppressed"}
+
+_Row = TypeVar("_Row", Job, Step, Event)
+
+_HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (Job, Step, Event)}
+
+
+def creation_data(record: Record) -> dict[str, JsonValue]:
+    """`data` of the first EVENT: of the rows that it was written with."""
+    job = record.job
+    data: dict[str, JsonValue] = {
+        "format": FORMAT,
+        "status": job.status.value,
+        "request_type": job.request_type,
+        "steps": [step.step_id for step in record.steps],
+        "rows": rows_digest(record),
+    }
+    if job.deadline_at is not None:
+        # the one column that a plan sets and a move changes
+        data["deadline_at"] = to_json(job.deadline_at)
+    if job.total_time_s is not None:
+        data["total_time_s"] = job.total_time_s
+    return data
+
+
+def allowed_time(first: Event) -> timedelta | None:
+    """The total time that the job was given, by its first EVENT; None: no cap."""
+    data = first.data or {}
+    if (staged := data.get("total_time_s")) is not None:
+        return timedelta(seconds=staged)
+    given = data.get("deadline_at")
+    return datetime.fromisoformat(given) - first.at if given is not None else None
+
+
+def rows_digest(record: Record) -> str:
+    """SHA-256 over the canonical JSON (RFC 8785) of the columns of JOB and STEPs, without those that no event holds."""
+    rows = [columns(record.job), *(columns(step) for step in record.steps)]
+    return jcs_digest([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows])
+
+
+def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
+    """The columns of a row for readers outside: without those of which every new row has the value, and what is hidden.
+
+    So a release that adds a column changes nothing in the history of a job that does not use it.
+    """
+    named = {field.name: (getattr(row, field.name), field.default) for field in fields(row)}
+    return {
+        name: columns(value) if isinstance(value, Timings) else to_json(value)
+        for name, (value, default) in named.items()
+        if value != default and name not in HIDDEN
+    }
+
+
+def as_created(record: Record, events: Iterable[Event]) -> Record:
+    """The rows before any event changed them; `events` are all of the job's."""
+    touched: dict[str | None, set[str]] = {}
+    first: Mapping[str, JsonValue] = {}
+    for event in events:
+        if event.seq == 1:
+            first = event.data or {}
+        for row, columns in _changes(event).items():
+            touched.setdefault(row, set()).update(columns)
+    known: dict[str, Any] = {"instance_id": record.job.job_id}
+    known |= {name: from_json(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
+    steps = tuple(
+        replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))
+        for step in record.steps
+    )
+    current = next((step for step in steps if not step.carried), None)
+    if current is not None:
+        ahead = Record(record.job, steps).group_of(current)[0]
+        known |= {"current_step_id": ahead.step_id, "current_step_index": ahead.step_index}
+    job = replace(record.job, **_first_values(Job, touched.get(None, set()), known))
+    return Record(job, steps)
+
+
+def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
+    """The rows as event `seq` left them; `events` are all of the job's, in order.
+
+    `suppressed` is as it is now: replies past the limit are counted without an event. No step has its lease, or its
+    count of heartbeats. Raises ValueError if there is no such event.
+    """
+    if not 1 <= seq <= len(events):
+        raise ValueError(f"the job has events 1 to {len(events)}")
+    at = as_created(record, events)
+    at = Record(
+        replace(at.job, updated_at=at.job.created_at, suppressed=record.job.suppressed),
+        tuple(replace(step, updated_at=step.created_at, lease_id=None, heartbeats=0) for step in at.steps),
+    )
+    for event in events[:seq]:
+        at = fold(at, event)
+    return at
+
+
+def fold(record: Record, event: Event) -> Record:
+    """The rows after `event`."""
+    changes = _changes(event)
+    steps = tuple(
+        replace(step, **_decoded(Step, changes[step.step_id]), updated_at=event.at) if step.step_id in changes else step
+        for step in record.steps
+    )
+    job_changes = _decoded(Job, changes.get(None, {}))
+    head: dict[str, Any] = {"event_seq": event.seq, "event_hash": event.hash, "updated_at": event.at}
+    return Record(replace(record.job, **job_changes, **head), steps)
+
+
+def to_json(row: Any) -> Any:
+    """A row, or a column of one, as JSON: instants in UTC as ISO text, states by their names."""
+    if isinstance(row, datetime):
+        return row.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(row, Event):
+        return {field.name: to_json(getattr(row, field.name)) for field in fields(row)}
+    if isinstance(row, Mapping):
+        return {str(name): to_json(each) for name, each in row.items()}
+    if isinstance(row, list | tuple):
+        return [to_json(each) for each in row]
+    return row.value if isinstance(row, StrEnum) else row
+
+
+def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
+    """A column's value from its JSON (`to_json` undone). Raises ValueError."""
+    hint = _HINTS[row][name]
+    if given is None:
+        return None
+    for kind in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if kind is datetime:
+            return datetime.fromisoformat(given)
+        if isinstance(kind, type) and issubclass(kind, str) and kind is not str:
+            return kind(given)
+        if kind is Timings:
+            return Timings(**{each: _timing(each, given[each]) for each in given})
+    return given
+
+
+def _timing(name: str, given: JsonValue) -> Any:
+    return tuple(given) if name.endswith("_backoffs") else given
+
+
+def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
+    """Changed columns by step id, of the job under None."""
+    changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
+    return {None: changes.get("job", {}), **changes.get("steps", {})}
+
+
+def _decoded(row: type[_Row], columns: Mapping[str, JsonValue]) -> dict[str, Any]:
+    return {name: from_json(row, name, given) for name, given in columns.items()}
+
+
+def _first_values(row: type[_Row], touched: set[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {field.name: field.default for field in fields(row) if field.default is not MISSING}
+    return {name: known[name] if name in known else defaults[name] for name in touched}

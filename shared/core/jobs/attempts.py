@@ -1,0 +1,401 @@
+"""Attempts: recording one, renewing its lease, and how it ends without a reply (R4, R8, R10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.core.jobs.backlog import next_wait
+from shared.core.jobs.history import EventType, Provenance, lease_digest
+from shared.core.jobs.job import Record, Ref, Step
+from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored, refused, transitioned
+from shared.core.jobs.reasons import IgnoreReason, Reason, StepError
+from shared.core.jobs.retry import backoff_s
+from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
+from shared.core.jobs.transitions import (
+    JOB_TABLE,
+    STEP_TABLE,
+    JobTrigger,
+    NoSuchTransition,
+    StepTrigger,
+    cancel_in_flight,
+    move_job,
+    move_step,
+)
+
+#: the first wait for a guard, in seconds
+FIRST_GATED_S = 30.0
+
+
+def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
+    """Records the next attempt of a step with its lease: INITIATED is the durable intent to publish (R4)."""
+    step = _step(record, step_id)
+    job = record.job
+    first = record.group_of(step)[0]
+    if (reason_code := _why_not_next(record, step, provenance)) is not None:
+        return refused(record, reason_code)
+    attempt_no = step.attempt_no + 1
+    if step.deadline_at is None and step.timings.total_timeout_s is not None:
+        step = replace(step, deadline_at=provenance.at + timedelta(seconds=step.timings.total_timeout_s))
+    try:
+        after = move_step(
+            record,
+            step,
+            StepTrigger.RECORD,
+            provenance,
+            attempt_no=attempt_no,
+            lease_id=lease_id,
+            lease_digest=lease_digest(lease_id),
+            lease_expires_at=cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
+            initiated_at=provenance.at,
+            attempt_deadline_at=None,
+            backlog_since=None,
+            backlog_until=None,
+            due_at=None,
+            retry_cause=None,
+            publish_failures=0,
+            progress=None,
+            result=None,
+            input_ref=_input_ref(record, step),
+            workspace_ref=_workspace_ref(record, step, attempt_no),
+            output_ref=job.output_ref,
+        )
+        after = move_job(
+            after,
+            JobTrigger.ATTEMPT_RECORDED,
+            provenance,
+            current_step_id=first.step_id,
+            current_step_index=first.step_index,
+            attempts_total=job.attempts_total + 1,
+        )
+        if _is_over(record, step, provenance.at):
+            return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
+    except NoSuchTransition as no:
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.ATTEMPT_RECORDED, provenance, step=step)
+
+
+def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
+    """Restarts the ACK timeout of an attempt that is about to be published again."""
+    step = _step(record, step_id)
+    if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, reason_code)
+    deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
+    columns = {"lease_expires_at": deadline, "due_at": None, "backlog_since": None, "backlog_until": None}
+    try:
+        after = move_step(record, step, StepTrigger.RENEW, provenance, **columns)
+    except NoSuchTransition as no:
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.LEASE_RENEWED, provenance, step=step)
+
+
+def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
+    """Starts the next dispatch backoff of the same attempt; when they are used up, the step fails for good (R8)."""
+    step = _step(record, step_id)
+    if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, reason_code)
+    failures = step.publish_failures + 1
+    if failures > len(step.timings.dispatch_backoffs):
+        return fail_final(
+            record,
+            step,
+            provenance,
+            before=record,
+            type_=EventType.PUBLISH_FAILED,
+            job_code=Reason.DISPATCH_FAILED,
+            step_code=StepError.DISPATCH_FAILED,
+            message=message,
+        )
+    wait_s = backoff_s(
+        step.timings.dispatch_backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
+    )
+    due_at = provenance.at + timedelta(seconds=wait_s)
+    if _is_over(record, step, due_at):
+        return _fail_by_time(record, step, provenance, EventType.PUBLISH_FAILED)
+    # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
+    after = move_step(
+        record,
+        step,
+        StepTrigger.RENEW,
+        provenance,
+        publish_failures=failures,
+        due_at=due_at,
+        lease_expires_at=cap_lease(record, step, due_at + timedelta(seconds=step.timings.ack_timeout_s)),
+        last_error_code=StepError.PUBLISH_FAILED,
+        last_error_message=message,
+    )
+    return transitioned(record, after, EventType.PUBLISH_FAILED, provenance, step=step)
+
+
+def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
+    """Ends the attempt if its lease is over by the ledger; else IGNORED, and the verdict has what to wait for."""
+    step = _step(record, step_id)
+    if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
+        return ignored(record, reason_code)
+    code: str | None = None
+    if step.status is StepStatus.INITIATED:
+        failure, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
+        columns: dict[str, Any] = {"ack_failures": step.ack_failures + 1}
+        backoffs, failures = step.timings.ack_backoffs, step.ack_failures + 1
+    else:
+        failure, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
+        if step.attempt_is_over(step.lease_expires_at or provenance.at):
+            # its service was not silent: that code would send an operator the wrong way
+            code, message = StepError.TIME_EXCEEDED.value, "the longest time of the attempt is over"
+        columns = {"execution_failures": step.execution_failures + 1}
+        backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
+    type_ = EventType(failure.value)
+    if _is_over(record, step, provenance.at):
+        return _fail_by_time(record, step, provenance, type_, **columns)
+    if attempt_no >= step.timings.max_attempts:
+        return fail_final(
+            record,
+            step,
+            provenance,
+            before=record,
+            type_=type_,
+            job_code=Reason.ATTEMPTS_EXHAUSTED,
+            step_code=code or failure.value,
+            message=message,
+            **columns,
+        )
+    wait_s = backoff_s(backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no)
+    return fail_retry(
+        record,
+        step,
+        failure,
+        provenance,
+        before=record,
+        type_=type_,
+        code=code or failure.value,
+        message=message,
+        wait_s=wait_s,
+        # `changes` have no code where the attempt before ended so too
+        data={"error": {"code": code}} if code is not None else None,
+        **columns,
+    )
+
+
+def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+    """Ends a step whose total time, or its job's, is over, wherever it stands (R10); PAUSED time does not count."""
+    step = _step(record, step_id)
+    if record.job.status.terminal or step.status.terminal:
+        return ignored(record, IgnoreReason.ATTEMPT_MOVED_ON)
+    if record.job.status is JobStatus.PAUSED or not _is_over(record, step, provenance.at):
+        return ignored(record, IgnoreReason.LEASE_STILL_RUNS)
+    return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
+
+
+def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
+    """Lets the attempt wait on, since its directive, or a reply, still waits on the lane (R8). `what` names what waits.
+
+    Each wait is twice the one before, up to five minutes; only the first has an EVENT row. They end with the total
+    time of the step or the job, and where the job is to be cancelled: then IGNORED, and the time-out counts.
+    """
+    step = _step(record, step_id)
+    if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
+        return ignored(record, reason_code)
+    if _is_over(record, step, provenance.at) or record.job.status is JobStatus.CANCELLING:
+        return ignored(record, IgnoreReason.BACKLOG_TOO_LONG)
+    since = step.backlog_since or provenance.at
+    until = cap_lease(record, step, provenance.at + next_wait(step.timings.ack_timeout_s, provenance.at - since))
+    if step.backlog_since is not None:
+        waiting = replace(step, backlog_until=until, updated_at=provenance.at)
+        return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
+    columns = {"backlog_since": since, "backlog_until": until}
+    after = move_step(record, step, StepTrigger.LANE_BACKLOG, provenance, **columns)
+    return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
+
+
+def gated(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
+    """Puts the next attempt off, since a guard of the step's service or lane is shut (R56); no attempt is used.
+
+    Each wait is twice the one before, from half a minute up to five; only the first has an EVENT row. They end with
+    the total time of the step or the job, and with every control. REFUSED where no attempt could be recorded now.
+    """
+    step = _step(record, step_id)
+    if (reason_code := _why_not_next(record, step, provenance)) is not None:
+        return refused(record, reason_code)
+    status = record.job.status
+    if StepTrigger.GATED not in STEP_TABLE[step.status] or JobTrigger.ATTEMPT_RECORDED not in JOB_TABLE[status]:
+        return refused(record, f"{StepTrigger.GATED}_IN_{step.status}")
+    if _is_over(record, step, provenance.at):
+        return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
+    since = step.gated_since or provenance.at
+    wait_s = next_wait(FIRST_GATED_S, provenance.at - since).total_seconds()
+    wait_s = backoff_s((wait_s,), 1, job_id=record.job.job_id, step_id=step_id, attempt_no=step.attempt_no + 1)
+    until = cap_lease(record, step, provenance.at + timedelta(seconds=wait_s))
+    if step.gated_since is not None:
+        waiting = replace(step, gated_until=until, gated_by=guard, updated_at=provenance.at)
+        return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
+    columns = {"gated_since": since, "gated_until": until, "gated_by": guard}
+    after = move_step(record, step, StepTrigger.GATED, provenance, **columns)
+    return transitioned(record, after, EventType.GATED, provenance, step=step, reason=why)
+
+
+def fail_retry(
+    record: Record,
+    step: Step,
+    failure: FailureCause,
+    provenance: Provenance,
+    *,
+    before: Record,
+    type_: EventType,
+    code: str | None,
+    message: str | None,
+    wait_s: float,
+    data: dict[str, Any] | None = None,
+    **columns: Any,
+) -> Outcome:
+    """Ends the attempt as FAILED_RETRY; the next one may be recorded after `wait_s` seconds. Raises NoSuchTransition.
+
+    Where the total time would be over by then, the step is FAILED_FINAL now.
+    """
+    # while the job is PAUSED its own clock stands still; resume shifts what is set here
+    due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
+    if _is_over(record, step, due_at):
+        return _fail_by_time(record, step, provenance, type_, before=before, step_code=code, data=data, **columns)
+    after = move_step(
+        record,
+        step,
+        StepTrigger.FAIL_RETRY,
+        provenance,
+        due_at=due_at,
+        retry_cause=failure,
+        last_error_code=code,
+        last_error_message=message,
+        **columns,
+    )
+    trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY
+    return transitioned(before, move_job(after, trigger, provenance), type_, provenance, step=step, data=data)
+
+
+def fail_final(
+    record: Record,
+    step: Step,
+    provenance: Provenance,
+    *,
+    before: Record,
+    type_: EventType,
+    job_code: str,
+    step_code: str | None,
+    message: str | None,
+    data: dict[str, Any] | None = None,
+    **columns: Any,
+) -> Outcome:
+    """Ends the step as FAILED_FINAL, and its job with it in the same transition. Raises NoSuchTransition."""
+    after = move_step(
+        record,
+        step,
+        StepTrigger.FAIL_FINAL,
+        provenance,
+        due_at=None,
+        last_error_code=step_code,
+        last_error_message=message,
+        **columns,
+    )
+    if after.in_flight and after.job.status is JobStatus.CANCELLING:
+        after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT, provenance)
+    else:
+        after = move_job(cancel_in_flight(after, provenance), JobTrigger.STEP_FAILED_FINAL, provenance)
+    if after.job.status is JobStatus.FAILED_FINAL:
+        after = after.with_job(error_code=job_code, error_message=message)
+    return transitioned(before, after, type_, provenance, step=step, data=data)
+
+
+def lease_until(record: Record, step: Step, now: datetime) -> datetime:
+    """When the lease of an attempt ends that a service works on now: no later than the attempt itself (R10)."""
+    until = cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
+    over = attempt_deadline(step, now)
+    return until if over is None else min(until, over)
+
+
+def attempt_deadline(step: Step, now: datetime) -> datetime | None:
+    """When the attempt that a service works on now is over whatever it says: the first ACK fixed it. None: never."""
+    if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
+        return step.attempt_deadline_at
+    return now + timedelta(seconds=step.timings.attempt_max_s)
+
+
+def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
+    """`until`, or the end of the step's or job's total time where that comes first (R10)."""
+    cap = record.cap_of(step)
+    return until if cap is None else min(until, cap)
+
+
+def _is_over(record: Record, step: Step, at: datetime) -> bool:
+    cap = record.cap_of(step)
+    return cap is not None and at >= cap
+
+
+def _fail_by_time(
+    record: Record,
+    step: Step,
+    provenance: Provenance,
+    type_: EventType,
+    *,
+    before: Record | None = None,
+    step_code: str | None = StepError.TIME_EXCEEDED,
+    **columns: Any,
+) -> Outcome:
+    """Fails the step: its total time or its job's is over, or would be before anything else can happen (R10)."""
+    whose = "step" if record.cap_of(step) == step.deadline_at else "job"
+    return fail_final(
+        record,
+        step,
+        provenance,
+        before=before or record,
+        type_=type_,
+        job_code=Reason.TIME_EXCEEDED,
+        step_code=step_code,
+        message=f"the total time of the {whose} is over",
+        **columns,
+    )
+
+
+def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
+    """Why the attempt no longer waits in one of these states; None if it does."""
+    if record.job.status.terminal:
+        return IgnoreReason.JOB_TERMINAL
+    return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
+
+
+def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | None:
+    """Why it is not the turn of the step's next attempt; None if it is."""
+    first = record.group_of(step)[0]
+    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
+        return IgnoreReason.EARLIER_STEP_UNSETTLED
+    return IgnoreReason.IN_BACKOFF if step.due_at is not None and step.due_at > provenance.at else None
+
+
+def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
+    """Why a deadline changes nothing; None if the attempt is in flight and its lease is over."""
+    reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
+    if reason_code is None and (step.silent_until is None or step.silent_until > provenance.at):
+        return IgnoreReason.LEASE_STILL_RUNS
+    return reason_code
+
+
+def _step(record: Record, step_id: str) -> Step:
+    step = record.step(step_id)
+    if step is None:
+        raise LookupError(f"job {record.job.job_id} has no step {step_id}")
+    return step
+
+
+def _input_ref(record: Record, step: Step) -> Ref:
+    """The job's input for the first step, then what the step before made; after a group, what its last step made."""
+    before = record.before(step)
+    if not before:
+        return record.job.input_ref
+    if (made := before[-1].made) is None:
+        raise LookupError(f"step {before[-1].step_id} succeeded without a workspace")
+    return made
+
+
+def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
+    """`{workspace base}/{job id}/{step type}/{attempt}/`; the step id where a step type occurs twice (decision 5)."""
+    twice = sum(other.step_type == step.step_type for other in record.steps) > 1
+    folder = step.step_id if twice else step.step_type
+    return {"uri": f"{record.job.workspace_base}/{record.job.job_id}/{folder}/{attempt_no}/"}

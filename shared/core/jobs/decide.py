@@ -1,0 +1,75 @@
+"""`apply(record, occurrence, provenance)`: the only function that decides what an occurrence does to a job (R1).
+
+It is pure. The caller commits the outcome in one transaction and raises the orchestration's event afterwards. What the
+tables of `transitions` do not allow is IGNORED when a platform service sent it (recorded, nothing else changes) and
+REFUSED when a person or a function asked for it.
+"""
+
+from __future__ import annotations
+
+from shared.core.jobs import attempts, controls, recovery, redrive, replies, staging
+from shared.core.jobs.history import Provenance
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import (
+    Admitted,
+    Awaited,
+    Control,
+    DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
+    Gated,
+    LaneBacklog,
+    Occurrence,
+    OrchestrationEnded,
+    PriorityChanged,
+    PublishFailed,
+    RecordAttempt,
+    Redriven,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+    TimePassed,
+)
+from shared.core.jobs.outcome import Outcome
+
+
+def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
+    """What `occurrence` does to the job, decided from its rows alone."""
+    match occurrence:
+        case ReplyArrived(reply, progress_s):
+            return replies.decide_reply(record, reply, provenance, progress_s=progress_s)
+        case RecordAttempt(step_id, lease_id):
+            return attempts.start(record, step_id, lease_id, provenance)
+        case RenewLease(step_id, attempt_no):
+            return attempts.renew(record, step_id, attempt_no, provenance)
+        case PublishFailed(step_id, attempt_no, message):
+            return attempts.publish_failed(record, step_id, attempt_no, message, provenance)
+        case DeadlinePassed(step_id, attempt_no):
+            return attempts.deadline_passed(record, step_id, attempt_no, provenance)
+        case TimePassed(step_id):
+            return attempts.time_passed(record, step_id, provenance)
+        case LaneBacklog(step_id, attempt_no, what):
+            return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
+        case Gated(step_id, guard, why):
+            return attempts.gated(record, step_id, guard, why, provenance)
+        case OrchestrationEnded(instance_id, silent):
+            return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
+        case Repaired():
+            return recovery.repaired(record, occurrence, provenance)
+        case Control(kind):
+            return controls.decide_control(record, kind, provenance)
+        case Admitted():
+            return staging.admitted(record, occurrence, provenance)
+        case Awaited():
+            return staging.awaited(record, provenance)
+        case DependenciesSettled():
+            return staging.dependencies_settled(record, provenance)
+        case DependencyFailed(job_id):
+            return staging.dependency_failed(record, job_id, provenance)
+        case Expired():
+            return staging.expired(record, provenance)
+        case PriorityChanged(priority):
+            return staging.priority_changed(record, priority, provenance)
+        case Redriven(job_id):
+            return redrive.redriven(record, job_id, provenance)

@@ -1,0 +1,82 @@
+"""What an occurrence leads to: a transition, a mere record, or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from shared.core.jobs.history import EventType, Provenance, append
+from shared.core.jobs.job import Event, Record, Step, changes
+
+
+class OutcomeKind(StrEnum):
+    """The three ends of a decision."""
+
+    MOVED = "MOVED"
+    #: late, stale or repeated: at most an EVENT row
+    IGNORED = "IGNORED"
+    #: asked of us and not possible: nothing is written
+    REFUSED = "REFUSED"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`record` is the job afterwards; where it `is` the job before, there is nothing to write."""
+
+    kind: OutcomeKind
+    record: Record
+    events: tuple[Event, ...] = ()
+    #: IGNORED and REFUSED: an `IgnoreReason`, or `{trigger}_IN_{state}` where a table has no row
+    reason_code: str | None = None
+
+    @property
+    def transitioned(self) -> bool:
+        return self.kind is OutcomeKind.MOVED
+
+
+def ignored(record: Record, reason_code: str) -> Outcome:
+    return Outcome(OutcomeKind.IGNORED, record, reason_code=reason_code)
+
+
+def refused(record: Record, reason_code: str) -> Outcome:
+    return Outcome(OutcomeKind.REFUSED, record, reason_code=reason_code)
+
+
+def transitioned(
+    before: Record,
+    after: Record,
+    type_: EventType,
+    provenance: Provenance,
+    *,
+    step: Step | None = None,
+    reason: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> Outcome:
+    """The outcome of a transition: `after` with its EVENT row.
+
+    The row's `data` has `changes` (the columns that changed, by row) and `transitions` (the rows of the tables that
+    were used), besides the given `data`. `step` is the step that the EVENT row is about.
+    """
+    rows = {"transitions": list(after.applied)} if after.applied else {}
+    earlier = before.step(step.step_id) if step else None
+    record, event = append(
+        before,
+        replace(after, applied=()),
+        type_,
+        provenance,
+        step=after.step(step.step_id) if step else None,
+        from_status=earlier.status.value if earlier else None,
+        reason=reason,
+        data={**(data or {}), "changes": changes(before, after), **rows},
+    )
+    return Outcome(OutcomeKind.MOVED, record, (event,))
+
+
+def final_output(record: Record) -> Any:
+    """The `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
+
+    Of a last group it is its first step's: where the job's `output_ref` names a blob, that step writes it.
+    """
+    last = record.last[0]
+    return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref

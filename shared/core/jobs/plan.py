@@ -1,0 +1,268 @@
+"""A job's rows as they are created: the frozen plan (R29), with the longest times of the job and its attempts (R10).
+
+They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
+job write the same rows, but for the salt of the first EVENT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from shared.contracts.envelope import Envelope
+from shared.contracts.protocol import StepDefinition
+from shared.core.canonical import canonical_json, digest, encode_key, jcs_digest
+from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.history import EventType, Provenance, append
+from shared.core.jobs.job import Event, Job, Record, Step, Timings
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.routing import LaneDecision, normalise
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.transitions import JOB_CREATION
+from shared.core.registry import Protocol
+
+#: the first folder of every workspace path
+SYSTEM = "lucius"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, its name as a key (R35)."""
+
+    #: a URI
+    base: str
+    #: normalised
+    tenant: str
+
+    @property
+    def folder(self) -> str:
+        """Of the tenant: no other tenant's, and neither a path nor anything that a second decoding changes."""
+        return encode_key(self.tenant)
+
+    @property
+    def uri(self) -> str:
+        """Without a slash at its end."""
+        return f"{self.base.rstrip('/')}/{SYSTEM}/{quote(self.folder, safe='=')}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingDefaults:
+    """Timings of a job and its steps where the protocol names none; seconds."""
+
+    ack_timeout_s: float
+    lease_s: float
+    max_attempts: int
+    #: of an attempt, from its ACK on
+    attempt_max_s: float
+    #: of a job, from its creation on
+    total_timeout_s: float
+    dispatch_backoffs: tuple[float, ...]
+    ack_backoffs: tuple[float, ...]
+    execution_backoffs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Digests:
+    """The identity of a request."""
+
+    #: RowKey of the claim, without its prefix
+    claim: str
+    #: what the claim's key stands for: the same key with another body is a conflict
+    body: str
+    payload: str
+
+
+def digests(envelope: Envelope) -> Digests:
+    """Hashes over the canonical JSON of what makes two requests the same."""
+    body = canonical_json(
+        {
+            **_of_dependencies(envelope),
+            "tenant_id": normalise(envelope.tenant_id),
+            "request_type": envelope.request_type,
+            "input_ref": envelope.input_ref.model_dump(),
+            "output_ref": envelope.output_ref.model_dump(),
+            "payload": envelope.payload,
+            "schema_version": envelope.schema_version,
+            "doc_id": envelope.doc_id,
+        }
+    )
+    key = f"key:{envelope.idempotency_key}" if envelope.idempotency_key is not None else f"body:{body}"
+    return Digests(digest(key), digest(body), "sha256:" + digest(canonical_json(envelope.payload)))
+
+
+def _of_dependencies(envelope: Envelope) -> dict[str, object]:
+    """Where it has any: the same work after other jobs is another request."""
+    if not envelope.dependencies:
+        return {}
+    return {
+        "dependencies": sorted(envelope.dependencies),
+        "on_dependency_failure": envelope.on_dependency_failure,
+    }
+
+
+def plan_job(
+    envelope: Envelope,
+    protocol: Protocol,
+    lane_decision: LaneDecision,
+    defaults: TimingDefaults,
+    *,
+    job_id: str,
+    created_at: datetime,
+    correlation_id: str,
+    workspace_uri: str,
+    salt: str,
+    initial_status: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
+) -> tuple[Record, Event]:
+    """JOB, its STEPs (PENDING) and the first EVENT; `initial_status` is what its gates said: QUEUED or THROTTLED, and
+    WAITING_FOR_JOBS where it has `dependencies`, ids of jobs.
+    """
+    identity = digests(envelope)
+    tenant = normalise(envelope.tenant_id)
+    parts = protocol.split(envelope.payload)
+    definition = protocol.definition
+    steps = tuple(
+        Step(
+            step_id=step.step_id,
+            step_index=index,
+            step_type=step.step_type,
+            service=step.service,
+            status=StepStatus.PENDING,
+            timings=_timings(step, defaults),
+            payload=parts.get(step.step_id, {}),
+            group=definition.group_of(step.step_id),
+            lane=lane_decision.lane,
+            routing_key_used=lane_decision.routing_key_used,
+            resolved_mode=lane_decision.resolved_mode,
+            decision_source=lane_decision.decision_source,
+            decision_reason=lane_decision.decision_reason,
+            created_at=created_at,
+            updated_at=created_at,
+        )
+        for index, step in enumerate(definition.steps)
+    )
+    job = Job(
+        job_id=job_id,
+        tenant_id=envelope.tenant_id,
+        tenant=tenant,
+        protocol_id=definition.protocol_id,
+        protocol_version=definition.version,
+        protocol_digest=protocol.digest,
+        request_type=envelope.request_type,
+        schema_version=envelope.schema_version,
+        mode=lane_decision.resolved_mode,
+        status=initial_status,
+        instance_id=job_id,
+        idempotency_key=envelope.idempotency_key,
+        idempotency_hash=identity.claim,
+        body_hash=identity.body,
+        payload_digest=identity.payload,
+        input_ref=envelope.input_ref.model_dump(),
+        output_ref=envelope.output_ref.model_dump(),
+        workspace_base=Workspace(workspace_uri, tenant).uri,
+        doc_id=envelope.doc_id,
+        correlation_id=correlation_id,
+        traceparent=envelope.traceparent,
+        priority=envelope.priority,
+        labels=dict(envelope.labels),
+        **_callbacks(envelope),
+        requested_by=envelope.requested_by,
+        requested_at=created_at,
+        source=envelope.source,
+        dependencies=list(dependencies) or None,
+        on_dependency_failure=envelope.on_dependency_failure,
+        expires_at=envelope.expires_at,
+        escalate=list(definition.escalate) if definition.escalate is not None else None,
+        **total_time(
+            initial_status, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)
+        ),
+        current_step_id=definition.steps[0].step_id,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    provenance = Provenance(
+        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at, salt=salt
+    )
+    record = Record(job, steps)
+    return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
+
+
+def _callbacks(envelope: Envelope) -> dict[str, Any]:
+    """The columns of a new job that hold its callback URLs."""
+    targets = envelope.callback_urls.model_dump() if envelope.callback_urls else {}
+    if not targets:
+        return {"callback_urls": {}}
+    return {
+        "callback_urls": {name: origin(url) for name, url in targets.items()},
+        "callback_digest": f"sha256:{jcs_digest(targets)}",
+        "callback_targets": targets,
+    }
+
+
+def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
+    """The columns of a new job that hold its total time: it counts from the admission on."""
+    if initial_status is JobStatus.QUEUED:
+        return {"deadline_at": created_at + allowed if allowed is not None else None}
+    return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
+
+
+def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
+    return Timings(
+        ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
+        lease_s=step.lease_s or defaults.lease_s,
+        heartbeat_cadence_s=step.heartbeat_cadence_s,
+        max_attempts=step.max_attempts or defaults.max_attempts,
+        attempt_max_s=step.attempt_max_s or defaults.attempt_max_s,
+        dispatch_backoffs=step.backoffs.dispatch or defaults.dispatch_backoffs,
+        ack_backoffs=step.backoffs.ack or defaults.ack_backoffs,
+        execution_backoffs=step.backoffs.execution or defaults.execution_backoffs,
+        total_timeout_s=step.total_timeout_s,
+    )
+
+
+def tombstone(
+    job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
+) -> tuple[Record, Event]:
+    """The rows that stand in for a job that never came to be, so that a late creator meets them."""
+    nowhere = {"uri": "urn:lucius:withdrawn"}
+    job = Job(
+        job_id=job_id,
+        tenant_id=tenant,
+        tenant=tenant,
+        protocol_id="",
+        protocol_version=0,
+        protocol_digest="",
+        request_type="",
+        schema_version="",
+        mode="",
+        status=JobStatus(JOB_CREATION[EventType.JOB_WITHDRAWN].to),
+        instance_id=job_id,
+        idempotency_hash=claim,
+        body_hash="",
+        payload_digest="",
+        input_ref=nowhere,
+        output_ref=nowhere,
+        workspace_base="",
+        correlation_id=job_id,
+        labels={},
+        callback_urls={},
+        requested_at=created_at,
+        current_step_id="",
+        error_code=Reason.WITHDRAWN,
+        error_message=Reason.WITHDRAWN.cause,
+        created_at=created_at,
+        updated_at=now,
+        completed_at=now,
+    )
+    provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now, salt=salt)
+    record = Record(job, ())
+    return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=creation_data(record))
+
+
+def origin(url: str) -> str:
+    """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

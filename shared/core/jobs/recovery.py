@@ -1,0 +1,64 @@
+"""A job whose orchestration ended before it did (R18), and the record of a repair (R20)."""
+
+from __future__ import annotations
+
+from shared.core.jobs import durable_names
+from shared.core.jobs.durable_names import group_instance_id, restarts
+from shared.core.jobs.history import EventType, Provenance
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import Repaired
+from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.reasons import IgnoreReason, Reason
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, cancel_in_flight, move_job
+
+#: a job whose orchestrations keep failing is given up
+MAX_RESTARTS = 5
+
+
+def instances(record: Record) -> list[str]:
+    """Every orchestration that the job ever had: the first, each one after it, and those of its parallel groups."""
+    count = restarts(record.job.instance_id)
+    own = [durable_names.instance_id(record.job.job_id, number) for number in range(count + 1)]
+    grouped = [step.step_index for step in record.steps if step.group is not None]
+    return own + [group_instance_id(each, index) for each in own for index in grouped]
+
+
+def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
+    """Records a repair: an EVENT row with what was done, where the steps stood, and what is different now (R20)."""
+    stands = {step.step_id: step.status.value for step in record.steps}
+    data = {"steps": stands, "before": repair.before, "after": repair.after}
+    return transitioned(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
+
+
+def orchestration_ended(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
+    """Gives the job a new `instance_id`, which fences the old one off (R13).
+
+    Where orchestrations end before their job more often than `MAX_RESTARTS`, the job fails for good. A silent one does
+    not count: an engine that is late, however late, costs no job.
+    """
+    job = record.job
+    if job.instance_id != instance_id:
+        return ignored(record, IgnoreReason.RESTARTED_ALREADY)
+    if job.is_staged:
+        # it has none
+        return refused(record, f"{JobTrigger.RESTART}_IN_{job.status}")
+    count = job.orchestration_failures + (not silent)
+    try:
+        if count > MAX_RESTARTS:
+            after = move_job(cancel_in_flight(record, provenance), JobTrigger.ORCHESTRATION_FAILED, provenance)
+            if after.job.status is JobStatus.FAILED_FINAL:
+                message = f"its orchestration ended {count} times before the job did"
+                after = after.with_job(error_code=Reason.ORCHESTRATION_FAILED, error_message=message)
+            return transitioned(record, after, EventType.ORCHESTRATION_FAILED, provenance)
+        after = move_job(
+            record,
+            JobTrigger.RESTART,
+            provenance,
+            instance_id=durable_names.instance_id(job.job_id, restarts(instance_id) + 1),
+            orchestration_failures=count,
+        )
+    except NoSuchTransition as no:
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    reason = "SILENT" if silent else None
+    return transitioned(record, after, EventType.ORCHESTRATION_RESTARTED, provenance, reason=reason)

@@ -1,0 +1,128 @@
+"""A job that failed or was cancelled, taken up again as a new job (R39).
+
+The old job never changes again, except that it names the new one. The new job derives from the old rows, the claim's
+`created_at` and the new id only, so two creators of the same redrive write the same rows but for a salt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.core.canonical import digest
+from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.history import EventType, Origin, Provenance, append
+from shared.core.jobs.job import Event, Job, Record, Step
+from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.plan import total_time
+from shared.core.jobs.reasons import IgnoreReason
+from shared.core.jobs.states import JobStatus, StepStatus
+
+#: what the request and the protocol fixed, and a redrive keeps
+JOB_KEPT = frozenset(
+    {
+        *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels"),
+        *("callback_urls", "callback_digest", "callback_targets"),
+        *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
+        *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
+        *("on_dependency_failure", "escalate"),
+    }
+)
+STEP_KEPT = frozenset(
+    {
+        *("step_id", "step_index", "step_type", "service", "group", "timings", "payload"),
+        *("lane", "routing_key_used", "resolved_mode", "decision_source", "decision_reason"),
+    }
+)
+#: what a step that is not run again keeps of its success
+STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "result", "completed_at"})
+
+
+def claim_of(job_id: str) -> str:
+    """The claim (RowKey without its prefix) that makes one job's redrives one new job."""
+    return digest(f"redrive:{job_id}")
+
+
+def not_redrivable(record: Record) -> IgnoreReason | None:
+    """Why the job cannot be taken up again; None if it can."""
+    if not record.job.status.terminal:
+        return IgnoreReason.JOB_LIVE
+    return IgnoreReason.JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
+
+
+def plan_redrive(
+    old: Record,
+    *,
+    job_id: str,
+    created_at: datetime,
+    allowed: timedelta | None,
+    initial_status: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
+    origin: Origin,
+    salt: str,
+) -> tuple[Record, Event]:
+    """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job.
+
+    `dependencies`: ids of jobs that it waits for again. Every step that SUCCEEDED is carried. A job whose steps all did
+    (cancelled at its end) runs its last one again.
+    """
+    steps = tuple(_step(step, created_at) for step in old.steps)
+    if all(step.carried for step in steps):
+        steps = (*steps[:-1], _fresh(old.steps[-1], created_at))
+    first = next(step for step in steps if not step.carried)
+    job = Job(
+        **{name: getattr(old.job, name) for name in JOB_KEPT} | {"priority": old.job.current_priority},
+        job_id=job_id,
+        instance_id=job_id,
+        status=initial_status,
+        idempotency_hash=claim_of(old.job.job_id),
+        requested_at=created_at,
+        redrive_of=old.job.job_id,
+        first_job_id=old.job.first_job_id or old.job.job_id,
+        dependencies=list(dependencies) or None,
+        **total_time(initial_status, created_at, allowed),
+        current_step_id=first.step_id,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    record = Record(job, steps)
+    ahead = record.group_of(first)[0]
+    record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
+    provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
+    carried = [step.step_id for step in steps if step.carried]
+    data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
+    return append(None, record, EventType.JOB_CREATED, provenance, data=data)
+
+
+def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
+    """The old job's EVENT and `redriven_by`: nothing else of an ended job changes."""
+    if (why := not_redrivable(record)) is not None:
+        return refused(record, why)
+    if record.job.redriven_by is not None:
+        return (
+            ignored(record, IgnoreReason.ALREADY)
+            if record.job.redriven_by == job_id
+            else refused(record, IgnoreReason.REDRIVEN_ALREADY)
+        )
+    return transitioned(
+        record, record.with_job(redriven_by=job_id), EventType.JOB_REDRIVEN, provenance, data={"redriven_by": job_id}
+    )
+
+
+def _step(old: Step, created_at: datetime) -> Step:
+    step = _fresh(old, created_at)
+    if old.status is not StepStatus.SUCCEEDED:
+        return step
+    kept: dict[str, Any] = {name: getattr(old, name) for name in STEP_CARRIED}
+    return replace(step, status=StepStatus.SUCCEEDED, carried=True, **kept)
+
+
+def _fresh(old: Step, created_at: datetime) -> Step:
+    return Step(
+        **{name: getattr(old, name) for name in STEP_KEPT},
+        status=StepStatus.PENDING,
+        created_at=created_at,
+        updated_at=created_at,
+    )

@@ -1,0 +1,260 @@
+"""What a reply does to a job, and what is kept of it (R3, R5 to R8, R46)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shared.contracts.messages import Reply
+from shared.core.jobs.attempts import attempt_deadline, fail_final, fail_retry, lease_until
+from shared.core.jobs.history import EventType, Provenance, append, lease_digest
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.outcome import Outcome, OutcomeKind, final_output, ignored, refused, transitioned
+from shared.core.jobs.reasons import IgnoreReason, Reason
+from shared.core.jobs.retry import backoff_s
+from shared.core.jobs.routing import normalise
+from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
+from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, StepTrigger, move_job, move_step
+
+#: after so many ignored replies of a job, further ones are only counted (R3): what they name is the sender's choice
+MAX_IGNORED_EVENTS = 20
+
+#: a heartbeat is written once this share of the lease has gone by
+HEARTBEAT_SHARE_OF_LEASE = 0.25
+#: the same where the service declares a cadence, of which the lease is two
+HEARTBEAT_SHARE_OF_CADENCE = 0.5
+#: of a step; past them a heartbeat is written with its lease alone, so that progress does not fill histories
+MAX_HEARTBEATS = 2_000
+
+#: Race revived: such an attempt may still be taken, until the next one is recorded
+_TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
+
+
+def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
+    """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order.
+
+    REFUSED where it names another tenant or a step that the job has not: it is not the job's, and leaves nothing in it.
+    """
+    step = record.step(reply.stepId)
+    reason_code = _rejection(record, step, reply, provenance)
+    if step is None or reason_code is IgnoreReason.TENANT_MISMATCH:
+        return refused(record, reason_code or IgnoreReason.UNKNOWN_STEP)
+    if reason_code is not None:
+        return _ignore(record, reply, reason_code, provenance)
+    step = _revive(step)
+    try:
+        match reply.type:
+            case "ACK":
+                return _accept(record, step, reply, StepTrigger.ACK, provenance)
+            case "HEARTBEAT":
+                return _heartbeat(record, step, reply, provenance, progress_s)
+            case "RESULT":
+                return _result(record, step, reply, provenance)
+    except NoSuchTransition:
+        return _ignore(record, reply, _late_or_repeated(step, reply), provenance)
+
+
+def holds_lease(step: Step, reply: Reply) -> bool:
+    """Whether the reply is of the step's current attempt, by the lease that only its directive brought."""
+    return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
+
+
+def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
+    """Why a reply changes nothing, whatever the tables say; None where they decide."""
+    job = record.job
+    if normalise(reply.tenant_id) != job.tenant:
+        return IgnoreReason.TENANT_MISMATCH
+    if step is None:
+        return IgnoreReason.UNKNOWN_STEP
+    if not holds_lease(step, reply):
+        return IgnoreReason.STALE_ATTEMPT
+    if job.status.terminal:
+        return IgnoreReason.JOB_TERMINAL
+    if step.status is StepStatus.FAILED_RETRY:
+        if step.retry_cause not in _TIMED_OUT:
+            return IgnoreReason.LATE  # the first RESULT of an attempt stands (R6)
+        if job.status is JobStatus.PAUSED and reply.type != "RESULT":
+            return IgnoreReason.LATE  # nothing is in flight while PAUSED: only finished work is still taken (R7)
+        if step.attempt_is_over(provenance.at) and reply.type != "RESULT":
+            return IgnoreReason.LATE  # its longest time is over: only finished work is still taken (R10)
+    return None
+
+
+def _revive(step: Step) -> Step:
+    """A revived attempt had not failed after all: its time-out no longer counts towards the backoff (R7)."""
+    if step.retry_cause is FailureCause.ACK_TIMEOUT:
+        return replace(step, ack_failures=step.ack_failures - 1)
+    if step.retry_cause is FailureCause.LEASE_EXPIRED:
+        return replace(step, execution_failures=step.execution_failures - 1)
+    return step
+
+
+def _late_or_repeated(step: Step, reply: Reply) -> IgnoreReason:
+    repeated = reply.type == "ACK" and step.status is StepStatus.PROCESSING
+    repeated = repeated or (reply.type == "RESULT" and step.status.terminal)
+    return IgnoreReason.DUPLICATE if repeated else IgnoreReason.LATE
+
+
+def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, provenance: Provenance) -> Outcome:
+    """A service took the attempt up: the step is PROCESSING, with the lease of running work."""
+    columns: dict[str, Any] = {
+        "due_at": None,
+        "retry_cause": None,
+        "backlog_since": None,
+        "backlog_until": None,
+        "attempt_deadline_at": attempt_deadline(step, provenance.at),
+        "lease_expires_at": lease_until(record, step, provenance.at),
+    }
+    if reply.progress is not None:
+        columns["progress"] = reply.progress
+    after = _acked(move_step(record, step, trigger, provenance, **columns), provenance)
+    return transitioned(record, after, EventType(reply.type), provenance, step=step, data=_event_data(reply))
+
+
+def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> Outcome:
+    if step.status is not StepStatus.PROCESSING:
+        return _accept(record, step, reply, StepTrigger.HEARTBEAT, provenance)
+    if record.job.status is JobStatus.CANCELLING:
+        return _ignore(record, reply, IgnoreReason.CANCELLING, provenance)
+    lease_expires_at = lease_until(record, step, provenance.at)
+    moves = lease_expires_at != step.lease_expires_at and _heartbeat_due(step, provenance)
+    moves = moves or _progress_due(step, reply, provenance, progress_s)
+    if step.attempt_is_over(provenance.at) or not moves:
+        return ignored(record, IgnoreReason.HEARTBEAT_NOT_DUE)
+    columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
+    columns["heartbeats"] = step.heartbeats + 1
+    if reply.progress is not None:
+        columns["progress"] = reply.progress
+    after = move_step(record, step, StepTrigger.HEARTBEAT, provenance, **columns)
+    return transitioned(record, after, EventType.HEARTBEAT, provenance, step=step, data=_event_data(reply))
+
+
+def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
+    """Whether the heartbeat moves the lease by a share that is worth a write, so that chatty services cost little."""
+    timings = step.timings
+    if timings.heartbeat_cadence_s is not None:
+        share_s = HEARTBEAT_SHARE_OF_CADENCE * timings.heartbeat_cadence_s
+    else:
+        share_s = HEARTBEAT_SHARE_OF_LEASE * timings.running_lease_s
+    if step.lease_expires_at is None:
+        return True
+    started = step.lease_expires_at - timedelta(seconds=timings.running_lease_s)
+    return (provenance.at - started).total_seconds() >= share_s
+
+
+def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
+    """Whether the heartbeat says something new, long enough after what was written of the step last (R6)."""
+    if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
+        return False
+    return (provenance.at - step.updated_at).total_seconds() >= progress_s
+
+
+def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
+    data = _event_data(reply)
+    if step.status is StepStatus.INITIATED:
+        data["overtook_ack"] = True
+    acked = _acked(record, provenance)
+    if reply.status == "SUCCEEDED":
+        return _succeeded(record, acked, step, reply, provenance, data)
+    code = reply.error.code if reply.error else None
+    message = (reply.error.message if reply.error else "") or reply.reason
+    if reply.status == "FAILED_FINAL" or step.attempt_no >= step.timings.max_attempts:
+        return fail_final(
+            acked,
+            step,
+            provenance,
+            before=record,
+            type_=EventType.RESULT,
+            job_code=(code or Reason.FAILED_FINAL) if reply.status == "FAILED_FINAL" else Reason.ATTEMPTS_EXHAUSTED,
+            step_code=code,
+            message=message,
+            retry_cause=None,
+            result=reply.content,
+            data=data,
+        )
+    failures = step.execution_failures + 1
+    wait_s = backoff_s(
+        step.timings.execution_backoffs,
+        failures,
+        job_id=record.job.job_id,
+        step_id=step.step_id,
+        attempt_no=step.attempt_no,
+    )
+    return fail_retry(
+        acked,
+        step,
+        FailureCause.RESULT,
+        provenance,
+        before=record,
+        type_=EventType.RESULT,
+        code=code,
+        message=message,
+        wait_s=wait_s,
+        execution_failures=failures,
+        result=reply.content,
+        data=data,
+    )
+
+
+def _succeeded(
+    before: Record, record: Record, step: Step, reply: Reply, provenance: Provenance, data: dict[str, Any]
+) -> Outcome:
+    after = move_step(
+        record,
+        step,
+        StepTrigger.SUCCEED,
+        provenance,
+        due_at=None,
+        retry_cause=None,
+        result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
+        result=reply.content,
+    )
+    # Race siblings: all rows of the group are decided on under JOB's ETag, so one of two that end at once is last
+    if all(other.status is StepStatus.SUCCEEDED for other in after.steps):
+        trigger = JobTrigger.LAST_STEP_SUCCEEDED
+    else:
+        trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
+    after = move_job(after, trigger, provenance)
+    if after.job.status is JobStatus.SUCCEEDED:
+        after = after.with_job(final_output=final_output(after))
+    return transitioned(before, after, EventType.RESULT, provenance, step=step, data=data)
+
+
+def _acked(record: Record, provenance: Provenance) -> Record:
+    """A service has taken the job up: by an ACK, or by something that overtook it (R6)."""
+    return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
+
+
+def _event_data(reply: Reply) -> dict[str, Any]:
+    """What the EVENT row keeps of the reply besides the columns that it changed."""
+    fields = {
+        "result": reply.status,
+        "error": reply.error.model_dump() if reply.error else None,
+        "note": reply.note,
+        "worker_id": reply.worker_id,
+        "task_runner_id": reply.task_runner_id,
+        "sent_at": reply.timestamp.isoformat() if reply.timestamp else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance: Provenance) -> Outcome:
+    """An EVENT row and nothing else; past the limit, only a count (R3)."""
+    count = record.job.suppressed + 1
+    after = record.with_job(suppressed=count, updated_at=provenance.at)
+    if count > MAX_IGNORED_EVENTS:
+        return Outcome(OutcomeKind.IGNORED, after, reason_code=reason_code)
+    after, event = append(
+        record,
+        after,
+        EventType.REPLY_IGNORED,
+        provenance,
+        step_id=reply.stepId,
+        attempt_no=reply.attempt_no,
+        lease_digest=lease_digest(reply.lease_id),
+        reason=reason_code.value,
+        # no column has what it carried
+        data={"reply": reply.type, **_event_data(reply), **(reply.content or {})},
+    )
+    return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

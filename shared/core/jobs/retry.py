@@ -1,0 +1,23 @@
+"""How long to wait before the next attempt (R9)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+#: up to a tenth longer, never shorter, so that a fleet of failed jobs does not return in one second
+JITTER = 0.1
+
+
+def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
+    """Entry number `failures` (from 1) of the cause's list, the last entry repeating, plus a fixed jitter.
+
+    After the last entry of the dispatch list there is no other try (`shared.core.jobs.attempts.publish_failed`).
+
+    The jitter is a hash of (job, step, attempt), so that computing it again gives the same instant.
+    """
+    if failures < 1:
+        raise ValueError("the first failure is number 1")
+    base = backoffs[min(failures, len(backoffs)) - 1]
+    share = zlib.crc32(f"{job_id}:{step_id}:{attempt_no}".encode()) / 0xFFFFFFFF
+    return base * (1 + JITTER * share)

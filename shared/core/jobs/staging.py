@@ -1,0 +1,94 @@
+"""A job before it begins: it waits for other jobs (R53) and for its gates (R48), or for too long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.core.jobs.history import EventType, Provenance
+from shared.core.jobs.job import Record
+from shared.core.jobs.occurrences import Admitted
+from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.reasons import IgnoreReason, Reason
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
+
+
+def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
+    """The gates let the job in: from now on its total time counts. Elsewhere than in THROTTLED it is IGNORED."""
+    if record.job.status is not JobStatus.THROTTLED:
+        return ignored(record, IgnoreReason.ALREADY)
+    total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
+    after = move_job(
+        record,
+        JobTrigger.ADMITTED,
+        provenance,
+        admitted_at=provenance.at,
+        deadline_at=provenance.at + timedelta(seconds=total) if total is not None else None,
+    )
+    data = {"gates": list(admission.gates), "waited_s": waited_s}
+    return transitioned(record, after, EventType.ADMITTED, provenance, data=data)
+
+
+def awaited(record: Record, provenance: Provenance) -> Outcome:
+    """Its end is looked for by another job: whoever ends it from now on tells that one. IGNORED once it has ended."""
+    if record.job.status.terminal:
+        return ignored(record, IgnoreReason.JOB_TERMINAL)
+    if record.job.awaited:
+        return ignored(record, IgnoreReason.ALREADY)
+    return transitioned(record, record.with_job(awaited=True), EventType.AWAITED, provenance)
+
+
+def dependencies_settled(record: Record, provenance: Provenance) -> Outcome:
+    """It goes on to its gates; elsewhere than in WAITING_FOR_JOBS it is IGNORED."""
+    if record.job.status is not JobStatus.WAITING_FOR_JOBS:
+        return ignored(record, IgnoreReason.ALREADY)
+    after = move_job(record, JobTrigger.DEPENDENCIES_SETTLED, provenance, dependencies_settled_at=provenance.at)
+    return transitioned(record, after, EventType.DEPENDENCIES_SETTLED, provenance)
+
+
+def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Outcome:
+    """It ends, and names the job that did not succeed; elsewhere than in WAITING_FOR_JOBS it is IGNORED."""
+    if record.job.status is not JobStatus.WAITING_FOR_JOBS:
+        return ignored(record, IgnoreReason.ALREADY)
+    after = move_job(
+        record,
+        JobTrigger.DEPENDENCY_FAILED,
+        provenance,
+        error_code=Reason.DEPENDENCY_FAILED,
+        error_message=f"it depends on {job_id}, which did not succeed",
+    )
+    return transitioned(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
+
+
+def priority_changed(record: Record, priority: str, provenance: Provenance) -> Outcome:
+    """It waits with another priority from now on (R67); REFUSED where it waits no more."""
+    job = record.job
+    if job.status.terminal:
+        return refused(record, IgnoreReason.JOB_TERMINAL)
+    if not job.is_staged:
+        return refused(record, f"PRIORITY_IN_{job.status}")
+    if job.current_priority == priority:
+        return ignored(record, IgnoreReason.ALREADY)
+    data = {"from": job.current_priority, "to": priority}
+    after = record.with_job(changed_priority=priority)
+    return transitioned(record, after, EventType.PRIORITY_CHANGED, provenance, data=data)
+
+
+def expired(record: Record, provenance: Provenance) -> Outcome:
+    """It did not begin by its `expires_at`: FAILED_FINAL; REFUSED where it has begun, or its time is not over."""
+    job = record.job
+    if job.status.terminal:
+        return ignored(record, IgnoreReason.JOB_TERMINAL)
+    if not job.is_staged or job.expires_at is None or provenance.at < job.expires_at:
+        return refused(record, IgnoreReason.LEASE_STILL_RUNS)
+    try:
+        after = move_job(
+            record,
+            JobTrigger.EXPIRED,
+            provenance,
+            error_code=Reason.TIME_EXCEEDED,
+            error_message=f"it had not begun by {job.expires_at.isoformat()}",
+        )
+    except NoSuchTransition as no:
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.TIME_EXCEEDED, provenance)

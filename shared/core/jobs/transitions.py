@@ -1,0 +1,280 @@
+"""Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
+
+A job and its steps are two machines that change together. The keys of a table are the states; a state's rows say
+which trigger leads to which state, and by which rule (docs/lifecycle.md). Terminal states have no rows. What is not in
+a table does not happen: a missing row means "ignored" for what services send (at most an EVENT row) and "refused" for
+what people and functions ask for.
+
+How the machines are coupled:
+
+- `move_step` applies a step's trigger and `move_job` the job's. Both note the row that they used in `Record.applied`,
+  and `shared.core.jobs.outcome.transitioned` writes those rows into the EVENT row. So `explain` and the audit cite the
+  rows that decided, not rows that look alike.
+- One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
+- Who asks for a control chooses its trigger by what is in flight: CANCEL and PAUSE where a step is, CANCEL_IDLE and
+  PAUSE_IDLE where none is; RESUME_WAITING and RESUME_STAGED where the job never began, RESUME_ACKED where a service has
+  taken it up before, else RESUME_UNACKED (`shared.core.jobs.controls`).
+- Who ends a step chooses the job's trigger by the other steps: LAST_STEP_SUCCEEDED where all have succeeded;
+  SIBLINGS_IN_FLIGHT where steps of the same parallel group are in flight, so that the group goes on (R12); else
+  STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
+- Entering PAUSED counts a parking and stops the job's clocks; entering a terminal state sets `completed_at`; entering
+  CANCELLED cancels every step that has not ended. These effects stand in `move_job` and nowhere else. Every move of a
+  step but GATED ends its wait for a guard, in `move_step`.
+
+The diagrams in the docs are generated from here, and a test takes out or bends each row: each change must be noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from shared.core.jobs.history import Provenance
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.states import JobStatus, StepStatus
+
+
+class Row(NamedTuple):
+    """Where a trigger leads, and the rule behind it: an id of docs/lifecycle.md, then words."""
+
+    to: str
+    source: str
+
+
+class StepTrigger(StrEnum):
+    """What makes a step move."""
+
+    RECORD = "RECORD"
+    RENEW = "RENEW"
+    LANE_BACKLOG = "LANE_BACKLOG"
+    GATED = "GATED"
+    ACK = "ACK"
+    HEARTBEAT = "HEARTBEAT"
+    SUCCEED = "SUCCEED"
+    FAIL_RETRY = "FAIL_RETRY"
+    FAIL_FINAL = "FAIL_FINAL"
+    CANCEL = "CANCEL"
+
+
+class JobTrigger(StrEnum):
+    """What makes a job move; `*_IDLE` means that no step is in flight."""
+
+    DEPENDENCIES_SETTLED = "DEPENDENCIES_SETTLED"
+    DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
+    ADMITTED = "ADMITTED"
+    EXPIRED = "EXPIRED"
+    ATTEMPT_RECORDED = "ATTEMPT_RECORDED"
+    ACKED = "ACKED"
+    STEP_SUCCEEDED = "STEP_SUCCEEDED"
+    LAST_STEP_SUCCEEDED = "LAST_STEP_SUCCEEDED"
+    STEP_FAILED_RETRY = "STEP_FAILED_RETRY"
+    STEP_FAILED_FINAL = "STEP_FAILED_FINAL"
+    #: a step of a parallel group ended and others of it are in flight
+    SIBLINGS_IN_FLIGHT = "SIBLINGS_IN_FLIGHT"
+    CANCEL = "CANCEL"
+    CANCEL_IDLE = "CANCEL_IDLE"
+    PAUSE = "PAUSE"
+    PAUSE_IDLE = "PAUSE_IDLE"
+    RESUME_UNACKED = "RESUME_UNACKED"
+    RESUME_ACKED = "RESUME_ACKED"
+    #: of a job that its gates had not let in, and of one that other jobs kept waiting
+    RESUME_STAGED = "RESUME_STAGED"
+    RESUME_WAITING = "RESUME_WAITING"
+    RESTART = "RESTART"
+    ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
+
+
+_S, _T = StepStatus, StepTrigger
+
+STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
+    _S.PENDING: {
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R10: the job's total time is over before the step began"),
+        _T.GATED: Row(_S.PENDING, "R56: a guard of its service or lane is shut"),
+        _T.RECORD: Row(_S.INITIATED, "R4: attempt and lease are recorded"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLED takes every step with it that has not ended"),
+    },
+    _S.INITIATED: {
+        _T.LANE_BACKLOG: Row(_S.INITIATED, "R8: LUCIUS's own backlog is not a failure"),
+        _T.RENEW: Row(_S.INITIATED, "R4: the same attempt is published again"),
+        _T.ACK: Row(_S.PROCESSING, "R5: a service took the attempt up"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R6: a heartbeat before the ACK counts as the ACK"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R6: a RESULT may overtake its ACK"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R8: no ACK in time, or a retryable RESULT before the ACK; attempts left"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R8: exhausted, not retryable, or it could not be published"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
+    },
+    _S.PROCESSING: {
+        _T.LANE_BACKLOG: Row(_S.PROCESSING, "R8: its RESULT may be among the replies that wait on the lane"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R5: a heartbeat restarts the lease"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R6: the first RESULT of an attempt stands"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R8: a retryable RESULT, or the lease ran out; attempts left"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R8: a final failure, or exhausted"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
+    },
+    _S.FAILED_RETRY: {
+        _T.GATED: Row(_S.FAILED_RETRY, "R56: a guard of its service or lane is shut"),
+        _T.RECORD: Row(_S.INITIATED, "R4: the next attempt, with a lease of its own"),
+        _T.ACK: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R7: revived by its RESULT"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R7: revived by its RESULT, which uses the attempt up"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R7: revived by its RESULT"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: nothing is in flight, so it is CANCELLED at once"),
+    },
+    _S.SUCCEEDED: {},
+    _S.FAILED_FINAL: {},
+    _S.CANCELLED: {},
+}
+
+_J, _E = JobStatus, JobTrigger
+
+#: how a job comes to be, by the type of its first EVENT row
+JOB_CREATION: Mapping[str, Row] = {
+    "JOB_CREATED": Row(_J.QUEUED, "R15: the claim came first, then the rows"),
+    "JOB_STAGED": Row(_J.THROTTLED, "R48: a gate is shut, or others wait before it"),
+    "JOB_DEPENDENT": Row(_J.WAITING_FOR_JOBS, "R53: it depends on other jobs"),
+    "JOB_WITHDRAWN": Row(_J.CANCELLED, "R14: the rows that replace a creation that was not finished"),
+}
+
+JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
+    _J.WAITING_FOR_JOBS: {
+        _E.DEPENDENCIES_SETTLED: Row(_J.THROTTLED, "R53: they have all ended, and it lines up"),
+        _E.DEPENDENCY_FAILED: Row(_J.FAILED_FINAL, "R53: one of them did not succeed"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R53: its dependencies go on being counted"),
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
+    },
+    _J.THROTTLED: {
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
+        _E.ADMITTED: Row(_J.QUEUED, "R48: all its gates let it in"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R49: it leaves its line, and keeps its age"),
+    },
+    _J.QUEUED: {
+        _E.ATTEMPT_RECORDED: Row(_J.QUEUED, "R4: QUEUED until the first ACK"),
+        _E.ACKED: Row(_J.IN_PROGRESS, "R5: the first ACK"),
+        _E.STEP_FAILED_RETRY: Row(_J.QUEUED, "R8: another attempt follows"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: the attempt in flight may end"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: paused when the attempt in flight ends"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: nothing is in flight"),
+        _E.RESTART: Row(_J.QUEUED, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.QUEUED, "R12: the group goes on"),
+    },
+    _J.IN_PROGRESS: {
+        _E.ATTEMPT_RECORDED: Row(_J.IN_PROGRESS, "R4: the next step, or the next attempt"),
+        _E.ACKED: Row(_J.IN_PROGRESS, "R5: it is in progress already"),
+        _E.STEP_SUCCEEDED: Row(_J.IN_PROGRESS, "R6: another step follows"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R6: every step has succeeded"),
+        _E.STEP_FAILED_RETRY: Row(_J.IN_PROGRESS, "R8: another attempt follows"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: the attempt in flight may end"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: paused when the attempt in flight ends"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: nothing is in flight"),
+        _E.RESTART: Row(_J.IN_PROGRESS, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.IN_PROGRESS, "R12: the group goes on"),
+    },
+    _J.PAUSING: {
+        _E.ACKED: Row(_J.PAUSING, "R11: the step moves, the job does not"),
+        _E.STEP_SUCCEEDED: Row(_J.PAUSED, "R11: the attempt in flight ended"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R6: it was the last step, and it succeeded"),
+        _E.STEP_FAILED_RETRY: Row(_J.PAUSED, "R11: the new attempt comes after the resume"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: cancel overrides pause"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: the directive in flight was never taken by the bus"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: asked for again, it changes nothing"),
+        _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: takes the pause back"),
+        _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: takes the pause back"),
+        _E.RESTART: Row(_J.PAUSING, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.PAUSING, "R12: PAUSED waits for the last sibling in flight"),
+    },
+    _J.PAUSED: {
+        _E.ACKED: Row(_J.PAUSED, "R7: revived while paused, by a RESULT"),
+        _E.STEP_SUCCEEDED: Row(_J.PAUSED, "R7: revived while paused"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R7: revived while paused, and it was the last step"),
+        _E.STEP_FAILED_RETRY: Row(_J.PAUSED, "R7: revived while paused"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R7: revived while paused"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: asked for again, it changes nothing"),
+        _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: QUEUED where no ACK was seen"),
+        _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: IN_PROGRESS where `first_ack_at` is set"),
+        _E.RESUME_STAGED: Row(_J.THROTTLED, "R49: it lines up again, with the rank of its age"),
+        _E.RESUME_WAITING: Row(_J.WAITING_FOR_JOBS, "R53: jobs that it depends on may not have ended"),
+        _E.EXPIRED: Row(_J.FAILED_FINAL, "R53: it did not begin in time"),
+        _E.RESTART: Row(_J.PAUSED, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+    },
+    _J.CANCELLING: {
+        _E.ACKED: Row(_J.CANCELLING, "R11: the step moves, the job does not"),
+        _E.STEP_SUCCEEDED: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.STEP_FAILED_RETRY: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.STEP_FAILED_FINAL: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: asked for again, it changes nothing"),
+        _E.RESTART: Row(_J.CANCELLING, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.CANCELLED, "R18: given up, and the job was to be cancelled"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.CANCELLING, "R12: CANCELLED when the last attempt in flight ends"),
+    },
+    _J.SUCCEEDED: {},
+    _J.FAILED_FINAL: {},
+    _J.CANCELLED: {},
+}
+
+
+class NoSuchTransition(Exception):
+    """The table has no row for this trigger in this state."""
+
+    def __init__(self, state: str, trigger: str) -> None:
+        super().__init__(f"{trigger} does not happen in {state}")
+        self.state = state
+        self.trigger = trigger
+
+
+def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Provenance, **columns: Any) -> Record:
+    """The record with `step` after `trigger` and the given columns. Raises NoSuchTransition.
+
+    `step` may be newer than the one in `record`.
+    """
+    row = STEP_TABLE[step.status].get(trigger)
+    if row is None:
+        raise NoSuchTransition(step.status, trigger)
+    status = StepStatus(row.to)
+    completed_at = provenance.at if status.terminal else None
+    if trigger is not StepTrigger.GATED and step.gated_since is not None:
+        columns |= {"gated_since": None, "gated_until": None, "gated_by": None}
+    changed = replace(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
+    return record.with_step(changed).with_applied(f"step:{step.step_id} {step.status} {trigger}")
+
+
+def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **columns: Any) -> Record:
+    """The record with its job after `trigger`, and with what follows from the new state. Raises NoSuchTransition."""
+    job = record.job
+    row = JOB_TABLE[job.status].get(trigger)
+    if row is None:
+        raise NoSuchTransition(job.status, trigger)
+    status = JobStatus(row.to)
+    record = record.with_job(status=status, **columns).with_applied(f"job {job.status} {trigger}")
+    if status is JobStatus.PAUSED and job.status is not JobStatus.PAUSED:
+        record = record.with_job(park_no=job.park_no + 1, paused_at=provenance.at, drained_at=provenance.at)
+    if status.terminal:
+        record = record.with_job(completed_at=provenance.at, paused_at=None, drained_at=None)
+    if status is JobStatus.CANCELLED:
+        for step in record.steps:
+            if not step.status.terminal:
+                record = move_step(record, step, StepTrigger.CANCEL, provenance)
+    return record
+
+
+def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
+    """Cancels the steps that are under way, as their job ends; those that never began stay PENDING."""
+    for step in record.steps:
+        if step.status.in_flight or step.status is StepStatus.FAILED_RETRY:
+            record = move_step(record, step, StepTrigger.CANCEL, provenance)
+    return record

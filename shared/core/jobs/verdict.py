@@ -1,0 +1,140 @@
+"""What an orchestration does next, by the ledger alone (R30).
+
+A verdict is a small JSON object: the result of the activities `dispatch` and `settle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shared.core.jobs import durable_names
+from shared.core.jobs.backlog import LONGEST_WAIT
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.states import JobStatus, StepStatus
+
+#: the first wait of a step that may not start while the job waits for a sibling of it to end
+SIBLING_WAIT = timedelta(seconds=30)
+
+
+class VerdictKind(StrEnum):
+    """Every answer an orchestration can get."""
+
+    #: the directive of `attempt_no` is on the bus; wait for its ACK until `until`
+    SENT = "SENT"
+    AWAIT_ACK = "AWAIT_ACK"
+    AWAIT_RESULT = "AWAIT_RESULT"
+    #: wait until `until`, then dispatch
+    BACKOFF = "BACKOFF"
+    #: the same: a guard of the step's service or lane is shut; to an orchestration it is a BACKOFF
+    GATED = "GATED"
+    PUBLISH_FAILED = "PUBLISH_FAILED"
+    #: the step is settled: go to the next
+    SKIP = "SKIP"
+    #: wait for `resume:{park_no}`, then dispatch
+    PARK = "PARK"
+    #: nothing more for this orchestration
+    END = "END"
+    #: never leaves the activity: record the next attempt, then publish it
+    RECORD = "RECORD"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A kind and what goes with it."""
+
+    kind: VerdictKind
+    attempt_no: int = 0
+    until: datetime | None = None
+    park_no: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"verdict": self.kind.value}
+        if self.attempt_no:
+            body["attempt_no"] = self.attempt_no
+        if self.until is not None:
+            body["until"] = self.until.isoformat()
+        if self.kind is VerdictKind.PARK:
+            body["park_no"] = self.park_no
+        return body
+
+
+def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> dict[str, Any]:
+    """What an orchestration shows of itself: where it is, and which look of the sweeper it waits for."""
+    return {"step": step_id, "attempt": attempt_no, "verdict": verdict, "look": look_no}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A custom status as the sweeper reads it; an orchestration that never ran shows nothing."""
+
+    step_id: str | None = None
+    attempt_no: int = 0
+    #: the last verdict that it obeyed
+    verdict: str | None = None
+    look_no: int = 1
+
+    @classmethod
+    def of(cls, status: Any) -> Shown:
+        """Any JSON value: what is no custom status of the app counts as nothing."""
+        if not isinstance(status, dict):
+            return cls()
+        step_id, attempt_no, verdict, look_no = (status.get(name) for name in ("step", "attempt", "verdict", "look"))
+        return cls(
+            step_id if isinstance(step_id, str) else None,
+            attempt_no if isinstance(attempt_no, int) else 0,
+            verdict if isinstance(verdict, str) else None,
+            look_no if isinstance(look_no, int) else 1,
+        )
+
+    def awaits(self, step: Step) -> bool:
+        """Whether it waits for the step's current attempt, and so knows that its directive was sent."""
+        sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
+        return sent and (self.step_id, self.attempt_no) == (step.step_id, step.attempt_no)
+
+
+NOTHING_SHOWN = Shown()
+
+
+def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
+    """The ledger's word on one step, for the orchestration `instance_id`."""
+    job = record.job if record is not None else None
+    if record is None or job is None or job.status.terminal or job.is_staged or job.instance_id != instance_id:
+        return Verdict(VerdictKind.END)
+    step = record.step(step_id)
+    if step is None:
+        return Verdict(VerdictKind.END)
+    match step.status:
+        case StepStatus.SUCCEEDED:
+            return Verdict(VerdictKind.SKIP, step.attempt_no)
+        case StepStatus.INITIATED if step.due_at is not None and step.due_at > now:
+            return Verdict(VerdictKind.PUBLISH_FAILED, step.attempt_no, step.due_at)
+        case StepStatus.INITIATED:
+            return Verdict(VerdictKind.AWAIT_ACK, step.attempt_no, step.silent_until)
+        case StepStatus.PROCESSING:
+            return Verdict(VerdictKind.AWAIT_RESULT, step.attempt_no, step.silent_until)
+        case _ if record.job.status is JobStatus.CANCELLING:
+            return Verdict(VerdictKind.END)
+        case _ if record.job.status is JobStatus.PAUSED:
+            return Verdict(VerdictKind.PARK, park_no=record.job.park_no)
+        case _ if record.job.status is JobStatus.PAUSING:
+            # only in a parallel group: a sibling is in flight; whether the job is PAUSED then or goes on is open yet.
+            # Each wait is as long as all before it, so that a long sibling fills no history
+            wait = min(max(now - step.updated_at, SIBLING_WAIT), LONGEST_WAIT)
+            return Verdict(VerdictKind.BACKOFF, step.attempt_no, now + wait)
+        case StepStatus.FAILED_RETRY if step.due_at is not None and step.due_at > now:
+            return Verdict(VerdictKind.BACKOFF, step.attempt_no, step.due_at)
+        case _:
+            return Verdict(VerdictKind.RECORD, step.attempt_no + 1)
+
+
+def end_event(step: Step) -> str:
+    """The external event to which the step's orchestration listens when the job ends by something else (R12).
+
+    Of an attempt in flight it is its RESULT; between attempts that of the next one, since the RESULT of the last one
+    may have been heard, and an event is waited for once (R31).
+    """
+    between = step.attempt_no == 0 or step.retry_cause is not None
+    return durable_names.result(step.step_id, step.attempt_no + between)

@@ -1,0 +1,1 @@
+"""Webhooks, their deliveries, formats and log."""

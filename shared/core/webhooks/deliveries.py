@@ -1,0 +1,229 @@
+"""Which events a hook gets, and what an answer, or none, makes of a delivery and of its hook (R84, R85)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.core.events.public_events import PublicEvent
+from shared.core.webhooks.hook_log import PREFIX
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
+
+#: after a try that failed, and after a probe that did; the last one repeats
+WAITS = (
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=2),
+    timedelta(minutes=10),
+    timedelta(hours=1),
+    timedelta(hours=3),
+    timedelta(hours=8),
+)
+#: failures in a row after which a hook waits as a whole
+FAILURES_TO_WAIT = 5
+#: without a success: a hook is suspended
+SUSPENDED_AFTER = timedelta(days=1)
+#: of what `Retry-After` asks for
+_MAX_WAIT = timedelta(days=1)
+#: a hook that has anything to try is tried that often: after a longer time it had nothing, and did not fail on
+_TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
+#: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
+#: not keep HEAD from those who write the feed
+LOGGED_EVERY = timedelta(minutes=1)
+#: of one job's callback URLs, to one host: a file of jobs shall not be a flood of posts to it
+MAX_CALLBACKS_OF_HOST = 2
+#: answers to one delivery that another try does not mend
+MAX_REFUSALS = 3
+#: a success is noted on its hook so often, where nothing failed before it
+_NOTED_EVERY = timedelta(minutes=1)
+#: a client error by its number, and yet one that may pass: a time-out, too early, too many
+_PASSING = frozenset({408, 425, 429})
+_GONE = 410
+
+#: why a delivery was given up, where its receiver did not say
+EXPIRED, JOB_GONE = "EXPIRED", "JOB_GONE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a try leads to."""
+
+    #: as it was, where nothing of it changes
+    hook: Hook
+    delivery: Delivery
+    #: what the hook's log has to say of it, and why
+    act: HookAct | None = None
+    reason: str = ""
+    #: those that waited for their hook may go
+    flows: bool = False
+
+
+def is_for(hook: Hook, event: PublicEvent) -> bool:
+    """Whether an event is one of those that the hook gets. Labels of more than 2 KiB, which events leave out, match no
+    filter of labels."""
+    if hook.state is HookState.DISABLED or hook.url is None or event["type"].startswith(PREFIX):
+        return False
+    lets_in, data = hook.filter, event["data"]
+    if lets_in.types and event["type"] not in lets_in.types:
+        return False
+    if lets_in.job_types and data.get("jobType") not in lets_in.job_types:
+        return False
+    labels = data.get("labels") or {}
+    return all(labels.get(name) == value for name, value in lets_in.labels.items())
+
+
+def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """To whom it goes: ids of hooks, each with "", and `default` with each of `callbacks`."""
+    found = [(hook.id, "") for hook in hooks if is_for(hook, event)]
+    return found + [(DEFAULT_HOOK, name) for name in callbacks]
+
+
+def judged(hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_probe: bool = False) -> Judgement:
+    """What the answer to a try makes of its delivery and hook.
+
+    A delivery of `default` has a schedule of its own, since its addresses have nothing in common.
+    """
+    tried = replace(
+        delivery,
+        tries=delivery.tries + 1,
+        tried_at=now,
+        status=answer.status,
+        error=answer.error,
+        took_ms=answer.took_ms,
+        due_at=None,
+    )
+    if answer.is_success:
+        well, flows = _succeeded(hook, now)
+        return Judgement(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
+    if hook.id == DEFAULT_HOOK:
+        return _of_default(hook, tried, answer, now)
+    if answer.status == _GONE:
+        if hook.state is not HookState.ENABLED:
+            # what was under way when another one heard the same: no refusal of this event
+            return Judgement(hook=hook, delivery=tried)
+        off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
+        return Judgement(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
+    if _is_refusal(answer):
+        return _refused(hook, tried, answer, now, is_probe=is_probe)
+    return _failed(hook, tried, answer, now, is_probe=is_probe)
+
+
+def _succeeded(hook: Hook, now: datetime) -> tuple[Hook, bool]:
+    is_noted = hook.succeeded_at is not None and now - hook.succeeded_at < _NOTED_EVERY
+    if is_noted and not hook.failures and hook.failing_since is None:
+        return hook, False
+    well = replace(hook, succeeded_at=now, failures=0, failing_since=None, failed_at=None, waits=0)
+    if hook.waits_until is None:
+        return well, False
+    return replace(well, waits_until=None, probe=hook.probe + 1), True
+
+
+def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Judgement:
+    tried = replace(tried, refusals=tried.refusals + _is_refusal(answer))
+    if answer.status == _GONE or tried.refusals >= MAX_REFUSALS or tried.tries > len(WAITS):
+        return _dead(hook, tried, answer, now)
+    return Judgement(hook=hook, delivery=_due_again(tried, answer, now))
+
+
+def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> Judgement:
+    """Not the hook's fault: somebody is there, and the others may go."""
+    tried = replace(tried, refusals=tried.refusals + 1)
+    flows = is_probe and hook.waits_until is not None
+    if flows:
+        hook = replace(hook, failures=0, waits_until=None, probe=hook.probe + 1)
+    if tried.refusals >= MAX_REFUSALS:
+        return replace(_dead(hook, tried, answer, now), flows=flows)
+    return Judgement(hook=hook, delivery=_due_again(tried, answer, now), flows=flows)
+
+
+def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> Judgement:
+    if hook.state is not HookState.ENABLED:
+        return Judgement(hook=hook, delivery=tried)
+    if hook.failed_at is not None and now - hook.failed_at > _TRIED_WITHIN:
+        hook = replace(hook, failures=0, failing_since=None, waits=0)
+    failing = replace(hook, failures=hook.failures + 1, failing_since=hook.failing_since or now, failed_at=now)
+    assert failing.failing_since is not None
+    if now - failing.failing_since >= SUSPENDED_AFTER:
+        off = replace(
+            failing, state=HookState.SUSPENDED, state_reason="NO_SUCCESS", waits_until=None, probe=hook.probe + 1
+        )
+        return Judgement(hook=off, delivery=tried, act=HookAct.SUSPENDED, reason="NO_SUCCESS")
+    if is_probe or (failing.failures >= FAILURES_TO_WAIT and hook.waits_until is None):
+        until = now + _wait(failing.waits, answer)
+        return Judgement(
+            hook=replace(failing, waits=failing.waits + 1, waits_until=until, probe=hook.probe + 1), delivery=tried
+        )
+    if hook.waits_until is not None:
+        return Judgement(hook=failing, delivery=tried)
+    return Judgement(hook=failing, delivery=_due_again(tried, answer, now))
+
+
+def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> Judgement:
+    """Without a try: what it would send is gone."""
+    return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
+
+
+def with_dead(hook: Hook, number: int, reason: str) -> Hook:
+    """One more delivery, by its event's number, was given up that its log does not have."""
+    first, last = hook.unlogged_first or number, hook.unlogged_last or number
+    return replace(
+        hook,
+        unlogged=hook.unlogged + 1,
+        unlogged_first=min(first, number),
+        unlogged_last=max(last, number),
+        unlogged_reason=reason,
+    )
+
+
+def is_log_due(hook: Hook, now: datetime) -> bool:
+    """Whether what was given up is to be logged now."""
+    return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
+
+
+def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | None], str]:
+    """The hook without them, what the log's entry has of them, and its reason."""
+    data = {"deliveries": hook.unlogged, "first": hook.unlogged_first, "last": hook.unlogged_last}
+    after = replace(hook, unlogged=0, unlogged_first=None, unlogged_last=None, unlogged_reason=None, dead_logged_at=now)
+    return after, data, hook.unlogged_reason or ""
+
+
+def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Judgement:
+    reason = answer.error or f"HTTP_{answer.status}"
+    counted = with_dead(hook, tried.number, reason)
+    act = HookAct.DEAD if is_log_due(counted, now) else None
+    return Judgement(hook=counted, delivery=_ended(tried, DeliveryState.DEAD, now), act=act, reason=reason)
+
+
+def _ended(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:
+    return replace(delivery, state=state, ended_at=now, due_at=None)
+
+
+def _due_again(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
+    return replace(tried, due_at=now + _wait(tried.tries - 1, answer))
+
+
+def _wait(before: int, answer: Answer) -> timedelta:
+    """After so many waits before; as long as the receiver asks for, where that is longer."""
+    asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
+    return max(WAITS[min(before, len(WAITS) - 1)], asked)
+
+
+def _is_refusal(answer: Answer) -> bool:
+    status = answer.status
+    return status is not None and 400 <= status < 500 and status not in _PASSING
+
+
+def resumed(hook: Hook) -> Hook:
+    """Goes on, whatever it waited for: as if nothing had failed."""
+    return replace(
+        hook,
+        state=HookState.ENABLED,
+        state_reason=None,
+        failures=0,
+        failing_since=None,
+        failed_at=None,
+        waits_until=None,
+        waits=0,
+        probe=hook.probe + 1,
+    )

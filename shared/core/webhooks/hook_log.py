@@ -1,0 +1,82 @@
+"""What a hook's log keeps, and which public events it means (R84)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from shared.core.canonical import digest
+from shared.core.chained_log import chained
+from shared.core.events.public_events import PublicEvent, PublicType, instant, without_none
+from shared.core.jobs.job import JsonValue
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
+
+#: who changes a hook when no caller does
+SYSTEM = "system"
+
+#: the public event that an entry means; None: it means nothing to the world
+EVENTS: Mapping[HookAct, PublicType | None] = {
+    HookAct.CREATED: None,
+    HookAct.CHANGED: None,
+    HookAct.ROTATED: None,
+    HookAct.REMOVED: None,
+    HookAct.DISABLED: PublicType.WEBHOOK_DISABLED,
+    HookAct.SUSPENDED: PublicType.WEBHOOK_SUSPENDED,
+    HookAct.RESUMED: PublicType.WEBHOOK_RESUMED,
+    HookAct.DEAD: PublicType.WEBHOOK_DEAD,
+}
+#: what their types begin with; these events go to no hook
+PREFIX = "webhook."
+#: of DEAD, in `payload`: how many, and the first and the last of their events
+_NUMBERS = ("deliveries", "first", "last")
+
+
+def logged(
+    hook: Hook, act: HookAct, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any] | None = None
+) -> tuple[Hook, HookEntry]:
+    """The hook as it is changed already, with its new head, and the entry that follows on its log."""
+    values = {"type": act.value, "actor": actor, "reason": reason, "at": at, "data": dict(data or {})}
+    entry = HookEntry(**chained({**values, "hook_id": hook.id}, seq=hook.log_seq, prev_hash=hook.log_hash))
+    return replace(hook, log_seq=entry.seq, log_hash=entry.hash), entry
+
+
+def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
+    """The public event that the entry means, id `{hook}:{seq}:0`; None: none.
+
+    Of `default`, which every tenant has, a digest of the tenant stands with its name: the topic drops what comes with
+    an id that it has seen, whosever it is.
+    """
+    type_ = EVENTS[HookAct(entry.type)]
+    if type_ is None:
+        return None
+    numbers = {name: entry.data.get(name) for name in _NUMBERS}
+    payload = without_none({"status": hook.state.value, "reason": entry.reason or None, **numbers})
+    key = hook.id if hook.id != DEFAULT_HOOK else f"{hook.id}_{digest(hook.tenant)[:32]}"
+    return hook_envelope(hook, f"{key}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {"jobseq": entry.seq}
+
+
+def hook_envelope(
+    hook: Hook, id_: str, type_: str, at: datetime, payload: Mapping[str, JsonValue], actor: str = SYSTEM
+) -> dict[str, JsonValue]:
+    """A CloudEvent about a hook, as far as it follows from that alone."""
+    when = instant(at)
+    return {
+        "specversion": "1.0",
+        "id": id_,
+        "type": str(type_),
+        "subject": hook.id,
+        "time": when,
+        "datacontenttype": "application/json",
+        "tenant": hook.tenant,
+        "data": {
+            "eventId": id_,
+            "eventType": str(type_),
+            "timestamp": when,
+            "tenant": hook.tenant,
+            "hookId": hook.id,
+            "payload": dict(payload),
+            "provenance": {"actor": actor},
+        },
+    }

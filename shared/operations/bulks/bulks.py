@@ -1,0 +1,214 @@
+"""Bulks: made, looked at and stopped (R65). `shared.operations.bulks.work_bulk` does what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from shared import telemetry
+from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
+from shared.core.canonical import canonical_json, digest
+from shared.core.filters import JobFilter, parse_filter
+from shared.core.jobs.redrive import not_redrivable
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended
+from shared.operations.context import Context
+from shared.operations.jobs.list_jobs import Page, list_jobs
+from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
+from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, JobNotFound, NotRedrivable
+from shared.responses.job import JobLine
+
+#: jobs that a dry run counts; and the ids that it shows
+MAX_COUNTED, MAX_SHOWN = 1000, 20
+#: each reads at most 200 rows more than it counts
+_MAX_PAGES = 20
+#: items that a page of one outcome reads beyond those that it shows
+_MAX_READ_MORE = 200
+_FAR_FUTURE_MS = 9_999_999_999_999
+#: of jobs each of which took up the one before
+_MAX_CHAIN = 50
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+
+def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
+    """The tenant's jobs that the words describe, of those that were created before the bulk. Raises FilterInvalid."""
+    asked = parse_filter(words)
+    until = min(asked.until, created_at) if asked.until is not None else created_at
+    return replace(asked, tenant_id=tenant, until=until)
+
+
+async def start_bulk(
+    context: Context,
+    *,
+    tenant: str,
+    action: BulkAction,
+    words: Mapping[str, Any],
+    reason: str,
+    actor: str,
+    key: str | None = None,
+) -> tuple[Bulk, bool]:
+    """The new bulk, or the one that the idempotency key made before, and whether it is that one.
+
+    Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
+    """
+    filter_of(words, tenant, context.clock.now())
+    bulk = _new(context, tenant=tenant, action=action, filter=dict(words), reason=reason, actor=actor)
+    return await _create(context, bulk, key)
+
+
+async def redrive_tree(
+    context: Context, job_id: str, *, reason: str | None, actor: str, key: str | None = None
+) -> tuple[Bulk, bool]:
+    """A bulk that redrives the job, and then every job that failed because of it (R66).
+
+    Raises JobNotFound, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    job = stored.record.job
+    if (why := not_redrivable(stored.record)) is not None:
+        raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
+    bulk = _new(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
+    # what failed because of a job that this one took up, and nobody redrove, is below this one too
+    named, earlier = [job_id], job.redrive_of
+    while earlier is not None and len(named) <= _MAX_CHAIN:
+        named.append(earlier)
+        before = await context.ledger.read(earlier)
+        earlier = before.record.job.redrive_of if before is not None else None
+    work = [Work(no=1, job_id=job_id)]
+    work += [Work(no=no, job_id=each, dependants_after="") for no, each in enumerate(named[1:], start=2)]
+    bulk = replace(bulk, matched=1, last_no=len(work), listed=True)
+    return await _create(context, bulk, key, work=work, items=[BulkItem(job_id=job_id)])
+
+
+async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """The ids of the jobs that a bulk would meet now, at most MAX_COUNTED, and whether there may be more.
+
+    Raises FilterInvalid, LedgerUnavailable.
+    """
+    job_filter = filter_of(words, tenant, context.clock.now())
+    found: list[str] = []
+    page: Page[JobLine] = Page([], None)
+    for _ in range(_MAX_PAGES):
+        page = await list_jobs(context, job_filter, after=page.after, limit=MAX_COUNTED - len(found))
+        found += [line.jobId for line in page.lines]
+        if page.after is None or len(found) == MAX_COUNTED:
+            break
+    return found, page.after is not None
+
+
+async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
+    """Raises BulkNotFound, LedgerUnavailable."""
+    return (await _read(context, tenant, bulk_id)).bulk
+
+
+async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
+    """No further item is begun; asked for again, it changes nothing. Raises BulkNotFound, BulkEnded, Contended."""
+    for race in range(_MAX_RACES):
+        stored = await _read(context, tenant, bulk_id)
+        match stored.bulk.state:
+            case BulkState.CANCELLED:
+                return stored.bulk
+            case BulkState.DONE:
+                raise BulkEnded(bulk_id)
+        cancelled = replace(stored.bulk, state=BulkState.CANCELLED, ended_at=context.clock.now())
+        try:
+            return (await context.bulks.write(BulkWrite(before=stored, after=cancelled))).bulk
+        except Conflict:
+            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+    raise Contended("the bulk was changed by others at every try")
+
+
+async def bulk_items(
+    context: Context, bulk: Bulk, outcome: ItemState | None, *, after: str | None, limit: int
+) -> Page[BulkItem]:
+    """One page of its items, in the order of their ids; with `outcome` those alone. Raises LedgerUnavailable."""
+    batch = limit if outcome is None else limit + _MAX_READ_MORE
+    found = await context.bulks.items(bulk.tenant, bulk.bulk_id, after=after, limit=batch + 1)
+    kept: list[BulkItem] = []
+    for number, item in enumerate(found[:batch], start=1):
+        if outcome is None or item.state is outcome:
+            kept.append(item)
+        if len(kept) == limit:
+            return Page(kept, item.job_id if number < len(found) else None)
+    return Page(kept, found[batch - 1].job_id, partial=True) if len(found) > batch else Page(kept, None)
+
+
+async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
+    """Asks for work on the bulk; without the bus the sweeper does it, a minute later."""
+    try:
+        await context.desk_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+def due_while_running(bulk: Bulk) -> DueBulk:
+    """The directory's row of a bulk that has not ended: the sweeper looks at each pass."""
+    return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
+
+
+def _new(context: Context, **members: Any) -> Bulk:
+    now = context.clock.now()
+    # ids sort newest first
+    inverted = _FAR_FUTURE_MS - int(now.timestamp() * 1000)
+    bulk_id = f"bulk_{inverted:013d}{digest(context.new_job_id())[:16]}"
+    return Bulk(bulk_id=bulk_id, created_at=now, look_at=now, **members)
+
+
+async def _create(
+    context: Context, bulk: Bulk, key: str | None, *, work: Sequence[Work] = (), items: Sequence[BulkItem] = ()
+) -> tuple[Bulk, bool]:
+    body = canonical_json([bulk.action, dict(bulk.filter), bulk.root, bulk.reason])
+    known = BulkKey(key=digest(f"bulk:{key}"), bulk_id=bulk.bulk_id, body_hash=digest(body)) if key else None
+    if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
+        return earlier, True
+    bulk = replace(bulk, key=known.key if known is not None else None)
+    for race in range(_MAX_RACES):
+        slot = await _free_slot(context, bulk.tenant)
+        # first, so that no bulk is without it: the sweeper drops a row whose bulk never came
+        await context.bulks.put_due(due_while_running(bulk))
+        try:
+            await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
+            break
+        except (AlreadyExists, Conflict):
+            if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
+                return earlier, True
+            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+    else:
+        raise Contended("others created bulks of the tenant at every try")
+    telemetry.info("BULK_STARTED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, action=bulk.action.value)
+    await call(context, bulk)
+    return bulk, False
+
+
+async def _free_slot(context: Context, tenant: str) -> BulkSlot:
+    """A slot that no running bulk has. Raises BulkLimit, LedgerUnavailable."""
+    slots = await context.bulks.slots(tenant)
+    if unused := sorted(set(range(MAX_RUNNING)) - {slot.number for slot in slots}):
+        # not always the first, which others who create one now would take too
+        return BulkSlot(number=unused[int(context.random() * len(unused)) % len(unused)], bulk_id="")
+    for slot in slots:
+        stored = await context.bulks.read(tenant, slot.bulk_id)
+        if stored is None or stored.bulk.state is not BulkState.RUNNING:
+            return slot
+    raise BulkLimit(MAX_RUNNING)
+
+
+async def _of_key(context: Context, tenant: str, asked: BulkKey) -> Bulk | None:
+    """The bulk that the key made. Raises BulkKeyConflict."""
+    known = await context.bulks.find_key(tenant, asked.key)
+    if known is None:
+        return None
+    if known.body_hash != asked.body_hash:
+        raise BulkKeyConflict(known.bulk_id)
+    return (await _read(context, tenant, known.bulk_id)).bulk
+
+
+async def _read(context: Context, tenant: str, bulk_id: str) -> StoredBulk:
+    stored = await context.bulks.read(tenant, bulk_id)
+    if stored is None:
+        raise BulkNotFound(bulk_id)
+    return stored

@@ -1,0 +1,259 @@
+"""The work of a bulk, a step at a time (R65): its next jobs found, each acted on, its outcome written.
+
+The row of an item is written before its act, and its outcome with the bulk's counts. Whoever dies in between leaves an
+open item. Its act, done again, is the same act: a control is known by its cause, a redrive by its claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.bulks import LASTS, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work, with_outcomes
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.reasons import Reason
+from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
+from shared.operations.bulks.bulks import call, filter_of
+from shared.operations.context import Context
+from shared.operations.gates.desk_turns import CLOCK_SKEW
+from shared.operations.jobs.control_job import control_job
+from shared.operations.jobs.list_jobs import list_jobs
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.process.at_once import at_once
+from shared.ports.bulks import BulkWrite, StoredBulk
+from shared.ports.durable import Orchestrations
+from shared.refusals import LimitReached, Overloaded, Refused
+
+#: items of a step, each up to four rows of the transaction that has its outcome; and acts at the same time
+_STEP, _AT_ONCE = 20, 8
+#: jobs that a step adds, each two rows of a transaction
+_LISTED = 40
+#: steps that one call takes
+_STEPS = 5
+#: whoever works on a bulk is left alone for so long
+_TURN = timedelta(seconds=60)
+#: a call that finds half of the process's calls at work on bulks comes again after once to twice this time
+_LATER = timedelta(seconds=5)
+#: after a step in which every item was refused for now
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 15, 300
+_MAX_RACES = 8
+#: the pieces of work that one tried are among the first
+_LOOKED_AT = 100
+_RACE_WAIT_S = 0.02
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A piece of work, and its item after the act."""
+
+    work: Work
+    item: BulkItem
+    #: refused for now: by a limit or a fault
+    held: bool = False
+    #: refused until a job that it depends on is redriven
+    early: bool = False
+
+
+async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
+    """A few steps of a bulk; then a call for the next ones, where any are left. Two at once are safe.
+
+    Raises LedgerUnavailable; the sweeper goes on then.
+    """
+    stored = await context.bulks.read(tenant, bulk_id)
+    now = context.clock.now()
+    if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
+        return
+    if context.bulk_turns.locked():
+        await call(context, stored.bulk, now + _LATER * (1 + context.random()))
+        return
+    async with context.bulk_turns:
+        await _take_turn(context, orchestrations, stored)
+
+
+async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
+    """Raises LedgerUnavailable."""
+    now, tenant, bulk_id = context.clock.now(), stored.bulk.tenant, stored.bulk.bulk_id
+    try:
+        stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))
+    except (Conflict, AlreadyExists):
+        return  # another one has the turn
+    wait_s = 0
+    for _ in range(_STEPS):
+        stored, wait_s = await _step(context, orchestrations, stored)
+        if stored.bulk.state is not BulkState.RUNNING or wait_s:
+            break
+    if stored.bulk.state is not BulkState.RUNNING:
+        telemetry.info("BULK_ENDED", bulk_id=bulk_id, tenant_id=tenant, state=stored.bulk.state.value)
+        return
+    look_at = context.clock.now() + timedelta(seconds=wait_s)
+    try:
+        stored = await _write(context, stored, replace(stored.bulk, look_at=look_at))
+    except (Conflict, AlreadyExists):
+        return  # it was cancelled, or another one has the turn
+    await call(context, stored.bulk, look_at if wait_s else None)
+
+
+async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
+    """One bounded piece of it, and the seconds to wait before the next one. Raises LedgerUnavailable, Contended."""
+    bulk = stored.bulk
+    work = await context.bulks.work(bulk.tenant, bulk.bulk_id, limit=_STEP)
+    try:
+        if not work:
+            if not bulk.listed:
+                return await _list_more(context, stored), 0
+            return await _write(context, stored, _ended(context, bulk)), 0
+        if work[0].dependants_after is not None:
+            return await _add_dependants(context, stored, work[0]), 0
+    except (Conflict, AlreadyExists):
+        return await _again(context, stored), 0
+
+    async def one(each: Work) -> _Tried:
+        return await _act(context, orchestrations, bulk, each)
+
+    tried = await at_once([each for each in work if each.dependants_after is None], one, limit=_AT_ONCE)
+    stored = await _settle(context, stored, tried)
+    return stored, stored.bulk.wait_s
+
+
+async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
+    """The next jobs of the list become items, before anything is done to them."""
+    bulk = stored.bulk
+    job_filter = filter_of(bulk.filter, bulk.tenant, bulk.created_at)
+    page = await list_jobs(context, job_filter, after=bulk.cursor, limit=_LISTED)
+    job_ids = [line.jobId for line in page.lines]
+    after = replace(bulk, cursor=page.after, listed=page.after is None)
+    return await context.bulks.write(_adding(stored, after, job_ids))
+
+
+async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> StoredBulk:
+    """Jobs that failed because of one that is redriven now become items; each once, whichever way leads to it."""
+    bulk, position = stored.bulk, work.dependants_after or ""
+    found = await context.index.failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
+    new = [each for each in await asyncio.gather(*(_failed_with(context, bulk, job_id) for job_id in found)) if each]
+    after = replace(bulk, fruitless=0 if new else bulk.fruitless)
+    change = _adding(stored, after, new)
+    if len(found) == _LISTED:
+        no = change.after.last_no + 1
+        rest = Work(no=no, job_id=work.job_id, dependants_after=found[-1])
+        change = replace(change, after=replace(change.after, last_no=no), added=(*change.added, rest))
+    return await context.bulks.write(replace(change, finished=(work,)))
+
+
+async def _failed_with(context: Context, bulk: Bulk, job_id: str) -> str | None:
+    """The job where it failed for another one, and is no item yet."""
+    if await context.bulks.read_item(bulk.tenant, bulk.bulk_id, job_id) is not None:
+        return None
+    stored = await context.ledger.read(job_id)
+    failed = stored is not None and stored.record.job.error_code == Reason.DEPENDENCY_FAILED
+    return job_id if failed else None
+
+
+def _adding(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> BulkWrite:
+    work = tuple(Work(no=after.last_no + number, job_id=each) for number, each in enumerate(job_ids, start=1))
+    grown = replace(after, matched=after.matched + len(work), last_no=after.last_no + len(work))
+    new_items = tuple(BulkItem(job_id=each) for each in job_ids)
+    return BulkWrite(before=stored, after=grown, new_items=new_items, added=work)
+
+
+async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, work: Work) -> _Tried:
+    """What became of one job. Raises nothing: a fault keeps its item open."""
+    job_id = work.job_id
+    origin = Origin(cause_id=f"bulk:{bulk.bulk_id}:{job_id}", actor=bulk.actor, source="bulk", reason=bulk.reason)
+    tried = BulkItem(job_id=job_id, tried_at=context.clock.now())
+    try:
+        if bulk.action is BulkAction.REDRIVE:
+            created = await redrive_job(context, orchestrations, job_id, origin)
+            new_job_id = created.stored.record.job.job_id
+            return _Tried(work, replace(tried, state=ItemState.DONE, new_job_id=new_job_id))
+        kind = ControlKind[bulk.action.name]
+        await control_job(context, orchestrations, job_id, kind, origin, maybe_repeated=True)
+    except (Transient, LimitReached, Overloaded) as later:
+        telemetry.record_fault(later)
+        code = later.code if isinstance(later, Refused) else "DEPENDENCY_UNAVAILABLE"
+        return _Tried(work, replace(tried, code=code), held=True)
+    except Refused as refused:
+        if bulk.root is not None and refused.code == Reason.DEPENDENCY_FAILED:
+            return _Tried(work, replace(tried, code=refused.code), early=True)
+        return _Tried(work, replace(tried, state=ItemState.REFUSED, code=refused.code))
+    except LuciusError as broken:
+        telemetry.record_fault(broken)
+        code = "DATA_LOST" if isinstance(broken, DataLost) else "LEDGER_REFUSED"
+        return _Tried(work, replace(tried, state=ItemState.REFUSED, code=code))
+    except Exception as bug:  # one job's bug keeps no other from its turn
+        telemetry.warn("BULK_ITEM_BROKEN", jobId=job_id, bulk_id=bulk.bulk_id, reason=f"{type(bug).__name__}: {bug}")
+        return _Tried(work, replace(tried, state=ItemState.REFUSED, code="INTERNAL"))
+    return _Tried(work, replace(tried, state=ItemState.DONE))
+
+
+async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried]) -> StoredBulk:
+    """The outcomes and the counts, in one transaction; those that another one has written meanwhile are left out.
+
+    It is done also for a bulk that was cancelled in between: the acts have been done. Raises Contended.
+    """
+    for race in range(_MAX_RACES):
+        change = _outcomes(stored, tried, is_late=context.clock.now() >= stored.bulk.created_at + LASTS)
+        try:
+            return await context.bulks.write(change)
+        except (Conflict, AlreadyExists):
+            await context.sleep(_RACE_WAIT_S * 2**race * context.random())
+        stored = await _again(context, stored)
+        left = await context.bulks.work(stored.bulk.tenant, stored.bulk.bulk_id, limit=_LOOKED_AT)
+        numbers = {each.no for each in left}
+        tried = [each for each in tried if each.work.no in numbers]
+        if not tried:
+            return stored
+    raise Contended("the bulk was changed by others at every try")
+
+
+def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
+    """`is_late`: what is refused for now is refused for good, with the same code."""
+    bulk = stored.bulk
+    if is_late:
+        tried = [_given_up(each) if each.held or each.early else each for each in tried]
+    settled = [each for each in tried if not (each.held or each.early)]
+    is_held = any(each.held for each in tried)
+    # a whole round in which no job was redriven: nobody redrives what the early ones wait for
+    fruitless = 0 if settled or is_held else bulk.fruitless + len(tried)
+    if fruitless > bulk.open:
+        tried = [_given_up(each) for each in tried]
+        settled, fruitless = list(tried), 0
+    bulk = with_outcomes(bulk, [each.item for each in settled])
+    wait_s = min(max(_FIRST_WAIT_S, 2 * bulk.wait_s), _LONGEST_WAIT_S) if is_held and not settled else 0
+    added: list[Work] = []
+    for each in tried:
+        no = bulk.last_no + len(added) + 1
+        if each.held or each.early:
+            added.append(Work(no=no, job_id=each.work.job_id))
+        elif bulk.root is not None and each.item.state is ItemState.DONE:
+            added.append(Work(no=no, job_id=each.work.job_id, dependants_after=""))
+    after = replace(bulk, last_no=bulk.last_no + len(added), fruitless=fruitless, wait_s=wait_s)
+    return BulkWrite(
+        before=stored,
+        after=after,
+        items=tuple(each.item for each in tried),
+        finished=tuple(each.work for each in tried),
+        added=tuple(added),
+    )
+
+
+def _given_up(tried: _Tried) -> _Tried:
+    return replace(tried, item=replace(tried.item, state=ItemState.REFUSED), held=False, early=False)
+
+
+def _ended(context: Context, bulk: Bulk) -> Bulk:
+    return replace(bulk, state=BulkState.DONE, ended_at=context.clock.now())
+
+
+async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBulk:
+    return await context.bulks.write(BulkWrite(before=stored, after=after))
+
+
+async def _again(context: Context, stored: StoredBulk) -> StoredBulk:
+    found = await context.bulks.read(stored.bulk.tenant, stored.bulk.bulk_id)
+    if found is None:
+        raise Contended("the bulk was removed while somebody worked on it")
+    return found

@@ -1,0 +1,1 @@
+"""The feed: written, read, compared and pruned."""

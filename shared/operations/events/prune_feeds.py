@@ -1,0 +1,64 @@
+"""Once an hour every tenant's feed is looked at: old events leave it, after `LUCIUS_FEED_DAYS` and the first ones first
+(R74), and what no process passes on to the topic is passed on (R81). Once a day rows go that nobody needs (R88)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared import telemetry
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.operations.events.tell import FORGETTABLE_AFTER
+from shared.operations.process.at_once import at_once
+from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_hook_logs
+
+#: UTC: what grows by a few rows a day is not looked for in each hour
+DAILY_HOUR = 3
+#: events that one call removes
+MAX_REMOVED = 100
+#: tenants at the same time
+_AT_ONCE = 8
+#: for events that nobody passed on
+_CATCH_UP = timedelta(minutes=2)
+#: no two clocks are so far apart
+_SKEW = timedelta(days=1)
+
+
+async def prune_feeds(context: Context) -> int:
+    """How many events went, of all tenants; those of a tenant that cannot be reached stay until the next time.
+
+    An event that is too old goes whether the topic took it or not.
+
+    Raises LedgerUnavailable where the feeds cannot be listed.
+    """
+    feed, passing = context.feed, context.passing
+    if feed is None:
+        return 0
+    now = context.clock.now()
+    before, forgettable = now - timedelta(days=context.settings.feed_days), now - FORGETTABLE_AFTER - _SKEW
+
+    async def one(tenant: str) -> int:
+        count = 0
+        try:
+            while removed := await feed.remove(tenant, before=before, limit=MAX_REMOVED):
+                count += removed
+                if removed < MAX_REMOVED:
+                    break
+            if passing is not None:
+                await passing.find_unsent(tenant)
+            await prune_deliveries(context, tenant, before)
+            if now.hour == DAILY_HOUR:
+                while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
+                    pass
+                await prune_hook_logs(context, tenant)
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
+        return count
+
+    # not those that ever posted: who has changed a gate or a webhook may never have had a job
+    total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
+    if passing is not None:
+        await passing.catch_up(context.clock.now() + _CATCH_UP)
+    telemetry.info("FEEDS_PRUNED", count=total)
+    return total

@@ -1,0 +1,283 @@
+"""Hints become the feed: each public event once, in its job's order, numbered without gaps (R72).
+
+HEAD's ETag orders all who write into a tenant's feed. It also proves what this process remembers of HEAD and of how far
+each job is, since nobody else can have written since: so a batch of hints costs one transaction, and rows are read only
+of a job whose hint does not follow on what the feed has.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.chained_log import Entry
+from shared.core.events.hints import Hint, callback_names
+from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered, public_events
+from shared.core.events.public_log_events import feed_of, gate_events, incident_events
+from shared.core.incidents import opened_of
+from shared.core.webhooks.webhooks import Delivery
+from shared.errors import Conflict, Contended, LuciusError
+from shared.operations.context import Context
+from shared.operations.incidents.incidents import find_incident
+from shared.operations.process.at_once import at_once
+from shared.operations.process.known_feeds import KnownFeed
+from shared.operations.process.passing import with_sent
+from shared.operations.webhooks.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
+from shared.operations.webhooks.send_deliveries import send_tries
+from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
+
+#: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
+MAX_ROWS, MAX_BYTES = 90, 1_000_000
+_MAX_CONFLICTS = 8
+_FIRST_WAIT_S = 0.02
+#: a job that cannot be read is looked at again after these; then the sweeper sees to it
+AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
+#: EVENT rows of one read
+_MAX_READ = 500
+#: an entry of an incident that is no job's goes into no feed later than this: its SEEN row goes a day after it (R88)
+FORGETTABLE_AFTER = timedelta(days=30)
+#: no job is archived, and with its SEEN row forgotten, so soon after its creation
+_YOUNG = timedelta(minutes=10)
+#: tenants at the same time
+_AT_ONCE = 8
+
+
+@dataclass
+class _Transaction:
+    """What one transaction will hold, as far as it is filled."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    events: list[tuple[str, PublicEvent]] = field(default_factory=list)
+    #: of each of them, the hooks that get it
+    targets: list[Targets] = field(default_factory=list)
+    size: int = 0
+
+    def takes(self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> bool:
+        """Whether the events of one EVENT row go in; they do together or not at all, and alone in any case."""
+        rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
+        rows += sum(map(len, self.targets)) + sum(map(len, targets))
+        fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        return fits or not self.seen
+
+    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> None:
+        self.seen[job_id] = seq
+        self.events += [(job_id, each) for each in events]
+        self.targets += targets
+        self.size += sum(len(encoded(each)) for each in events)
+
+
+async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
+    """Writes what the hints lead to; what cannot be read now is hinted again later. Raises nothing of LUCIUS's."""
+    if context.feed is None:
+        return
+    of_tenants: defaultdict[str, list[Hint]] = defaultdict(list)
+    for hint in hints:
+        of_tenants[hint.tenant].append(hint)
+
+    async def one(hinted: tuple[str, list[Hint]]) -> None:
+        await _Teller(context, context.feed, *hinted).run()
+
+    await at_once(of_tenants.items(), one, limit=_AT_ONCE)
+    if context.passing is not None:
+        await context.passing.pass_on(of_tenants)
+
+
+class _Teller:
+    """The hints of one tenant."""
+
+    def __init__(self, context: Context, feed: Feed | None, tenant: str, hints: Sequence[Hint]) -> None:
+        assert feed is not None
+        self._context = context
+        self._feed = feed
+        self._tenant = tenant
+        self._todo: OrderedDict[str, list[Hint]] = OrderedDict()
+        for hint in hints:
+            self._todo.setdefault(hint.key, []).append(hint)
+        self._failed: list[Hint] = []
+        #: a first transaction takes a job's first hint for the feed's first of it, and is proved wrong by a conflict
+        self._trusts_first = True
+
+    async def run(self) -> None:
+        try:
+            await self._write_all()
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("FEED_UNWRITTEN", tenant_id=self._tenant, reason=str(fault))
+            # whether it was written nobody knows
+            self._context.known_feeds.forget(self._tenant)
+            self._failed += [hint for hints in self._todo.values() for hint in hints]
+        await self._hint_again()
+
+    async def _write_all(self) -> None:
+        """Raises Contended, LedgerRefused, LedgerUnavailable."""
+        conflicts = 0
+        while self._todo:
+            known = await self._context.known_feeds.of(self._feed, self._tenant, self._context.hooks)
+            try:
+                async with known.turn:
+                    pending = await self._write_some(known)
+                await send_tries(self._context, pending)
+            except Conflict:
+                self._context.known_feeds.forget(self._tenant)
+                self._trusts_first = False
+                conflicts += 1
+                if conflicts == _MAX_CONFLICTS:
+                    raise Contended("others wrote into the feed at every try") from None
+                await self._context.sleep(_FIRST_WAIT_S * 2**conflicts * self._context.random())
+
+    async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
+        """One transaction with what finds room in it, whose deliveries it gives.
+
+        Raises Conflict, LedgerRefused, LedgerUnavailable.
+        """
+        transaction, finished = _Transaction(), []
+        pending: Sequence[Delivery] = ()
+        for job_id in list(self._todo):
+            try:
+                if await self._fill(transaction, known, job_id):
+                    finished.append(job_id)
+            except LuciusError as fault:
+                telemetry.record_fault(fault)
+                whose = {"jobId": job_id} if self._todo[job_id][0].job_id else {"subject": job_id}
+                telemetry.warn("JOB_UNREAD", **whose, tenant_id=self._tenant, reason=str(fault))
+                self._failed += self._todo.pop(job_id)
+        if transaction.seen:
+            passing = self._context.passing
+            write = with_sent(passing, self._write_of(transaction, known.head))
+            pending = write.pending
+            await note_callbacks(self._context, self._tenant, known, pending)
+            known.head = await self._feed.write(write)
+            if passing is not None:
+                passing.wrote(write)
+            known.remember(transaction.seen)
+            self._context.feed_tails.grew(self._tenant, known.head.number)
+        for job_id in finished:
+            del self._todo[job_id]
+        for _, event in transaction.events:
+            # of its row JOB_REDRIVEN the hint may be lost, and nobody looks at a job that has ended
+            if (old := event["data"]["payload"].get("redriveOf")) is not None:
+                self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
+        return pending
+
+    async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
+        """Puts in what the hints of the job lead to; False: not all of it found room. Raises what the ledger raises."""
+        hints = sorted(self._todo[job_id], key=lambda hint: hint.first)
+        seen, is_first = known.seen.get(job_id), self._is_first(hints[0])
+        if seen is None and self._trusts_first and is_first:
+            seen = 0
+        elif seen is None:
+            seen = await self._feed.seen(self._tenant, job_id)
+            known.remember({job_id: seen})
+        # where the feed has nothing of a job that is not young, it may be gone with all its rows
+        callbacks = callbacks_of(hints)
+        rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
+        is_all = True
+        if rows is None:
+            rows, callbacks, is_all = await self._read(hints[0], seen)
+        for seq, events in rows:
+            found = targets_of(self._context, known, events, callbacks or ())
+            if not transaction.takes(job_id, events, found):
+                return False
+            transaction.add(job_id, seq, events, found)
+            if not seen:
+                transaction.new.add(job_id)
+        return is_all
+
+    def _is_first(self, hint: Hint) -> bool:
+        """Whether it is of a creation of these minutes."""
+        if hint.first != 1 or not hint.events:
+            return False
+        return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
+
+    async def _read(
+        self, hint: Hint, seen: int
+    ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
+        """What follows on row `seen`, whom to call of it, and whether that is all; of what is gone there is none."""
+        if not (job_id := hint.job_id):
+            entries = await _entries_after(self._context, hint, seen, _MAX_READ)
+            return entries, (), len(entries) < _MAX_READ
+        stored = await self._context.ledger.read(job_id)
+        if stored is None or stored.record.job.tenant != self._tenant:
+            return [], (), True
+        rows, job = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ), stored.record.job
+        found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, public_events(row, job)) for row in rows]
+        return found, callback_names(job.callback_urls), len(rows) < _MAX_READ
+
+    def _write_of(self, transaction: _Transaction, head: Head) -> FeedWrite:
+        settings, now = self._context.settings, self._context.clock.now()
+        issuer = Issuer(settings.environment, settings.public_url)
+        events = [
+            FeedEvent(
+                number=number,
+                event_id=event["id"],
+                event_type=event["type"],
+                job_id=event["data"].get("jobId", ""),
+                at=now,
+                text=encoded(numbered(event, number, issuer)).decode(),
+            )
+            for number, (_, event) in enumerate(transaction.events, head.number + 1)
+        ]
+        new = frozenset(transaction.new & transaction.seen.keys())
+        pending = pending_of(self._tenant, events, transaction.targets)
+        return FeedWrite(
+            tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending, at=now
+        )
+
+    async def _hint_again(self) -> None:
+        by_tries: defaultdict[int, list[Hint]] = defaultdict(list)
+        for hint in self._failed:
+            if hint.tries < len(AGAIN_AFTER):
+                by_tries[hint.tries].append(replace(hint, first=0, events=None, tries=hint.tries + 1))
+        for tries, hints in by_tries.items():
+            if self._context.hinting is not None:
+                await self._context.hinting.again(hints, self._context.clock.now() + AGAIN_AFTER[tries])
+
+
+def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
+    """What the hints bring past row `seen`, row by row; None: a row between is missing, or nobody knows."""
+    found: list[tuple[int, Sequence[PublicEvent]]] = []
+    for hint in hints:
+        if hint.last is not None and hint.last <= seen:
+            continue
+        if hint.last is None or hint.events is None or hint.first != seen + 1:
+            return None
+        rows: defaultdict[int, list[PublicEvent]] = defaultdict(list)
+        for event in hint.events:
+            rows[event["jobseq"]].append(event)
+        # the last row is the hint's end, whether it means anything or not
+        found += [(seq, events) for seq, events in sorted(rows.items()) if hint.first <= seq < hint.last]
+        found.append((hint.last, rows[hint.last]))
+        seen = hint.last
+    return found
+
+
+async def _entries_after(
+    context: Context, hint: Hint, seen: int, limit: int
+) -> list[tuple[int, Sequence[PublicEvent]]]:
+    """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events.
+
+    Those from before there was a feed mean nothing; nor do those of an incident's log whose SEEN row may be gone.
+    Raises LedgerUnavailable.
+    """
+    rows = await _log_rows(context, hint, seen, limit)
+    if context.feed is None or not rows:
+        return []
+    since = (await context.feed.identity()).since
+    if opened_of(hint.incident_id) is not None:
+        since = max(since, context.clock.now() - FORGETTABLE_AFTER)
+    return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows]
+
+
+async def _log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
+    if (gate := hint.gate) is not None:
+        changes = await context.desks.log(gate.tenant, gate.id, after=seen, limit=limit)
+        return [(entry, gate_events(entry, gate)) for entry in changes]
+    incident, _ = await find_incident(context, hint.incident_id)
+    if incident is None or feed_of(incident.tenant) != hint.tenant:
+        return []
+    entries = await context.incidents.log(incident, after=seen, limit=limit)
+    return [(entry, incident_events(entry, incident)) for entry in entries]

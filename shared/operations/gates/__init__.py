@@ -1,0 +1,1 @@
+"""Admission: a tenant's counts, waiting queues and allocations."""

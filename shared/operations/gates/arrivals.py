@@ -1,0 +1,348 @@
+"""New jobs at their tenant's quotas: active, into the waiting queue, or refused (R48).
+
+Creations of one tenant that wait in one process are decided one after the other, and written in one transaction.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.gates import divided
+from shared.core.gates.desk import Candidate, Desk, words_to
+from shared.core.gates.letting import LetIn
+from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
+from shared.core.gates.rules import Directory, Gate
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
+from shared.operations.context import Context
+from shared.operations.gates.desk_turns import (
+    COUNTS_PATIENCE,
+    FREE_OPERATIONS,
+    MAX_TOGETHER,
+    OPERATIONS_OF_ADMISSION,
+    Entered,
+    QuotasUnknown,
+    at_desk,
+    desk_calls,
+    desk_write,
+    entered_by,
+    letting,
+    room_for_admissions,
+)
+from shared.operations.gates.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
+from shared.operations.process.at_once import at_once
+from shared.ports.desks import StoredDesk
+from shared.ports.index import ActiveRow, Claim, Reservation
+from shared.refusals import LimitReached
+
+#: where nothing says when a gate opens: jobs end all the time
+RETRY_AFTER_S = 30
+#: operations of a new job, without the jobs that it depends on
+_OF_A_CREATION = 4
+#: a job for which no count came in time is staged beside the count, and so are those of the next seconds
+_STAGES_FOR = timedelta(seconds=2)
+#: then the job joins the waiting queue, if no sweep did that before
+_AFTER_A_COUNT = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class NeedsDivision:
+    """Only a gate over all tenants stops the job: a division may have a place for it."""
+
+    gate: Gate
+    #: else the request is refused
+    rejects: bool
+
+
+@dataclass(frozen=True)
+class NeedsTurn:
+    """A quota refuses the job, and the tenant has FREED rows that are not in its counts yet."""
+
+
+#: `None`: the claim is another's by now
+Reserving = tuple[Decision, Entered] | NeedsDivision | NeedsTurn | None
+
+
+@dataclass(eq=False, kw_only=True)
+class Arrival:
+    """A creation that waits in this process for its tenant's turn."""
+
+    job: Job
+    replacing: Claim | None
+    #: gates that need not be divided for it again
+    after_division_of: Collection[Gate] = ()
+    #: its request takes another turn rather than be refused while FREED rows are left
+    may_need_turn: bool = False
+    is_done: bool = False
+    #: the tenant's quotas or counts are not known now
+    must_stage: bool = False
+    found: Reserving = None
+    refused: LimitReached | None = None
+
+    def end(self, found: Reserving = None, refused: LimitReached | None = None) -> None:
+        self.is_done, self.found, self.refused = True, found, refused
+
+
+async def reserve_at_desk(
+    context: Context,
+    job: Job,
+    *,
+    replacing: Claim | None,
+    after_division_of: Collection[Gate] = (),
+    may_need_turn: bool = False,
+) -> Reserving:
+    """The job's claim and its slot, after waiting jobs whose quotas have opened by time (R49: else a new job takes
+    what opened, and they wait for ever); None: the claim is another's by now, look again.
+
+    `after_division_of`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
+    tenant and comes again. Raises LimitReached, Contended, LedgerUnavailable.
+    """
+    turn = context.gates.turn(job.tenant)
+    arrivals = turn.arrivals
+    own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of, may_need_turn=may_need_turn)
+    if turn.stages_until is not None and context.clock.now() < turn.stages_until:
+        return await stage_uncounted(context, job, replacing=replacing)
+    arrivals.append(own)
+
+    async def act(stored: StoredDesk, known: Directory) -> None:
+        if not own.is_done:
+            # a turn before this one may have had no room for it
+            waiting = [each for each in arrivals if each is not own]
+            await _Together(context, stored, known).reserve([own, *waiting])
+
+    try:
+        async with turn.creations:
+            if not own.is_done and not own.must_stage:
+                await at_desk(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
+    except QuotasUnknown:
+        # the others have waited as long, and those that come need not
+        turn.stages_until = context.clock.now() + _STAGES_FOR
+        for each in arrivals:
+            each.must_stage = True
+    finally:
+        arrivals.remove(own)
+    if own.must_stage and not own.is_done:
+        return await stage_uncounted(context, job, replacing=replacing)
+    if own.refused is not None:
+        raise own.refused
+    return own.found
+
+
+@dataclass
+class _Decided:
+    """What a desk says to several creations."""
+
+    desk: Desk
+    decisions: list[tuple[Arrival, Decision]] = field(default_factory=list)
+    #: nothing is written for these
+    ended: list[tuple[Arrival, NeedsDivision | LimitReached]] = field(default_factory=list)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether each job is active at once."""
+        return not self.ended and all(not decision.place.is_staged for _, decision in self.decisions)
+
+
+@dataclass(frozen=True)
+class _Together:
+    """One turn of a tenant's creations."""
+
+    context: Context
+    stored: StoredDesk
+    known: Directory
+
+    async def reserve(self, arrivals: Sequence[Arrival]) -> None:
+        """Ends each that has room in one transaction, the first one in any case.
+
+        Raises Conflict and AlreadyExists where the desk moved, LedgerRefused, LedgerUnavailable.
+        """
+        together = list(_fitting(arrivals))
+        try:
+            await self._reserve(together)
+        except LedgerRefused:
+            if len(together) == 1:
+                raise
+            # a row of another one may be why
+            await self._reserve(together[:1])
+
+    async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
+        context, known = self.context, self.known
+        operations = sum(_operations(each) for each in arrivals)
+        let = await letting(context, self.stored.desk, known, room_for_admissions(operations))
+        operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
+        decided = self._decided(arrivals, let.desk)
+        taken = None
+        if not decided.is_free:
+            # slots may be free that the counts do not say
+            limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
+            rows = await read_freed(context, let.desk.tenant, limit) if limit else []
+            taken = take_freed(context, let.desk, known, rows, limit=limit)
+            if taken.freed:
+                decided = self._decided(arrivals, taken.desk)
+        if decided.decisions:
+            await self._write(let, decided, taken)
+        # not before: what another one was to take may be free after all
+        for arrival, found in decided.ended:
+            if isinstance(found, LimitReached) and arrival.may_need_turn and taken is not None and taken.more:
+                arrival.end(NeedsTurn())
+            elif isinstance(found, LimitReached):
+                arrival.end(refused=found)
+            else:
+                arrival.end(found)
+
+    async def _write(self, let: LetIn, decided: _Decided, taken: Taken | None) -> None:
+        context, known = self.context, self.known
+        log = taken.log if taken is not None else ()
+        freed = taken.freed if taken is not None else ()
+        write = await desk_write(context, self.stored, known, replace(let, desk=decided.desk), log, freed)
+        reservations = [_reservation(each.job, each.replacing, decision) for each, decision in decided.decisions]
+        try:
+            await context.index.reserve_together(reservations, desk=write)
+        except (Conflict, AlreadyExists) as lost:
+            await self._end_taken(decided.decisions, is_claimed=isinstance(lost, AlreadyExists))
+            raise
+        entered = entered_by(let)
+        if taken is not None:
+            # what it freed beside its own may be for waiting jobs
+            more = entered.more or bool(taken.freed and write.after.lines)
+            entered = replace(entered, more=more, breakers_opened=taken.opened)
+        for arrival, decision in decided.decisions:
+            arrival.end((decision, entered))
+            # the first one tells the admitted jobs
+            entered = Entered()
+        await desk_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
+        if taken is not None:
+            on_breakers_opened(taken.opened)
+
+    def _decided(self, arrivals: Iterable[Arrival], desk: Desk) -> _Decided:
+        found = _Decided(desk)
+        for arrival in arrivals:
+            job = arrival.job
+            needed = _needed_division(self.context, found.desk, self.known, job) if not job.dependencies else None
+            if needed is not None and needed.gate not in arrival.after_division_of:
+                found.ended.append((arrival, needed))
+                continue
+            try:
+                decision = decided(self.context, found.desk, self.known, job)
+            except LimitReached as refused:
+                found.ended.append((arrival, refused))
+                continue
+            found.desk = decision.desk
+            found.decisions.append((arrival, decision))
+        return found
+
+    async def _end_taken(self, decisions: Sequence[tuple[Arrival, Decision]], *, is_claimed: bool) -> None:
+        """Ends those whose claim is another's by now, and those that an earlier try of this very write reserved."""
+
+        async def one(item: tuple[Arrival, Decision]) -> None:
+            arrival, decision = item
+            job, replacing = arrival.job, arrival.replacing
+            if not is_claimed and replacing is None:
+                return
+            held = await self.context.index.read_claim(job.tenant, job.idempotency_hash)
+            if held is not None and held.job_id == job.job_id:
+                active = await self.context.index.read_active(job.tenant, job.job_id)
+                arrival.end((_as_written(decision, active), Entered()) if active is not None else None)
+            elif (held and held.etag) != (replacing and replacing.etag):
+                arrival.end(None)
+
+        await at_once(decisions, one)
+
+
+def _fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
+    """As many as one transaction has room for; two requests with one claim do not share it."""
+    left = FREE_OPERATIONS
+    claims: set[str] = set()
+    for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_TOGETHER):
+        left -= _operations(arrival)
+        if left < 0 and claims:
+            return
+        if arrival.job.idempotency_hash not in claims:
+            claims.add(arrival.job.idempotency_hash)
+            yield arrival
+
+
+def _operations(arrival: Arrival) -> int:
+    return _OF_A_CREATION + len(arrival.job.dependencies or ())
+
+
+def _reservation(job: Job, replacing: Claim | None, decision: Decision) -> Reservation:
+    staged_at = job.created_at if decision.place.is_staged else None
+    initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
+    return Reservation(initial_status, replacing, decision.place)
+
+
+async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
+    """The job is staged while its tenant's quotas or counts are not known; it is counted when it moves into the waiting
+    queue. Raises LedgerUnavailable.
+    """
+    now, candidate = context.clock.now(), Candidate.of(job)
+    if job.dependencies:
+        place = Place(
+            state=PlaceState.OFF,
+            initial_status=JobStatus.WAITING_FOR_JOBS,
+            candidate=candidate,
+            dependencies_left=len(job.dependencies),
+            uncounted=True,
+        )
+    else:
+        place = Place(
+            state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate, uncounted=True
+        )
+    decision = Decision(Desk(tenant=job.tenant, counted_at=now), place, ())
+    try:
+        await context.index.reserve_together([_reservation(job, replacing, decision)])
+    except (Conflict, AlreadyExists):
+        return None
+    try:
+        await context.desk_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+    return decision, Entered()
+
+
+def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -> NeedsDivision | None:
+    candidate = Candidate.of(job)
+    found = words_to(desk, known, candidate, context.clock.now())
+    gate = divided.stopping_division(found)
+    if gate is None or divided.is_stopped(desk, known, gate, context.clock.now()):
+        # those in line have asked
+        return None
+    rejects = any(word.shut is not None and word.rule is not None and word.rule.rejects for word in found)
+    return NeedsDivision(gate, rejects)
+
+
+def _as_written(decision: Decision, active: ActiveRow) -> Decision:
+    """What the earlier try had decided, as far as its row says."""
+    place = active.place or decision.place
+    return (
+        replace(decision, place=place)
+        if place.is_staged
+        else replace(decision, place=place, stopped_by=None, position=None)
+    )
+
+
+def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
+    """Raises LimitReached."""
+    now, candidate = context.clock.now(), Candidate.of(job)
+    try:
+        if job.dependencies:
+            return set_apart(desk, known, candidate, len(job.dependencies), now)
+        return arrive(desk, known, candidate, now)
+    except Rejects as refused:
+        rule, gate = refused.word.rule, refused.word.gate
+        limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
+        detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
+        raise LimitReached(limit, detail, _retry_after(refused.word.opens_at, now)) from None
+    except LineFull as full:
+        detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
+        raise LimitReached("max_staged", detail, _retry_after(full.word.opens_at, now)) from None
+
+
+def _retry_after(opens_at: datetime | None, now: datetime) -> int:
+    return max(1, -(-(opens_at - now) // timedelta(seconds=1))) if opens_at is not None else RETRY_AFTER_S

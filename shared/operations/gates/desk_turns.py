@@ -1,0 +1,334 @@
+"""A change of a tenant's desk: read with counts that hold, written under its ETag, followed by the calls it owes (R48).
+
+Within a process the writers of a desk take turns; between processes the one that lost looks again (Race desk).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from shared import telemetry
+from shared.core.gates import divided, type_breaker
+from shared.core.gates.desk import Desk
+from shared.core.gates.ends import MAX_SETTLED, Freed, settled
+from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
+from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts
+from shared.operations.gates.gate_logs import going_on
+from shared.operations.process.log_hints import note_desk_log
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
+
+#: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
+_SECOND_COUNT = timedelta(minutes=1)
+_MAX_RACES = 40
+#: callers wait so long for an answer
+_PATIENCE = timedelta(seconds=20)
+#: a request, a reply or a sweep waits this long for a count of the tenant's jobs
+COUNTS_PATIENCE = timedelta(seconds=1)
+#: new jobs, or jobs that join the waiting queue, of one transaction
+MAX_TOGETHER = 18
+#: operations of a transaction, without the desk's row and what time alone does to its breakers
+FREE_OPERATIONS = 100 - 1 - MAX_SETTLED
+#: operations of each job that a transaction admits
+OPERATIONS_OF_ADMISSION = 4
+#: between two tries; one writer wins each race, so the wait doubles after some races only
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
+_RACES_OF_A_WAIT = 6
+#: minimum time between two calls of a process for a tenant's turn
+_BETWEEN_CALLS = timedelta(seconds=1)
+#: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
+CLOCK_SKEW = timedelta(seconds=5)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Jobs that a transaction let in; each has to learn it."""
+
+    job_ids: tuple[str, ...] = ()
+    #: of each the gates that it passed; see `shared.core.jobs.occurrences.Admitted`
+    passed: tuple[tuple[dict[str, Any], ...], ...] = ()
+    #: more could go in, if there had been room
+    more: bool = False
+    #: gates whose breaker opened with it
+    breakers_opened: tuple[GateState, ...] = ()
+
+
+async def directory(context: Context) -> Directory:
+    """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
+    return await context.gates.read(context.desks, context.settings, context.clock.now(), context.random)
+
+
+class Uncounted(Exception):
+    """The desk has no counts that hold; `stored` is what a count begins with."""
+
+    def __init__(self, stored: StoredDesk | None) -> None:
+        super().__init__()
+        self.stored = stored
+
+
+class QuotasUnknown(Contended):
+    """The quotas or the counts of the tenant are not known now: a job is staged, and moves on later."""
+
+
+class BeingCounted(QuotasUnknown):
+    """A count of the tenant's jobs takes longer than the caller may wait."""
+
+
+def room_for_admissions(operations: int) -> int:
+    """Returns the maximum number of waiting jobs that a transaction admits beside `operations` of other rows."""
+    return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_LET_IN))
+
+
+async def at_desk(
+    context: Context,
+    tenant: str,
+    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    *,
+    patience: timedelta = _PATIENCE,
+    counts_patience: timedelta = _PATIENCE,
+    alongside: Callable[[], Awaitable[None]] | None = None,
+) -> _T:
+    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists); counted first where it is not.
+
+    `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
+    page of rows is read here if it is shorter than usual. `alongside`: a read that each try makes together with that of
+    the desk, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
+    LedgerUnavailable.
+    """
+    try:
+        known = await directory(context)
+    except LedgerUnavailable as fault:
+        raise QuotasUnknown("the directory of quotas cannot be read") from fault
+    began = context.clock.now()
+    for race in itertools.count():
+        try:
+            async with _own_turn(context, tenant, patience):
+                return await _in_turn(context, tenant, act, known, began + patience, alongside)
+        except Uncounted as found:
+            try:
+                await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
+            except desk_counts.TooMany:
+                await call_turn(context, tenant)
+                raise BeingCounted("the tenant's jobs are being counted") from None
+            except (Conflict, AlreadyExists):
+                # another process counts it
+                await _wait_for_count(context, race, began + counts_patience)
+        except _Counting:
+            await _wait_for_count(context, race, began + counts_patience)
+    raise AssertionError("not reached")
+
+
+@asynccontextmanager
+async def _own_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
+    """Raises Contended if the other writers of this process take longer than `patience`."""
+    turn = context.gates.turn(tenant)
+    try:
+        async with time_limit(patience.total_seconds()):
+            await turn.acquire()
+    except Interrupted:
+        raise Contended("other writers of this process hold the tenant's turn") from None
+    try:
+        yield
+    finally:
+        turn.release()
+
+
+class _Counting(Exception):
+    """Another writer counts the tenant's jobs."""
+
+
+async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
+    if race >= _MAX_RACES or context.clock.now() >= until:
+        raise BeingCounted("the tenant's jobs are being counted")
+    await _wait(context, race)
+
+
+async def _wait(context: Context, doublings: int) -> None:
+    await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
+
+
+async def call_turn(context: Context, tenant: str) -> None:
+    """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
+    turn, now = context.gates.turn(tenant), context.clock.now()
+    if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
+        return
+    turn.called_at = now
+    try:
+        await context.desk_calls.call(tenant)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+async def _in_turn(
+    context: Context,
+    tenant: str,
+    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    known: Directory,
+    until: datetime,
+    alongside: Callable[[], Awaitable[None]] | None,
+) -> _T:
+    """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
+    turn = context.gates.turn(tenant)
+    for race in itertools.count():
+        try:
+            done = await act(await _opened(context, tenant, known, alongside), known)
+        except (Conflict, AlreadyExists) as lost:
+            turn.is_behind = isinstance(lost, AlreadyExists)
+            if race >= _MAX_RACES or context.clock.now() >= until:
+                raise Contended("the tenant's desk was changed by others at every try") from None
+            await _wait(context, race // _RACES_OF_A_WAIT)
+        else:
+            turn.is_behind = False
+            return done
+    raise AssertionError("not reached")
+
+
+async def read_opened(context: Context, tenant: str, *, patience: timedelta = _PATIENCE) -> tuple[Desk, Directory]:
+    """Returns the desk with valid counts; one without counts is counted first.
+
+    `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
+    LedgerUnavailable.
+    """
+    stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
+    if stored is not None and _is_counted(stored.desk, known, now):
+        return type_breaker.aligned(stored.desk, known), known
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
+        return stored.desk, known
+
+    return await at_desk(context, tenant, act, patience=patience, counts_patience=patience)
+
+
+async def _opened(
+    context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
+) -> StoredDesk:
+    """The desk with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
+    if alongside is None:
+        stored = await context.desks.read(tenant)
+    else:
+        stored, _ = await asyncio.gather(context.desks.read(tenant), alongside())
+    now = context.clock.now()
+    counting = stored.desk.counting_until if stored is not None else None
+    if counting is not None and counting > now:
+        raise _Counting
+    if stored is None or not _is_counted(stored.desk, known, now):
+        raise Uncounted(stored)
+    return replace(stored, desk=type_breaker.aligned(stored.desk, known))
+
+
+def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
+    """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
+    opened = known.opened(desk.tenant)
+    if opened is not None and now >= opened + _SECOND_COUNT:
+        opened += _SECOND_COUNT
+    return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
+
+
+async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
+    """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
+    desk, log = settled(desk, known, now := context.clock.now())
+    letting = Letting(desk, known, now, room=room)
+    while (line := letting.wants()) is not None:
+        rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
+        letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
+    return replace(letting.result, log=log)
+
+
+async def desk_write(
+    context: Context,
+    stored: StoredDesk,
+    known: Directory,
+    let: LetIn,
+    log: tuple[LogEntry, ...] = (),
+    freed: tuple[Freed, ...] = (),
+) -> DeskWrite:
+    """Raises LedgerUnavailable."""
+    now = context.clock.now()
+    after = called(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
+    is_behind = context.gates.turn(stored.desk.tenant).is_behind
+    after, log = await going_on(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
+    return DeskWrite(
+        before=stored,
+        after=divided.timed(stored.desk, after, now),
+        let_in=let.admitted,
+        relined=let.relined,
+        check_at=now + FIRST_CHECK,
+        log=log,
+        freed=freed,
+    )
+
+
+async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Iterable[Gate] = ()) -> None:
+    """Sends what a written desk asks for, a look or a division, and hints; what is lost comes by the sweep.
+
+    `seen_by`: gates whose next division has to read this desk.
+    """
+    note_desk_log(context.hinting, write)
+    tenant, after = write.after.tenant, write.after
+    before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
+    try:
+        if after.wake_at is not None and after.wake_at != before.wake_at:
+            await context.desk_calls.call(tenant, at=after.wake_at)
+        for gate in seen_by:
+            await ask_division(context, gate, tenant)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+    await ask_owed(context, before, after, known)
+
+
+async def ask_owed(context: Context, before: Desk, after: Desk, known: Directory) -> None:
+    """Asks for the divisions that a change of the desk owes; what is lost comes by the sweep."""
+    try:
+        for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
+            await ask_division(context, gate, after.tenant if wants_more else None)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+
+
+async def call_again(context: Context, tenant: str, wake_at: datetime | None) -> None:
+    """Repeats the call of `wake_at` where this process may have taken it early: its clock is behind the bus's (R51).
+
+    The second call comes later by as much as this clock is behind, so that a slow clock costs one call and no loop.
+    """
+    now = context.clock.now()
+    if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:
+        return
+    try:
+        await context.desk_calls.call(tenant, at=wake_at + (wake_at - now))
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
+    try:
+        for state in known.over_all.values():
+            if state.gate.kind in DIVIDED and divided.is_stopped(desk, known, state.gate, context.clock.now()):
+                await ask_division(context, state.gate, desk.tenant)
+    except (BusUnavailable, LedgerUnavailable) as fault:
+        telemetry.record_fault(fault)
+
+
+async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
+    """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
+    if tenant is not None:
+        await context.books.ask(gate.id, tenant)
+    now = context.clock.now()
+    if (at := context.gates.division_at(gate.id, now)) is not None:
+        await context.desk_calls.divide(gate.id, at=at)
+
+
+def entered_by(let: LetIn) -> Entered:
+    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

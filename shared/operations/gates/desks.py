@@ -1,0 +1,110 @@
+"""Waiting jobs that move at their tenant's desk: in the waiting queue, and out of it (R48, R49).
+
+Every change is one transaction of the tenant's partition, under the desk's ETag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from shared.core.gates import places
+from shared.core.gates.desk import Candidate, step_away
+from shared.core.gates.letting import MAX_LET_IN
+from shared.core.gates.places import LineFull, Owed, PlaceState, line_up, set_aside
+from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts
+from shared.operations.gates.desk_turns import (
+    COUNTS_PATIENCE,
+    Entered,
+    at_desk,
+    desk_calls,
+    desk_write,
+    directory,
+    entered_by,
+    letting,
+)
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.index import FIRST_CHECK
+
+
+async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]:
+    """The tenant's jobs that are inside, and how many may be; None: nobody counts, or no number is set.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    if not (await directory(context)).concerns(tenant):
+        return None, None
+
+    async def act(stored: StoredDesk, known: Directory) -> tuple[int | None, int | None]:
+        rule = known.rule_of(stored.desk.state(Gate(GateKind.TENANT, tenant)))
+        return stored.desk.active, rule.max_active if rule is not None else None
+
+    return await at_desk(context, tenant, act)
+
+
+async def move_job(
+    context: Context,
+    tenant: str,
+    job_id: str,
+    owed: Owed,
+    due_at: datetime,
+    *,
+    candidate: Candidate | None = None,
+) -> Entered:
+    """REORDER or STEP_OUT, where it is still owed; the sweeper looks at a job that waits at `due_at`.
+
+    `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        active, now = await context.index.read_active(tenant, job_id), context.clock.now()
+        if active is None:
+            return Entered()
+        place = desk_counts.place_of(active)
+        if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
+            # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
+            # or this write theirs (`holds_place`)
+            found = await context.ledger.read(job_id)
+            if found is None or places.owed(found.record.job, place) is not owed:
+                return Entered()
+        if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
+            desk = step_away(stored.desk, place.line)
+            # those that wait go first
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            try:
+                desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
+            except LineFull as full:
+                raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
+            let = replace(let, desk=desk)
+        elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
+            desk, place = set_aside(stored.desk, place)
+            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+        else:
+            return Entered()
+        check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
+        write = await desk_write(context, stored, known, let)
+        await context.index.move_place(active, place, check_at, write)
+        await desk_calls(context, write, known)
+        return entered_by(let)
+
+    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+
+
+async def holds_place(context: Context, tenant: str, job_id: str) -> bool:
+    """Whether a job that was paused is inside now; the desk is written, unchanged.
+
+    Race place: whoever read the job while it was paused, and takes its place away for that, meets this write. Raises
+    Contended, LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> bool:
+        active = await context.index.read_active(tenant, job_id)
+        if active is None or desk_counts.place_of(active).is_staged:
+            return False
+        await context.index.write_desk(DeskWrite(before=stored, after=stored.desk))
+        return True
+
+    return await at_desk(context, tenant, act)

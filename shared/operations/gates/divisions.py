@@ -1,0 +1,385 @@
+"""Divisions of a gate over all tenants: who of them lets in how many (R54).
+
+Whoever is stopped by such a gate alone makes one, or calls for it: the calls, the queue and the sweeper see to it that
+one follows. One that dies has lent too little, never too much. Two at once are safe (Race division): the book is
+written under its ETag, and no gift of an earlier one comes after a later one has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from shared import telemetry
+from shared.core.gates import divided
+from shared.core.gates.breaker import Breaker, BreakerState, next_change
+from shared.core.gates.desk import Candidate
+from shared.core.gates.divided import Account, Book, Claim, claim_of
+from shared.core.gates.letting import MAX_LET_IN, LetIn
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
+from shared.core.gates.type_breaker import aligned_to, closed
+from shared.errors import AlreadyExists, BusUnavailable, Conflict
+from shared.operations.context import Context
+from shared.operations.gates import desk_turns, type_breakers
+from shared.operations.gates.desk_turns import Entered
+from shared.operations.gates.freed import call_for_incidents
+from shared.operations.gates.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
+from shared.operations.process.at_once import at_once
+from shared.operations.process.gate_directory import DIRECTORY_LIVES
+from shared.ports.books import StoredBook
+from shared.ports.desks import StoredDesk
+
+#: the epochs of a book are numbers of 32 bits
+_FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+#: a gate is divided so often at most
+INTERVAL = timedelta(seconds=1)
+#: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
+_AGAIN = timedelta(seconds=10)
+#: maximum wait for the other writers of one tenant's desk; the next division repeats what was not written
+_PATIENCE = timedelta(seconds=5)
+#: a book with a breaker is looked over so often at least
+_LOOKED_OVER = timedelta(hours=1)
+
+
+#: by tenant: whom a division let in; each has to learn it
+Admissions = dict[str, Entered]
+
+
+async def divide_called(context: Context, gate: Gate, since: datetime) -> Admissions:
+    """A division for what happened at `since`, unless one has seen it. Raises LuciusError.
+
+    `since` is of another process's clock. So it voids no call while an ask is there, which a division takes away once
+    it has read the tenant's desk; and without one it has to be over by more than clocks differ.
+    """
+    stored, now = await context.books.read(gate.id), context.clock.now()
+    if stored is not None and stored.book.divided_at is not None:
+        book, divided_at = stored.book, stored.book.divided_at
+        if not await context.books.asks(gate.id):
+            known = await desk_turns.directory(context)
+            if divided_at > since + 2 * desk_turns.CLOCK_SKEW or not _is_behind(context, known, book, gate):
+                return {}
+            if divided_at > since:
+                # that one may have begun before: one more, where none follows it within ten seconds anyway
+                if not book.unmet:
+                    await context.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                return {}
+        # a clock that is ahead of the others makes no call wait for longer than a second of its own
+        if now < (soonest := min(divided_at, since) + INTERVAL):
+            await context.desk_calls.divide(gate.id, at=soonest, since=since)
+            return {}
+    return await divide(context, gate)
+
+
+async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissions:
+    """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    if gate.kind not in DIVIDED:
+        return {}
+    stored = await context.books.read(gate.id)
+    is_owed = stored is None or _is_behind(context, known, stored.book, gate)
+    return await divide(context, gate) if is_owed or await context.books.asks(gate.id) else {}
+
+
+async def divide_soon(context: Context, gate: Gate) -> Admissions:
+    """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
+    try:
+        # processes with an older directory may divide by the rule of before until then
+        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+    try:
+        return await divide(context, gate)
+    except Exception as fault:
+        _log_undivided(gate, fault)
+        return {}
+
+
+def _log_undivided(gate: Gate, fault: Exception) -> None:
+    telemetry.record_fault(fault)
+    telemetry.warn("GATE_UNDIVIDED", gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
+
+
+def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
+    """Whether a division is owed by the book alone, whoever asks."""
+    now = context.clock.now()
+    # ends that are too old to count leave the book with their tenants
+    is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
+    return book.unmet or book.is_limited or is_old or not is_opened(known, book, gate, now)
+
+
+async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+    """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
+
+    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is; it
+    raises what a division raises. Any other one is staged then.
+    """
+    try:
+        return await _place_for(context, gate, coming, tenant, rejects=rejects)
+    except Exception as fault:
+        if rejects:
+            raise
+        _log_undivided(gate, fault)
+        return {}
+
+
+async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+    """Raises LuciusError."""
+    arrived = context.clock.now()
+    # with a blank before it it is no tenant's
+    async with context.gates.turn(f" {gate.id}"):
+        stored = await context.books.read(gate.id)
+        book = stored.book if stored is not None else None
+        # else something is lent to those who do not need it
+        if book is not None and book.divided_at is not None and book.unmet:
+            now = context.clock.now()
+            # one that is ahead of this clock was made by another process, before this job came or after it
+            if arrived < book.divided_at <= now:
+                return {}
+            wait = book.divided_at + INTERVAL - now
+            if wait > timedelta():
+                if not rejects:
+                    return {}
+                await context.sleep(min(wait, INTERVAL).total_seconds())
+        return await divide(context, gate, asking=tenant, coming=coming)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a division goes by."""
+
+    gate: Gate
+    state: GateState
+    #: None: the gate has no number
+    max_active: int | None
+    stored: StoredBook | None
+    book: Book
+    now: datetime
+
+
+async def divide(
+    context: Context, gate: Gate, *, asking: str | None = None, coming: Candidate | None = None
+) -> Admissions:
+    """Reads who has and who wants, takes, writes the book, gives; another that was written meanwhile ends it.
+
+    `asking`: a tenant that wants more, with its new job. Raises LuciusError.
+    """
+    context = context.of_all_tenants
+    known = await desk_turns.directory(context)
+    if (state := known.over_all.get(gate.id)) is None:
+        return {}
+    stored, now = await context.books.read(gate.id), context.clock.now()
+    read = _Read(gate, state, state.max_active, stored, stored.book if stored else _first_book(gate, now), now)
+    opened: list[GateState] = []
+    try:
+        if not is_opened(known, read.book, gate, now):
+            if (counted := await count_all(context, known, gate, stored, read.book, now)) is None:
+                # there are more
+                await _call(context, gate, now + INTERVAL, now)
+                return {}
+            read = replace(read, stored=counted, book=counted.book)
+        return await _divide(context, known, read, asking, coming, opened)
+    except (Conflict, AlreadyExists):
+        # another division has just been made
+        return {}
+    finally:
+        await call_for_incidents(context, opened)
+
+
+def _first_book(gate: Gate, now: datetime) -> Book:
+    """Returns the book of a gate that has none, or whose row is lost.
+
+    Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
+    than the epochs of a lost book. Slots that a lost book lent to a tenant without jobs stay with it until it asks.
+    """
+    return Book(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
+
+
+async def _divide(
+    context: Context,
+    known: Directory,
+    read: _Read,
+    asking: str | None,
+    coming: Candidate | None,
+    opened: list[GateState],
+) -> Admissions:
+    """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    gate, book, epoch = read.gate, read.book, read.book.epoch + 1
+    asks = await context.books.asks(gate.id)
+    asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
+    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
+    room = divided.room_for(book, joining)
+
+    async def claim(tenant: str) -> Claim | None:
+        try:
+            desk, directory = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+        except Exception as fault:
+            # it holds up no other, and keeps what it was lent
+            telemetry.record_fault(fault)
+            return None
+        return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
+
+    claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
+    unread = {*book.accounts} - {claim.tenant for claim in claims}
+    lent_unread = divided.lent_to_unread(book, unread)
+    book = await type_breakers.judged(context, known, book, read.state, claims, opened)
+    breaker = book.breaker
+    if breaker is not None:
+        claims = [divided.in_epoch(each, breaker) for each in claims]
+    accounts = divided.accounts_of(book, claims)
+    lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
+    limit, goals = divided.places(read.max_active, breaker, claims, read.now), lent
+    if limit is not None:
+        goals = divided.targets(limit - lent_unread, claims, accounts)
+    found = await _take(context, gate, claims, goals, lent, epoch, breaker)
+    if found is None:
+        return {}
+    taken = {after.tenant: after for before, after in zip(claims, found, strict=True) if after is not before}
+    lent = lent | {tenant: max(claim.share.keep, claim.inside) for tenant, claim in taken.items()}
+    claims = found
+    if limit is not None:
+        # jobs may have gone in at a desk before it was told of the breaker
+        limit = (divided.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
+        lent = divided.lent_after(limit, goals, lent, claims, accounts)
+    accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
+    book, accounts, lacks_tokens = divided.with_tokens(
+        book, read.state, claims, accounts, read.now, limited=limit is not None
+    )
+    lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
+    is_cut = len(joining) > room or bool(unread)
+    unmet = lacks_places or lacks_tokens or is_cut
+    used = {claim.tenant: divided.used_by(claim, lent[claim.tenant]) for claim in claims}
+    kept = divided.in_book(claims, lent, read.now, has_breaker=breaker is not None)
+    after = replace(
+        book,
+        epoch=epoch,
+        accounts={tenant: book.accounts[tenant] for tenant in unread}
+        | {
+            tenant: replace(account, requested=account.requested and unmet, used=used[tenant])
+            for tenant, account in accounts.items()
+            if tenant in kept
+        },
+        divided_at=read.now,
+        unmet=unmet,
+        uncounted=book.uncounted & unread,
+    )
+    await context.books.write(after, before=read.stored)
+    await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
+    admissions = await _give(context, gate, after, goals, claims)
+    if after.unmet:
+        at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
+        later = read.now + _AGAIN
+        soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
+        if breaker is not None and (change := next_change(breaker, read.now)) is not None:
+            # an open one lends nothing before
+            soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
+        await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
+    return admissions
+
+
+async def _take(
+    context: Context,
+    gate: Gate,
+    claims: Iterable[Claim],
+    goals: Mapping[str, int],
+    lent: Mapping[str, int],
+    epoch: int,
+    breaker: Breaker | None,
+) -> list[Claim] | None:
+    """The claims after what is above the goals was taken, and each desk was told where the breaker stands.
+
+    None: a later division has taken from one of them, or knows more of the breaker.
+    """
+
+    async def one(claim: Claim) -> Claim | None:
+        if goals[claim.tenant] >= lent[claim.tenant] and not claim.is_behind:
+            return claim
+
+        async def act(stored: StoredDesk, known: Directory) -> Claim | None:
+            desk = aligned_to(stored.desk, gate, breaker) if breaker is not None else stored.desk
+            share = divided.taken(desk.share(gate), goals[claim.tenant], epoch)
+            if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
+                return None
+            desk = desk.with_share(share)
+            write = await desk_turns.desk_write(context, stored, known, LetIn(desk))
+            # nobody is called for what a take shuts: the next division comes when it may open
+            write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
+            await context.index.write_desk(write)
+            counted = desk.counted_of(gate)
+            return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
+
+        try:
+            return await desk_turns.at_desk(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            )
+        except Exception as fault:
+            # whether it was taken or not, no more than that is lent
+            telemetry.record_fault(fault)
+            return claim
+
+    found = [claim for claim in await at_once(claims, one) if claim is not None]
+    return found if len(found) == len(goals) else None
+
+
+async def _give(
+    context: Context, gate: Gate, book: Book, goals: Mapping[str, int], claims: Iterable[Claim]
+) -> Admissions:
+    """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
+
+    found: Admissions = {}
+
+    async def one(claim: Claim) -> None:
+        account = book.accounts.get(claim.tenant)
+        if account is None:
+            return
+        keep = min(account.lent, goals[claim.tenant])
+        if _given(claim.share, book, account, keep) == claim.share:
+            return
+        try:
+            act = _giving(context, gate, book, account, keep)
+            found[claim.tenant] = await desk_turns.at_desk(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            )
+        except Exception as fault:
+            telemetry.record_fault(fault)
+
+    await at_once(claims, one)
+    return found
+
+
+def _giving(
+    context: Context, gate: Gate, book: Book, account: Account, keep: int
+) -> Callable[[StoredDesk, Directory], Awaitable[Entered]]:
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        before = stored.desk.share(gate)
+        share = _given(before, book, account, keep)
+        # where it is the same the desk may have learned by the directory that the breaker is closed
+        desk = stored.desk.with_share(share) if share != before else stored.desk
+        let = await desk_turns.letting(context, desk, known, MAX_LET_IN)
+        if let.desk is stored.desk:
+            return Entered()
+        write = await desk_turns.desk_write(context, stored, known, let)
+        await context.index.write_desk(write)
+        await desk_turns.desk_calls(context, write, known)
+        if not book.unmet and divided.is_stopped(write.after, known, gate, context.clock.now()):
+            # it has come to want more since it was read, and nobody else knows
+            await desk_turns.ask_division(context, gate, stored.desk.tenant)
+        return desk_turns.entered_by(let)
+
+    return act
+
+
+def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
+    """What the book lends, where the share is of no later epoch of the breaker."""
+    if book.breaker is None:
+        return divided.given(share, account, keep, book.epoch)
+    if share.breaker.epoch != book.breaker.epoch:
+        return share
+    return closed(divided.given(share, account, keep, book.epoch), book.breaker)
+
+
+async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
+    """The next division, unless another comes before it; a call that is lost is the sweeper's."""
+    try:
+        await context.desk_calls.divide(gate.id, at=at, since=since)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)

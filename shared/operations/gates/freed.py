@@ -1,0 +1,257 @@
+"""Jobs that left: their FREED rows become free slots, and the next jobs are admitted (R48, R49).
+
+An end touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A turn
+takes all of the tenant's FREED rows at once: it lowers the counts, judges breakers, writes logs, and admits jobs. So a
+count is never too low. Many ends cost one turn; where the process dies between, the sweeper takes the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.gates.desk import Desk
+from shared.core.gates.ends import Freed, Judged, is_good, judged
+from shared.core.gates.log import LogEntry
+from shared.core.gates.places import PlaceState, give_back
+from shared.core.gates.rules import Directory, Gate, GateState
+from shared.core.jobs.job import Job
+from shared.errors import Conflict, Contended, Interrupted, LuciusError
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts
+from shared.operations.gates.desk_turns import (
+    COUNTS_PATIENCE,
+    Entered,
+    ask_divisions,
+    at_desk,
+    call_again,
+    call_turn,
+    desk_calls,
+    desk_write,
+    directory,
+    entered_by,
+    letting,
+    room_for_admissions,
+)
+from shared.ports.desks import StoredDesk
+from shared.ports.index import FIRST_CHECK
+from shared.time_limits import time_limit
+
+#: FREED rows that one transaction takes
+MAX_FREED = 40
+#: entries of logs that they may add
+MAX_LOG = 12
+#: an end waits this long for other writers; then another process, or the sweeper, takes the turn
+_PATIENCE = timedelta(seconds=5)
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+
+async def may_be_counted(context: Context, job: Job) -> bool:
+    """Whether the job's end is a matter of its tenant's quotas; raises nothing of LUCIUS's.
+
+    Where the directory is unreadable it is: a FREED row too many does no harm.
+    """
+    if job.staged_at is not None or job.dependencies is not None:
+        return True
+    try:
+        known = await directory(context)
+        return context.gates.is_outdated(context.clock.now()) or known.concerns(job.tenant)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        return True
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A desk whose counts have these FREED rows."""
+
+    desk: Desk
+    freed: tuple[Freed, ...] = ()
+    log: tuple[LogEntry, ...] = ()
+    #: gates whose breaker opened
+    opened: tuple[GateState, ...] = ()
+    #: gates over all tenants whose next division has to see an end
+    seen_by: frozenset[Gate] = frozenset()
+    #: there are more rows
+    more: bool = False
+
+
+async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
+    """The tenant's first FREED rows, without those that cannot be decoded: these keep their slots. Raises
+    LedgerUnavailable.
+    """
+    return await context.desks.freed(tenant, limit=limit, unread=[])
+
+
+def take_freed(
+    context: Context, desk: Desk, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
+) -> Taken:
+    """The desk with these FREED rows, the tenant's first `limit`, in its counts."""
+    taken = Taken(desk)
+    for each in sorted(rows, key=lambda row: row.freed_at):
+        # one end adds two at most
+        if len(taken.log) > MAX_LOG - 2:
+            return replace(taken, more=True)
+        after = _after(context, taken.desk, known, each)
+        taken = Taken(
+            after.desk,
+            (*taken.freed, each),
+            (*taken.log, *after.log),
+            (*taken.opened, *after.opened),
+            taken.seen_by | ({after.seen_by} if after.seen_by is not None else frozenset()),
+        )
+    return replace(taken, more=len(rows) == limit)
+
+
+def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Judged:
+    if not freed.is_counted(desk.counted_at):
+        return Judged(desk)
+    desk = give_back(desk, freed.place)
+    try:
+        return judged(desk, known, freed.place, context.clock.now(), good=freed.good)
+    except Exception as fault:
+        # a breaker must not keep a slot
+        telemetry.record_fault(fault)
+        return Judged(desk)
+
+
+def on_breakers_opened(opened: Iterable[GateState]) -> None:
+    """Logs each breaker that a transaction opened, also one of a division.
+
+    A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
+    """
+    for state in opened:
+        reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
+        telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
+
+
+async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
+    """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
+    for state in opened:
+        try:
+            await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+        except Exception as fault:  # it stops nothing of the job whose end opened the breaker
+            telemetry.record_fault(fault)
+            telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
+
+
+async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
+    """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
+
+    It also repeats a request for an allocation that may have been lost. `counts`: the caller may count the tenant's
+    jobs first, however many they are; else 1,000 at most. `due_at`: when the call was due that asks for the turn.
+    Raises Contended, LedgerUnavailable.
+    """
+
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        taken = take_freed(context, stored.desk, known, await read_freed(context, tenant, MAX_FREED))
+        entered, after = await _turn(context, stored, known, taken)
+        entered = replace(entered, more=entered.more or taken.more)
+        if due_at is not None and after.wake_at == stored.desk.wake_at == due_at:
+            await call_again(context, tenant, due_at)
+        if not entered.more:
+            # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
+            await ask_divisions(context, after, known)
+        return entered
+
+    if counts:
+        return await at_desk(context, tenant, act)
+    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+
+
+async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
+    """Takes the turn after the end or withdrawal of `job_id`, whose FREED row is written. A fault is logged, and is for
+    the sweeper.
+
+    Callers of one process share a turn that begins after each of them asked. If another process has taken their rows,
+    nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
+    tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
+    """
+    turn = context.gates.turn(tenant)
+    turn.ended.add(job_id)
+    asked: set[str] = set()
+    rows: list[Freed] = []
+
+    async def read() -> None:
+        asked.update(turn.ended)
+        rows[:] = await read_freed(context, tenant, MAX_FREED)
+
+    async def act(stored: StoredDesk, known: Directory) -> Entered:
+        taken = take_freed(context, stored.desk, known, rows)
+        found = {each.job_id for each in taken.freed}
+        if job_id not in found and not taken.more:
+            # those that came meanwhile have a turn of their own
+            asked.difference_update(found)
+            return Entered()
+        entered, _ = await _turn(context, stored, known, taken)
+        if taken.more:
+            # the others have turns of their own, with the next rows
+            asked.intersection_update({*found, job_id})
+        return replace(entered, more=entered.more or (taken.more and job_id not in found))
+
+    async def lead() -> Entered:
+        async with turn.ends:
+            if job_id not in turn.ended:
+                return Entered()
+            asked.update(turn.ended)
+            try:
+                if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                    # the end did not know that no quota concerns the tenant; a count that begins from now on finds
+                    # neither its ACTIVE row nor this one
+                    for each in asked:
+                        await context.desks.drop_freed(tenant, each)
+                    return Entered()
+                return await at_desk(
+                    context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
+                )
+            finally:
+                # of a turn that failed too: the others would wait as long, one after the other
+                turn.ended -= asked
+
+    try:
+        async with time_limit(_PATIENCE.total_seconds()):
+            return await lead()
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+        if isinstance(fault, Interrupted):
+            await call_turn(context, tenant)
+        return Entered()
+    finally:
+        turn.ended.discard(job_id)
+
+
+async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
+    """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    let = await letting(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
+    write = await desk_write(context, stored, known, let, taken.log, taken.freed)
+    if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
+        await context.index.write_desk(write)
+        await desk_calls(context, write, known, seen_by=taken.seen_by)
+        on_breakers_opened(taken.opened)
+    return replace(entered_by(let), breakers_opened=taken.opened), write.after
+
+
+async def give_back_slot(context: Context, job: Job) -> bool:
+    """Frees the slot of an ended job whose ACTIVE row stays, since other jobs have yet to hear of its end; whether it
+    had one.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    for race in range(_MAX_RACES):
+        active = await context.index.read_active(job.tenant, job.job_id)
+        now = context.clock.now()
+        freed = active.freed(now, good=is_good(job)) if active is not None else None
+        if active is None or freed is None:
+            return False
+        place = replace(desk_counts.place_of(active), state=PlaceState.ENDED, line=None)
+        try:
+            await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
+        except Conflict:
+            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+        else:
+            return True
+    raise Contended("the job's rows were changed by others at every try")

@@ -1,0 +1,42 @@
+"""Which tenants stand in the directory of those that have gates: as long as their desks have something to say (R48)."""
+
+from __future__ import annotations
+
+from shared.core.events.public_log_events import feed_of
+from shared.core.gates import changes
+from shared.core.gates.desk import Desk
+from shared.core.gates.rules import EVERY
+from shared.operations.context import Context
+
+
+async def enter(context: Context, tenant: str) -> None:
+    """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
+    if tenant != EVERY:
+        await context.desks.enter_tenant(tenant, context.clock.now())
+        context.gates.forget()
+
+
+async def leave_or_stay(context: Context, desk: Desk) -> None:
+    """The tenant leaves the directory where nothing is set, nobody waits and its feed has every log (Race last-rule).
+
+    Whoever sets something enters the tenant before its write and again after it; whoever takes the entry away looks
+    again: one of the two comes last, and sees the other's. Raises LedgerUnavailable.
+    """
+    tenant = desk.tenant
+    if tenant == EVERY:
+        return
+    if not is_in_use(context, desk):
+        await context.desks.remove_tenant(tenant)
+        stored = await context.desks.read(tenant)
+        if stored is None or not is_in_use(context, stored.desk):
+            context.gates.forget()
+            return
+    await enter(context, tenant)
+
+
+def is_in_use(context: Context, desk: Desk) -> bool:
+    """Whether the tenant has to stay: also while nobody knows that its feed has the logs of its gates (R79)."""
+    if changes.in_use(desk, context.clock.now()):
+        return True
+    feed, logs = feed_of(desk.tenant), context.compared_logs
+    return context.feed is not None and not all(logs.has(feed, id_, each.log_seq) for id_, each in desk.gates.items())

@@ -1,0 +1,106 @@
+"""Guards of services and lanes: asked before each attempt (R56).
+
+A guard is shut by a hold, or by its number: as many directives are on the bus, waiting or at work, as the bus itself
+counts them. So nothing is counted here that could leak, and nobody stands in line: who is kept back asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.core.gates.rules import GUARDS, Gate, GateKind
+from shared.core.jobs.job import Step
+from shared.errors import CountsForbidden, LedgerUnavailable
+from shared.operations.context import Context
+from shared.operations.gates import desk_turns
+from shared.operations.process.in_flight import Count
+from shared.refusals import QuotaInvalid
+
+
+@dataclass(frozen=True)
+class ShutGuard:
+    """A guard that keeps an attempt back."""
+
+    gate: Gate
+    #: in words, for the history of a tenant's job: no numbers or reasons that are about all tenants
+    why: str
+
+
+async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
+    """The guard that keeps the step's next attempt back; None: it may go, and is counted as gone.
+
+    Where no guard has a number nothing is asked of the bus. A bus that cannot be asked shuts no guard: the directive
+    waits on it in any case, and a standstill would be worse than a few too many. The same holds for a directory that
+    cannot be read: its last copy counts.
+    """
+    try:
+        known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
+    except LedgerUnavailable as fault:
+        telemetry.record_fault(fault)
+        known, now = context.gates.last_known.over_all, context.clock.now()
+    limits: list[tuple[Gate, int]] = []
+    for gate in guards_of(step):
+        state = known.get(gate.id)
+        if state is None:
+            continue
+        if state.hold is not None and state.hold.is_on(now):
+            return ShutGuard(gate, f"{gate.words} is held")
+        if state.max_active is not None:
+            limits.append((gate, state.max_active))
+    counts = [await _count(context, gate, step.lane) for gate, _ in limits]
+    # from here on nobody else of this process comes in between
+    for (gate, limit), count in zip(limits, counts, strict=True):
+        if count is not None and count.known is not None and count.known >= limit:
+            return ShutGuard(gate, f"{gate.words} is full")
+    for count in counts:
+        if count is not None:
+            count.passed += 1
+    return None
+
+
+def guards_of(step: Step) -> Iterator[Gate]:
+    """The guards that an attempt of the step has to pass."""
+    yield Gate.over_all(GateKind.SERVICE, step.service)
+    yield Gate.over_all(GateKind.LANE, str(step.lane))
+
+
+async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
+    """Whether the app can keep to a rule of the gate, where that is a guard.
+
+    Raises QuotaInvalid for a number that is no guard's, and where the app may not read the bus's counts;
+    BusUnavailable.
+    """
+    if gate.kind not in GUARDS:
+        return
+    given = {name for name, number in patch.items() if number is not None}
+    if wrong := sorted(given - {"max_active"}):
+        raise QuotaInvalid(*((name, "has no meaning for a service or a lane") for name in wrong))
+    if given:
+        await _check_counts(context, gate)
+
+
+def check_throttle(gate: Gate) -> None:
+    """Raises QuotaInvalid: a guard has no rate."""
+    if gate.kind in GUARDS:
+        raise QuotaInvalid(("max_per_hour", "has no meaning for a service or a lane"))
+
+
+async def _check_counts(context: Context, gate: Gate) -> None:
+    try:
+        if context.counts is None:
+            raise CountsForbidden
+        if gate.kind is GateKind.SERVICE:
+            await context.counts.in_flight(0, gate.name)
+        else:
+            await context.counts.in_flight(int(gate.name), None)
+    except CountsForbidden as forbidden:
+        raise QuotaInvalid(("max_active", str(forbidden))) from None
+
+
+async def _count(context: Context, gate: Gate, lane: int) -> Count | None:
+    if context.counts is None:
+        return None
+    service = gate.name if gate.kind is GateKind.SERVICE else None
+    return await context.in_flight.of(context.counts, lane, service, context.clock.now())

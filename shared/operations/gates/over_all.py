@@ -1,0 +1,93 @@
+"""A gate over all tenants as people see it: who is inside, who waits, and what each tenant may have of it (R54)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from shared.core.gates import divided
+from shared.core.gates.desk import Desk
+from shared.core.gates.places import Decision
+from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
+from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
+from shared.core.gates.type_breaker import aligned
+from shared.core.jobs.job import Job
+from shared.operations.context import Context
+from shared.operations.gates import desk_turns, type_breakers
+from shared.operations.gates.arrivals import decided
+from shared.operations.gates.gate_logs import state_of
+from shared.operations.gates.waiting import first_waiting, oldest
+from shared.operations.process.at_once import at_once
+
+
+async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
+    """Returns the state of the quota: for an operator as changes compare it, for others as it is published.
+
+    `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
+    """
+    state = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    if by_operator and (stored := await context.of_all_tenants.desks.read(EVERY)) is not None:
+        state = await state_of(context.of_all_tenants, stored.desk, gate)
+    return await type_breakers.reading(context, state)
+
+
+async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
+    """Of each tenant that has to do with the gate, and that the caller sees. Raises LedgerUnavailable."""
+    if gate.kind not in DIVIDED:
+        return []
+
+    async def part(tenant: str) -> TenantPart | None:
+        stored = await context.desks.read(tenant)
+        if stored is None:
+            return None
+        desk = stored.desk
+        first = await oldest(context, desk, gate)
+        return TenantPart(tenant, desk.share(gate).keep, desk.inside_of(gate), waiting_of(desk, gate), first)
+
+    found = await at_once(sorted(filter(sees, await _tenants(context, gate))), part)
+    return [each for each in found if each is not None]
+
+
+async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[Standing]:
+    """The first thousand that wait for the gate, in the order of their ranks; a division decides between tenants.
+
+    Raises LedgerUnavailable.
+    """
+    found: list[Standing] = []
+    for tenant in tenants:
+        if (stored := await context.desks.read(tenant)) is not None:
+            known = await desk_turns.directory(context)
+            found += await first_waiting(context, aligned(stored.desk, known), gate, known)
+    return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
+
+
+async def _tenants(context: Context, gate: Gate) -> set[str]:
+    books = context.of_all_tenants.books
+    stored = await books.read(gate.id)
+    return {*(stored.book.accounts if stored is not None else ()), *(ask.tenant for ask in await books.asks(gate.id))}
+
+
+async def ask(context: Context, job: Job) -> Decision | None:
+    """Returns what the quotas would decide for the job now; None if no quota concerns it.
+
+    For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate.
+    Nothing is written but what opens a new desk. Raises LimitReached, Contended, LedgerUnavailable.
+    """
+    if not (await desk_turns.directory(context)).concerns(job.tenant):
+        return None
+    desk, known = await desk_turns.read_opened(context, job.tenant)
+    for gate in known.divided(job.request_type, job.mode):
+        if await _has_room(context, known, gate, desk):
+            share = desk.share(gate)
+            keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
+            desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
+    return decided(context, desk, known, job)
+
+
+async def _has_room(context: Context, known: Directory, gate: Gate, desk: Desk) -> bool:
+    """Whether a division could lend another place to the tenant of the desk. Raises LedgerUnavailable."""
+    rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.books.read(gate.id)
+    if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
+        return True
+    book = stored.book if rule.breaker is not None else replace(stored.book, breaker=None)
+    return divided.has_room(book, rule.max_active, desk.tenant, desk.inside_of(gate), context.clock.now())

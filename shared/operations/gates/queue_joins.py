@@ -1,0 +1,167 @@
+"""Accepted jobs that join their tenant's waiting queue, now that their rows exist (R48, R49).
+
+Those of one tenant that wait in one process are decided one after the other, and written in one transaction.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from shared.core.gates import places
+from shared.core.gates.desk import Candidate
+from shared.core.gates.places import LineFull, Owed, Place, PlaceState, line_up
+from shared.core.gates.rules import Directory
+from shared.errors import Contended, LedgerRefused
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts
+from shared.operations.gates.desk_turns import (
+    COUNTS_PATIENCE,
+    MAX_TOGETHER,
+    Entered,
+    QuotasUnknown,
+    at_desk,
+    desk_calls,
+    desk_write,
+    entered_by,
+    letting,
+    room_for_admissions,
+)
+from shared.operations.process.at_once import at_once
+from shared.ports.desks import StoredDesk
+from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
+
+#: operations of each job that joins
+_OF_A_JOIN = 4
+
+
+@dataclass(eq=False, kw_only=True)
+class Join:
+    """A job that waits in this process for its tenant's turn."""
+
+    job_id: str
+    #: as its gates see the job by now; None: as they saw it before
+    candidate: Candidate | None
+    #: the sweeper looks at the waiting job then
+    due_at: datetime
+    is_done: bool = False
+    entered: Entered = field(default_factory=Entered)
+    #: the tenant has as many queues as may be; or its quotas or counts are not known now
+    refused: Contended | None = None
+
+    def end(self, entered: Entered | None = None, refused: Contended | None = None) -> None:
+        self.is_done, self.entered, self.refused = True, entered or Entered(), refused
+
+
+async def join_queue(
+    context: Context, tenant: str, job_id: str, due_at: datetime, *, candidate: Candidate | None
+) -> Entered:
+    """The job goes into the waiting queue, or is admitted, where that is still owed (LINE_UP); gives what its
+    transaction admitted beside it.
+
+    Raises BeingCounted, Contended, LedgerUnavailable.
+    """
+    turn = context.gates.turn(tenant)
+    own = Join(job_id=job_id, candidate=candidate, due_at=due_at)
+    joins: list[Join] = turn.joins
+    joins.append(own)
+
+    async def act(stored: StoredDesk, known: Directory) -> None:
+        if not own.is_done:
+            await _Together(context, stored, known).join(_apart([own, *joins]))
+
+    try:
+        async with turn.joining:
+            if not own.is_done:
+                await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+    except QuotasUnknown as unknown:
+        # the others have waited as long
+        for each in (each for each in joins if not each.is_done):
+            each.end(refused=unknown)
+    finally:
+        joins.remove(own)
+    if own.refused is not None:
+        raise own.refused
+    return own.entered
+
+
+def _apart(joins: Sequence[Join]) -> list[Join]:
+    """Those of one transaction, which has each job once."""
+    found = {each.job_id: each for each in reversed(joins) if not each.is_done}
+    first = joins[0]
+    others = (each for each in found.values() if each.job_id != first.job_id)
+    return [first, *itertools.islice(others, MAX_TOGETHER - 1)]
+
+
+@dataclass(frozen=True)
+class _Together:
+    """One turn of a tenant's jobs that join its waiting queue."""
+
+    context: Context
+    stored: StoredDesk
+    known: Directory
+
+    async def join(self, joins: Sequence[Join]) -> None:
+        """Ends each in one transaction, the first one in any case.
+
+        Raises Conflict and AlreadyExists where the desk or a row changed, LedgerRefused, LedgerUnavailable.
+        """
+        try:
+            await self._join(joins)
+        except LedgerRefused:
+            if len(joins) == 1:
+                raise
+            # a row of one job keeps no other one out
+            await self._join(joins[:1])
+
+    async def _join(self, joins: Sequence[Join]) -> None:
+        context, known = self.context, self.known
+        now = context.clock.now()
+        found = await at_once(joins, self._owing)
+        # those that wait go first
+        let = await letting(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
+        desk = let.desk
+        changed: list[tuple[Join, PlaceMove]] = []
+        ended: list[tuple[Join, Contended | None]] = []
+        for each, owing in zip(joins, found, strict=True):
+            if owing is None:
+                ended.append((each, None))
+                continue
+            active, place = owing
+            try:
+                desk, place = line_up(desk, known, replace(place, candidate=each.candidate or place.candidate), now)
+            except LineFull as full:
+                ended.append((each, Contended(f"the tenant's jobs wait in {full.limit} lines")))
+                continue
+            check_at = each.due_at if place.state is PlaceState.WAITING else now + FIRST_CHECK
+            changed.append((each, PlaceMove(active, place, check_at)))
+        if changed:
+            write = await desk_write(context, self.stored, known, replace(let, desk=desk))
+            await context.index.move_places([move for _, move in changed], write)
+            await desk_calls(context, write, known)
+        entered = entered_by(let)
+        for each, _ in changed:
+            each.end(entered)
+            # the first one tells the admitted jobs
+            entered = Entered()
+        for each, refused in ended:
+            each.end(refused=refused)
+
+    async def _owing(self, join: Join) -> tuple[ActiveRow, Place] | None:
+        """The job's row and place, if it has yet to join the queue."""
+        tenant = self.stored.desk.tenant
+        active = await self.context.index.read_active(tenant, join.job_id)
+        if active is None:
+            return None
+        place = desk_counts.place_of(active)
+        if place.state is PlaceState.ARRIVING:
+            return active, place
+        if place.state is not PlaceState.OFF:
+            return None
+        # Race place: who moved the job since may have moved its place
+        stored = await self.context.ledger.read(join.job_id)
+        if stored is None or places.owed(stored.record.job, place) is not Owed.LINE_UP:
+            return None
+        return active, place

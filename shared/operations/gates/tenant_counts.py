@@ -1,0 +1,105 @@
+"""Counts the jobs of all tenants before a limit over all tenants is divided (R54)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.gates.desk import Desk
+from shared.core.gates.divided import Account, Book, with_reserve
+from shared.core.gates.rules import Directory, Gate
+from shared.errors import Conflict
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts, desk_turns
+from shared.operations.process.at_once import at_once
+from shared.ports.books import StoredBook
+
+#: tenants whose jobs are counted between two writes of the book
+_PIECE = 100
+#: maximum time of a count within one division; the next division continues it
+_OPENING = timedelta(seconds=15)
+#: time of the second count after the limit was set: until then a process may not have known of the limit
+_SECOND_COUNT = timedelta(minutes=1)
+#: maximum wait of a division for one tenant's writers, or for a count of its jobs
+CLAIM_PATIENCE = timedelta(seconds=1)
+
+
+def is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
+    """Returns whether the jobs of all tenants are in the book; True if the gate has no number."""
+    state = known.over_all.get(gate.id)
+    if state is None or state.max_active is None:
+        return True
+    since = known.over_all_since.get(gate.id, now)
+    if now >= since + _SECOND_COUNT:
+        since += _SECOND_COUNT
+    return book.opened_at is not None and book.opened_at >= since
+
+
+async def count_all(
+    context: Context, known: Directory, gate: Gate, stored: StoredBook | None, book: Book, now: datetime
+) -> StoredBook | None:
+    """Counts the jobs of every awake tenant, before a slot is lent; returns the book with them, None: more follow.
+
+    A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
+    (`Book.uncounted`), so the other tenants keep the slots that they have, and no sum grows past the limit. Each
+    division reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the book.
+    """
+    awake = await context.index.awake_tenants(now=now)
+    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (book.opening or ""))
+    until = now + _OPENING
+    has_counts = book.opened_at is not None and book.opened_at >= known.over_all_since.get(gate.id, now)
+
+    async def inside(tenant: str) -> int | None:
+        return await _inside(context, gate, tenant, until)
+
+    while tenants and context.clock.now() < until:
+        piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
+        accounts, uncounted = dict(book.accounts), set(book.uncounted)
+        for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
+            if count is None:
+                # in the book, so that the next division reads it
+                accounts.setdefault(tenant, Account())
+                uncounted |= {tenant} if not has_counts else set()
+                continue
+            uncounted.discard(tenant)
+            if count:
+                account = accounts.get(tenant, Account())
+                accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
+        book = replace(book, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1])
+        stored = await _write(context, replace(book, unmet=True, divided_at=now), stored)
+    if tenants:
+        return None
+    state = known.over_all[gate.id]
+    book = with_reserve(book, state.max_active) if state.max_active is not None else book
+    return await _write(context, replace(book, opening=None, opened_at=now, unmet=True, divided_at=now), stored)
+
+
+async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
+    """The tenant's active jobs at the gate: by its desk, else by its ACTIVE rows; None if neither can be read now."""
+    try:
+        try:
+            desk, _ = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+        except desk_turns.BeingCounted:
+            raise
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            # it admits nothing at this gate before a division lends it slots: what it has can only become less
+            places = await desk_counts.places_of(context, tenant, until=until)
+            active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
+            desk = Desk(tenant=tenant, inside=active, counted_at=until)
+        return desk.inside_of(gate)
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
+        return None
+
+
+async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:
+    """Returns the book as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.books.write(book, before=before)
+    stored = await context.books.read(book.gate_id)
+    if stored is None or stored.book != book:
+        raise Conflict
+    return stored

@@ -1,0 +1,67 @@
+"""Who waits at a desk, in order (R49). Reads only; what nobody has counted yet is counted for the reader alone."""
+
+from __future__ import annotations
+
+from shared.core.gates.desk import Desk
+from shared.core.gates.letting import Letting, Waiting
+from shared.core.gates.places import PlaceState, recounted
+from shared.core.gates.rules import Directory, Gate
+from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
+from shared.core.gates.type_breaker import aligned
+from shared.core.jobs.job import Job
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts, desk_turns
+
+
+async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) -> tuple[Desk, Directory]:
+    """The desk as it stands, or as it would be opened now; `also`: a gate whose jobs are counted in any case.
+
+    Raises LedgerUnavailable.
+    """
+    known, stored, now = await desk_turns.directory(context), await context.desks.read(tenant), context.clock.now()
+    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
+    opened = known.opened(tenant)
+    counted = stored is not None and opened is not None and desk.counted_at >= opened
+    if counted and (also is None or also.id in desk.gates):
+        return aligned(desk, known), known
+    if also is not None:
+        desk = desk.with_state(desk.state(also))
+    return aligned(recounted(desk, await desk_counts.places_of(context, tenant), now), known), known
+
+
+async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[Standing]:
+    """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
+    rows = {
+        number: await context.desks.first_waiting(desk.tenant, number, MAX_POSITION) for number in lines_of(desk, gate)
+    }
+    return list(standings(desk, known, gate, rows, context.clock.now()))
+
+
+async def oldest(context: Context, desk: Desk, gate: Gate) -> Waiting | None:
+    """The first of the gate's lines. Raises LedgerUnavailable."""
+    lines = lines_of(desk, gate, only=True)
+    first = min(lines, key=lambda number: (not lines[number].emergency, lines[number].head), default=None)
+    rows = await context.desks.first_waiting(desk.tenant, first, 1) if first is not None else []
+    return rows[0] if rows else None
+
+
+async def standing_of(context: Context, job: Job) -> Standing | None:
+    """Where a staged job stands in its line; None: it is in none. Raises LedgerUnavailable."""
+    active = await context.index.read_active(job.tenant, job.job_id)
+    place = active.place if active is not None else None
+    if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
+        return None
+    desk, known = await read_desk(context, job.tenant)
+    rows = await context.desks.first_waiting(job.tenant, place.line, MAX_POSITION)
+    before = [row.candidate.job_id for row in rows]
+    position = before.index(job.job_id) + 1 if job.job_id in before else None
+    waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
+    return standing(desk, known, waiting, position, context.clock.now())
+
+
+async def would_go_in(context: Context, desk: Desk, known: Directory) -> int:
+    """How many of those in line the desk would let in now, counted to a thousand. Raises LedgerUnavailable."""
+    letting = Letting(desk, known, context.clock.now(), room=MAX_POSITION)
+    while (line := letting.wants()) is not None:
+        letting.load(line, await context.desks.first_waiting(desk.tenant, line, letting.room + 1))
+    return len(letting.result.admitted)

@@ -1,0 +1,1 @@
+"""Incidents of jobs, breakers, services and rows."""

@@ -1,0 +1,251 @@
+"""Incidents: opened by a job's end, a breaker or a silent service, settled by people or by themselves (R63, R64).
+
+Every open incident stands in one list over all tenants, so that operators need one query. That of a job is entered
+there before the job's own transaction opens it, and leaves after the one that settles it (Race incident): so none is
+ever missing, and what is not open any more is left out by whoever reads the list, and goes by the sweeper.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from shared import telemetry
+from shared.core.filters import IncidentFilter
+from shared.core.incidents import (
+    SYSTEM,
+    Incident,
+    IncidentKind,
+    IncidentState,
+    Settlement,
+    incident_id_of,
+    job_of,
+    opened,
+    opened_of,
+    retried_unseen,
+)
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.jobs.creation import Created
+from shared.operations.jobs.dead_letters import end_dead_letter, incident_of_job, leave_list
+from shared.operations.jobs.list_jobs import Page, fill_from
+from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.process.log_hints import note_incident, note_settled
+from shared.ports.dead_letters import LetterState
+from shared.ports.durable import Orchestrations
+from shared.ports.incidents import IncidentRow
+from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled
+
+#: Race incident: one of the same subject is settled just now
+_MAX_RACES = 8
+_FIRST_WAIT_S = 0.02
+
+_ONLY_OPEN = frozenset({IncidentState.OPEN})
+#: of a list: whose jobs' incidents; or, with True, those of no job that are that tenant's
+_Source = tuple[str | None, bool]
+
+
+async def list_incidents(
+    context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
+) -> Page[Incident]:
+    """One page, the last that was opened first. Raises LedgerUnavailable."""
+    every_row = (
+        incident_filter.states is None and incident_filter.kinds is None and incident_filter.request_type is None
+    )
+    times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
+
+    async def rows_past(source: _Source, after: str | None, count: int) -> list[IncidentRow]:
+        tenant, of_no_job = source
+        if of_no_job and tenant is not None:
+            return await context.incidents.list_of_tenant(tenant, after=after, limit=count, **times)
+        return await context.incidents.list_at(tenant, after=after, limit=count, **times)
+
+    async def open_past(source: None, after: str | None, count: int) -> list[IncidentRow]:
+        return await context.incidents.list_open(after=after, limit=count, **times)
+
+    async def as_it_is(row: IncidentRow) -> Incident | None:
+        return row.incident
+
+    async def if_open(row: IncidentRow) -> Incident | None:
+        listed = row.incident
+        found = await context.incidents.read(listed.home, listed.id, listed.opened_at)
+        return found if found is not None and found.is_open else None
+
+    def may_match(row: IncidentRow) -> bool:
+        return incident_filter.matches(row.incident)
+
+    page: dict[str, Any] = {"after": after, "limit": limit}
+    if incident_filter.tenant_id is not None:
+        tenant = normalise(incident_filter.tenant_id)
+        of_tenant: list[_Source] = [(tenant, False), (tenant, True)]
+        return await fill_from(of_tenant, rows_past, may_match, as_it_is, **page, every_row=every_row)
+    if incident_filter.states == _ONLY_OPEN:
+        every_row = incident_filter.kinds is None and incident_filter.request_type is None
+        return await fill_from([None], open_past, may_match, if_open, **page, every_row=every_row)
+    sources: list[_Source] = [(None, False), *((tenant, False) for tenant in await context.index.tenants())]
+    return await fill_from(sources, rows_past, may_match, as_it_is, **page, every_row=every_row)
+
+
+async def read_incident(context: Context, incident_id: str) -> Incident:
+    """Raises IncidentNotFound, LedgerUnavailable."""
+    incident, _ = await find_incident(context, incident_id)
+    if incident is None:
+        raise IncidentNotFound(incident_id)
+    return incident
+
+
+async def raise_incident(
+    context: Context,
+    kind: IncidentKind,
+    subject: str,
+    *,
+    tenant: str | None,
+    code: str,
+    detail: str | None = None,
+    request_type: str | None = None,
+    at: datetime | None = None,
+) -> Incident:
+    """Opens an incident that is no job's; where one of that kind and subject is open, that one stands.
+
+    `tenant`, normalised: whose it is; None: nobody's own. `at`: when it began, by which it has its id; one that was
+    opened with this time before stands, settled or not. None: now. Raises ValueError for a job's, which comes with the
+    job's end; Contended, LedgerUnavailable.
+    """
+    if kind is IncidentKind.JOB:
+        raise ValueError("the end of a job opens its incident")
+    for race in range(_MAX_RACES):
+        incident, entry = opened(
+            kind,
+            subject,
+            tenant=tenant,
+            request_type=request_type,
+            code=code,
+            detail=detail,
+            at=at or context.clock.now(),
+        )
+        if await context.incidents.open(incident, entry, now=context.clock.now()):
+            note_incident(context.hinting, incident, entry)
+            telemetry.warn("INCIDENT_OPENED", kind=kind.value, subject=subject, tenant_id=tenant, reason=code)
+            return incident
+        known = await context.incidents.find_open(kind, subject)
+        if known is None and at is not None:
+            known = await find_incident_of(context, kind, subject, at)
+        if known is not None:
+            return known
+        await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
+    raise Contended("incidents of this subject were opened and settled at every try")
+
+
+async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
+    """The incident of that kind and subject that was opened at this time, settled or not. Raises LedgerUnavailable."""
+    return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
+
+
+async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
+    """It is over by itself: RESOLVED by LUCIUS; None: none of that kind and subject is open.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    known = await context.incidents.find_open(kind, subject)
+    if known is None:
+        return None
+    settlement = Settlement(state=IncidentState.RESOLVED, actor=SYSTEM, reason=why, at=context.clock.now())
+    after = await context.incidents.settle(known, settlement, stays=context.feed is not None)
+    note_settled(context.hinting, known, after, settlement)
+    return after
+
+
+async def resolve_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
+    """Somebody did what was to do; a job stays a dead letter. Again is harmless.
+
+    Raises IncidentNotFound, IncidentSettled, Transient.
+    """
+    incident, _ = await _open_or_done(context, incident_id, IncidentState.RESOLVED)
+    return await _settled(context, incident, _settlement(context, IncidentState.RESOLVED, origin))
+
+
+async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
+    """Somebody puts it aside, and a job is no dead letter any more. Again is harmless.
+
+    Raises IncidentNotFound, IncidentSettled, Transient.
+    """
+    incident, job = await _open_or_done(context, incident_id, IncidentState.DISMISSED)
+    settlement = _settlement(context, IncidentState.DISMISSED, origin)
+    if job is not None and incident.is_open:
+        # the letter and the incident, at once
+        await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
+        incident = await read_incident(context, incident_id)
+    return await _settled(context, incident, settlement)
+
+
+async def retry_incident(
+    context: Context, orchestrations: Orchestrations, incident_id: str, origin: Origin
+) -> tuple[Incident, Created]:
+    """Takes the job up again as a new one, the same however often it is asked for, and so settles the incident.
+
+    Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and what `redrive_job` raises: JOB_LIVE of a job that has
+    not ended.
+    """
+    incident, job = await find_incident(context, incident_id)
+    if job is None and incident is None:
+        raise IncidentNotFound(incident_id)
+    if job is None:
+        raise IncidentNoJob(incident_id)
+    if incident is None and job.status.terminal:
+        raise IncidentNotFound(incident_id)
+    if incident is not None and incident.state not in (IncidentState.OPEN, IncidentState.RETRIED):
+        raise IncidentSettled(incident_id, incident.state)
+    created = await redrive_job(context, orchestrations, job.job_id, origin)
+    return await read_incident(context, incident_id), created
+
+
+async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
+    """The incident, and the job that it is, or would be, about. Raises LedgerUnavailable."""
+    opened_at = opened_of(incident_id)
+    if opened_at is not None:
+        return await context.incidents.read(None, incident_id, opened_at), None
+    job_id = job_of(incident_id)
+    stored = await context.ledger.read(job_id) if job_id else None
+    if stored is None:
+        return None, None
+    return await incident_of_job(context, stored.record.job), stored.record.job
+
+
+async def _open_or_done(context: Context, incident_id: str, state: IncidentState) -> tuple[Incident, Job | None]:
+    """An incident that is open, or in `state`. Raises IncidentNotFound, IncidentSettled, Transient."""
+    incident, job = await find_incident(context, incident_id)
+    if incident is None:
+        raise IncidentNotFound(incident_id)
+    if job is not None and incident.is_open and job.redriven_by is not None:
+        # its redrive died before it settled it
+        await end_dead_letter(context, job, LetterState.REDRIVEN, retried_unseen(job))
+        incident = await read_incident(context, incident_id)
+    if incident.state not in (IncidentState.OPEN, state):
+        raise IncidentSettled(incident_id, incident.state)
+    return incident, job
+
+
+async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
+    """Raises IncidentSettled where somebody else settled it otherwise meanwhile, Contended, LedgerUnavailable."""
+    after = await context.incidents.settle(incident, settlement, stays=context.feed is not None)
+    note_settled(context.hinting, incident, after, settlement)
+    if after.state is not settlement.state:
+        raise IncidentSettled(incident.id, after.state)
+    if incident.kind is IncidentKind.JOB:
+        await leave_list(context, after)
+    telemetry.info(
+        "INCIDENT_SETTLED",
+        kind=incident.kind.value,
+        subject=incident.subject,
+        tenant_id=incident.tenant,
+        status=after.state.value,
+        actor=after.settled_by,
+    )
+    return after
+
+
+def _settlement(context: Context, state: IncidentState, origin: Origin) -> Settlement:
+    return Settlement(state=state, actor=origin.actor, reason=origin.reason or "", at=context.clock.now())

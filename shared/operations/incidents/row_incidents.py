@@ -1,0 +1,79 @@
+"""The incident of a row that LUCIUS cannot read or act on: opened by the work that fails, settled by the sweeper.
+
+A fault of such a row comes again at each try, so its work is postponed and an operator has to see it. A process writes
+the incident of a row at most every half hour, and of at most 50 rows an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.incidents import IncidentKind
+from shared.errors import Undecodable
+from shared.operations.context import Context
+from shared.operations.incidents.incidents import raise_incident, settle_incident
+from shared.operations.process.at_once import at_once
+from shared.ports.incidents import IncidentRow
+
+#: work at a row that fails is postponed for this long
+POSTPONED_FOR = timedelta(hours=1)
+#: an incident that no failure has renewed for this long is settled: twice the time for which work is postponed
+SETTLED_AFTER = timedelta(hours=2)
+
+
+async def report_row(context: Context, row: str, fault: Exception) -> bool:
+    """Returns whether the fault lasts, and then sees to it that an incident of the row is open. Raises nothing.
+
+    `row`: the key of the row that the work is about, its partition before it. A row that cannot be decoded names
+    itself. The incident belongs to no tenant, since only an operator can act on a row.
+    """
+    context, now = context.of_all_tenants, context.clock.now()
+    if not context.row_faults.lasts(row, fault, now):
+        return False
+    subject = fault.row if isinstance(fault, Undecodable) else row
+    code = "ROW_UNDECODABLE" if isinstance(fault, Undecodable) else "ROW_FAILS"
+    await open_row(context, subject, code, f"{type(fault).__name__}: {fault}")
+    return True
+
+
+async def open_row(context: Context, subject: str, code: str, detail: str) -> None:
+    """Opens the incident of a row, or notes on the open one that the fault goes on. Raises nothing."""
+    context, now = context.of_all_tenants, context.clock.now()
+    if not context.row_faults.may_report(subject, now):
+        return
+    try:
+        incident = await raise_incident(context, IncidentKind.ROW, subject, tenant=None, code=code, detail=detail)
+        if incident.opened_at < now:
+            # it goes on: the sweeper settles what nothing has renewed
+            await context.incidents.enter_open(incident, now)
+    except Exception as failed:
+        context.row_faults.forget_report(subject)
+        telemetry.record_fault(failed)
+        telemetry.warn("INCIDENT_LATE", row=subject, reason=f"{type(failed).__name__}: {failed}")
+
+
+async def settle_rows(
+    context: Context, listed: Collection[IncidentRow], fine: Collection[str], *, quiet_too: bool = True
+) -> None:
+    """Settles the incidents of rows in a list of open ones: of those in `fine`; `quiet_too`: of those not renewed.
+
+    `fine`: keys of rows at which work was done since. One that cannot be settled is left for the next pass.
+    """
+    now = context.clock.now()
+
+    async def look(row: IncidentRow) -> None:
+        subject, why = row.incident.subject, "work at the row was done since"
+        if subject not in fine:
+            if not quiet_too or now - (row.entered_at or row.incident.opened_at) < SETTLED_AFTER:
+                return
+            why = f"nothing has failed at the row for {SETTLED_AFTER // timedelta(hours=1)} hours"
+        try:
+            await settle_incident(context, IncidentKind.ROW, subject, why)
+            context.row_faults.note_success(subject)
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("INCIDENT_LATE", row=subject, reason=f"{type(fault).__name__}: {fault}")
+
+    await at_once([row for row in listed if row.incident.kind is IncidentKind.ROW and row.incident.is_open], look)

@@ -1,0 +1,86 @@
+"""Services of which nobody answers while directives wait for them (R57): noted by replies, found by the sweeper.
+
+No count of the bus is needed: an attempt that nobody took up for minutes, whose directive still lies on its lane, and
+no reply of its service since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.incidents import IncidentKind
+from shared.core.jobs.directive import message_id
+from shared.core.jobs.job import Record
+from shared.core.jobs.states import StepStatus
+from shared.errors import BusUnavailable
+from shared.operations.context import Context
+from shared.operations.incidents.incidents import raise_incident, settle_incident
+from shared.operations.jobs.backlog import LOOK_SHARED
+from shared.operations.jobs.replies.apply import NOTED_EVERY
+from shared.ports.sweeps import Heard
+
+#: nobody answered, and a directive waits, for so long
+SILENT_AFTER = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Untaken:
+    """An attempt that is out and that no service has taken up."""
+
+    service: str
+    lane: int
+    message_id: str
+    sent_at: datetime
+
+
+def untaken(record: Record) -> Iterable[Untaken]:
+    """The attempts of a job whose directives the bus took, and nobody else."""
+    for step in record.open_steps:
+        if step.status is StepStatus.INITIATED and not step.owes_publish and step.initiated_at is not None:
+            own_id = message_id(record.job.job_id, step.step_id, step.attempt_no)
+            yield Untaken(step.service, step.lane, own_id, step.initiated_at)
+
+
+def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:
+    """Keeps in `known`, by service, the one that has been out for the longest time."""
+    for other in others:
+        if (found := known.get(other.service)) is None or other.sent_at < found.sent_at:
+            known[other.service] = other
+
+
+async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
+    """Opens and ends the silence of services; `out` has the longest untaken attempt of each. Raises LedgerUnavailable.
+
+    A bus that cannot be looked at is nobody's silence: the next pass looks again.
+    """
+    if context.answers is None:
+        return
+    now, heard = context.clock.now(), await context.answers.read()
+    for service in sorted(service for service, known in heard.items() if known.has_answered_since):
+        telemetry.info("SERVICE_ANSWERS", service=service)
+        await settle_incident(context, IncidentKind.SERVICE, service, "it answers again")
+        await context.answers.mark(service, None)
+    for service, attempt in sorted(out.items()):
+        known = heard.get(service, Heard())
+        # the last answer may have come so long after the one that was noted
+        last = known.answered_at + NOTED_EVERY if known.answered_at is not None else attempt.sent_at
+        waits_since = max(attempt.sent_at, last)
+        is_marked = known.silent_since is not None and not known.has_answered_since
+        if is_marked or now - waits_since < SILENT_AFTER or not await _lies_there(context, attempt, now):
+            continue
+        telemetry.warn("SERVICE_SILENT", service=service, lane=attempt.lane, since=waits_since.isoformat())
+        detail = f"nobody answers since {waits_since.isoformat(timespec='seconds')}, and a directive waits"
+        await raise_incident(context, IncidentKind.SERVICE, service, tenant=None, code="SERVICE_SILENT", detail=detail)
+        await context.answers.mark(service, now)
+
+
+async def _lies_there(context: Context, attempt: Untaken, now: datetime) -> bool:
+    try:
+        look = await context.lanes.directives(attempt.lane, attempt.service, since=now - LOOK_SHARED)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+        return False
+    return look.ahead_of(attempt.message_id, attempt.sent_at) is not None

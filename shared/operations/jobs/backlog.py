@@ -1,0 +1,63 @@
+"""What still waits on a job's lane: asked before a silence counts, and for people who ask why a job waits (R8)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.jobs.directive import message_id
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.states import StepStatus
+from shared.errors import BusUnavailable
+from shared.operations.context import Context
+
+#: a look at a lane serves every job of the process for so long: ten thousand that wait cost a few looks a second
+LOOK_SHARED = timedelta(seconds=10)
+
+
+async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
+    """What may explain the silence of an attempt until `deadline`, in words; None if nothing does.
+
+    A bus that cannot be asked explains it too. A look of some seconds ago can show that the directive waits, so all
+    jobs of a deep queue share one. That it does not, and that a reply from before the lease's end waits, only a look
+    after the deadline can show: earlier ones have seen replies that were taken since.
+    """
+    initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
+    recent = context.clock.now() - LOOK_SHARED
+    try:
+        for since in (recent, deadline) if initiated else ():
+            if await _ahead(context, job_id, step, since) is not None:
+                return "its directive waits on the lane"
+        if (await context.lanes.replies(step.lane, since=deadline)).has_older(ended_at):
+            return "replies wait on the lane"
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+        return str(fault)
+    return None
+
+
+async def directives_ahead(context: Context, record: Record) -> int | None:
+    """How many directives lie before that of the job's open step, as `LaneLook.ahead_of`.
+
+    None: it was taken, none was sent, or the bus does not answer.
+    """
+    step = next(iter(record.open_steps), None)
+    if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:
+        return None
+    try:
+        return await _ahead(context, record.job.job_id, step, context.clock.now() - LOOK_SHARED)
+    except BusUnavailable:
+        return None
+
+
+async def _ahead(context: Context, job_id: str, step: Step, since: datetime) -> int | None:
+    look = await context.lanes.directives(step.lane, step.service, since=since)
+    return look.ahead_of(message_id(job_id, step.step_id, step.attempt_no), _sent_at(step))
+
+
+def _sent_at(step: Step) -> datetime:
+    """About when the directive was sent for the last time: its lease began then."""
+    began = step.initiated_at or step.created_at
+    if step.lease_expires_at is None:
+        return began
+    return max(began, step.lease_expires_at - timedelta(seconds=step.timings.ack_timeout_s))

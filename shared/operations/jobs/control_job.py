@@ -1,0 +1,62 @@
+"""Cancel, pause and resume a job (R11), and move one that waits to another place in line (R67)."""
+
+from __future__ import annotations
+
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import Control, ControlKind, PriorityChanged
+from shared.core.jobs.outcome import OutcomeKind
+from shared.core.jobs.reasons import IgnoreReason
+from shared.operations.context import Context
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.transition import resume_parked, transition
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
+
+
+async def control_job(
+    context: Context,
+    orchestrations: Orchestrations,
+    job_id: str,
+    kind: ControlKind,
+    origin: Origin,
+    *,
+    maybe_repeated: bool = False,
+) -> Stored:
+    """The job afterwards; `maybe_repeated`: as in `transition`.
+
+    Raises JobNotFound, JobTerminal, ControlNotPossible, Transient.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    result = await transition(
+        context, stored, Control(kind), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+    )
+    job = result.stored.record.job
+    if result.outcome.kind is OutcomeKind.REFUSED:
+        terminal = result.outcome.reason_code == IgnoreReason.JOB_TERMINAL
+        refused = JobTerminal if terminal else ControlNotPossible
+        raise refused(job_id, job.status, kind.lower())
+    await resume_parked(orchestrations, result.stored.record)
+    if result.stored.record.job.is_staged and not result.stored.record.job.status.terminal:
+        return await follow(context, orchestrations, result.stored)
+    return result.stored
+
+
+async def change_priority(
+    context: Context, orchestrations: Orchestrations, job_id: str, priority: str, origin: Origin
+) -> Stored:
+    """The job afterwards, with its place in line; the same priority again changes nothing.
+
+    Raises JobNotFound, JobTerminal, ControlNotPossible where it waits no more, Transient.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    result = await transition(context, stored, PriorityChanged(priority), origin, orchestrations=orchestrations)
+    job = result.stored.record.job
+    if result.outcome.kind is OutcomeKind.REFUSED:
+        refused = JobTerminal if job.status.terminal else ControlNotPossible
+        raise refused(job_id, job.status, "change its place in line")
+    return await follow(context, orchestrations, result.stored)

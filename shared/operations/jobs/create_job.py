@@ -1,0 +1,179 @@
+"""A job from its request to its running orchestration (R15, R29)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from shared.access.webhook_addresses import AddressPolicy
+from shared.contracts.envelope import Envelope
+from shared.core.canonical import MAX_KEY, encode_key
+from shared.core.jobs.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.plan import digests, plan_job
+from shared.core.jobs.routing import LaneDecision, decide_lane, normalise
+from shared.core.jobs.states import JobStatus
+from shared.core.registry import Protocol
+from shared.core.webhooks.deliveries import MAX_CALLBACKS_OF_HOST
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.jobs.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
+from shared.operations.jobs.dependencies import find_dependencies
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.references import wrong_references
+from shared.operations.jobs.transition import notify
+from shared.ports.durable import Orchestrations
+from shared.ports.index import Claim
+from shared.ports.ledger import Stored
+from shared.refusals import DirectiveTooLarge, HookUrlRefused, IdempotencyConflict, ProtocolUnknown, RequestInvalid
+from shared.telemetry.spans import submit_span
+
+
+@dataclass(frozen=True)
+class ValidRequest:
+    """A request that passed validation."""
+
+    envelope: Envelope
+    protocol: Protocol
+    lane_decision: LaneDecision
+    correlation_id: str | None
+
+
+async def create_job(
+    context: Context,
+    orchestrations: Orchestrations,
+    envelope: Envelope,
+    *,
+    correlation_id: str | None,
+    own_trace: bool = False,
+) -> Created:
+    """Claim first, then rows, then the orchestration. Raises Refused, and Transient where it may succeed later.
+
+    `own_trace`: the job's trace is not the request's, since that makes many jobs.
+    """
+    with submit_span(envelope, own_trace=own_trace) as (traced, report):
+        created = await _create(context, orchestrations, traced, correlation_id)
+        report(created.stored.record.job, created.replayed)
+        return created
+
+
+async def _create(
+    context: Context, orchestrations: Orchestrations, envelope: Envelope, correlation_id: str | None
+) -> Created:
+    request = validate_request(context, envelope, correlation_id)
+    async with context.submissions.turn(normalise(envelope.tenant_id)):
+        return await _create_valid(context, orchestrations, request)
+
+
+async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
+    identity = digests(request.envelope)
+    tenant = normalise(request.envelope.tenant_id)
+    learn = partial(notify, context, orchestrations)
+    for tries in range(MAX_CLAIM_RACES):
+        # most requests are new: the claim is written first, and read where that fails
+        looks = tries or request.envelope.dependencies  # those are looked for, and a duplicate's may be gone
+        claim = await context.index.read_claim(tenant, identity.claim) if looks else None
+        live = claim is not None and not is_expired(context, claim)
+        if claim is not None and live:
+            if claim.body_hash != identity.body:
+                raise IdempotencyConflict(claim.job_id)
+            return Created(await _finish(context, orchestrations, request, claim), replayed=True)
+        dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
+        job_id, now = context.new_job_id(), context.clock.now()
+        record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
+        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is None:
+            continue
+        if reserved.initial_status is not record.job.status:
+            record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
+        stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        await learn(tenant, reserved.entered)
+        await context.tally.see(context.usage, record.job, now)
+        await context.tally.write_refused(context.usage, now)
+        return Created(stored, replayed=False, decision=reserved.decision)
+    raise Contended("the claim of this request was changed by others at every try")
+
+
+def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
+    """Everything that can be wrong with a request, before anything is written.
+
+    Raises Refused, ConfigurationUnavailable.
+    """
+    protocol = context.registry.find(envelope.request_type)
+    if protocol is None:
+        raise ProtocolUnknown(envelope.request_type, context.registry.request_types)
+    settings = context.settings
+    refs = {"input_ref": envelope.input_ref.model_dump(), "output_ref": envelope.output_ref.model_dump()}
+    wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
+    if (long := len(encode_key(normalise(envelope.tenant_id)))) > MAX_KEY:
+        wrong.append(
+            ("tenant_id", f"is {long} characters as a key of at most {MAX_KEY}: letters other than a-z take more")
+        )
+    wrong += protocol.payload_errors(envelope.payload)
+    try:
+        lane_decision = decide_lane(
+            envelope, default_mode=settings.default_mode, lanes=settings.lanes, modes=context.modes
+        )
+    except ValueError as missing:
+        wrong.append(("doc_id", str(missing)))
+    if wrong:
+        raise RequestInvalid(wrong)
+    _check_callbacks(context, envelope)
+    request = ValidRequest(envelope, protocol, lane_decision, correlation_id)
+    record, _ = plan_rows(context, request, context.new_job_id(), context.clock.now())
+    for step in record.steps:
+        size = len(encode_directive(directive_of(record, step)))
+        if size > MAX_DIRECTIVE_BYTES:
+            raise DirectiveTooLarge(step.step_id, size, MAX_DIRECTIVE_BYTES)
+    return request
+
+
+def _check_callbacks(context: Context, envelope: Envelope) -> None:
+    """As at each post (R86). Raises HookUrlRefused."""
+    policy = AddressPolicy(context.settings.webhook_hosts).of(normalise(envelope.tenant_id))
+    hosts = Counter[str]()
+    for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():
+        try:
+            hosts[host := policy.target(url).host] += 1
+        except HookUrlRefused as refused:
+            raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
+        if hosts[host] > MAX_CALLBACKS_OF_HOST:
+            why = f"names the host of {MAX_CALLBACKS_OF_HOST} others, which is the maximum of a job"
+            raise HookUrlRefused(why, f"callback_urls.{name}")
+
+
+async def _finish(context: Context, orchestrations: Orchestrations, request: ValidRequest, claim: Claim) -> Stored:
+    """The job of a live claim; a creation that another began and left, or is still at, is finished here."""
+    stored = await context.ledger.read(claim.job_id)
+    if stored is None:
+        tenant = normalise(request.envelope.tenant_id)
+        initial_status = await initial_status_of(context, tenant, claim.job_id)
+        dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
+        record, event = plan_rows(context, request, claim.job_id, claim.created_at, initial_status, dependencies)
+        stored = await write_rows(context, record, event)
+    return await follow(context, orchestrations, stored)
+
+
+def plan_rows(
+    context: Context,
+    request: ValidRequest,
+    job_id: str,
+    created_at: datetime,
+    initial_status: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
+) -> tuple[Record, Event]:
+    return plan_job(
+        request.envelope,
+        request.protocol,
+        request.lane_decision,
+        context.settings.timing_defaults,
+        job_id=job_id,
+        created_at=created_at,
+        correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
+        workspace_uri=context.settings.workspace_uri,
+        initial_status=initial_status,
+        dependencies=dependencies,
+        salt=context.new_salt(),
+    )

@@ -1,0 +1,189 @@
+"""The steps of every creation, of a new job and of a redrive: claim, rows, orchestration.
+
+In this order, so that the same request, or the sweeper, finishes or withdraws a creation that died in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.gates.desk import Candidate
+from shared.core.gates.places import Decision
+from shared.core.gates.rules import Gate
+from shared.core.jobs.job import Event, Job, Record
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
+from shared.operations.context import Context
+from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_desk, stage_uncounted
+from shared.operations.gates.desk_turns import Entered, directory
+from shared.operations.gates.divisions import place_for
+from shared.operations.gates.freed import take_turn
+from shared.ports.durable import Orchestrations
+from shared.ports.index import Claim
+from shared.ports.ledger import Stored
+from shared.refusals import LimitReached
+
+#: Race claim: one that was taken before our write is looked at so often
+MAX_CLAIM_RACES = 20
+_CLAIM_RACE_WAIT_S = 0.2
+#: turns of its tenant that a request takes before it is refused; with those that follow each, about 500 FREED rows
+_MAX_TURNS = 2
+#: the creator of a younger claim may still be writing its job's rows, and better does so alone
+_JUST_TAKEN = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class Created:
+    """The job that the request is; `replayed` if it was one already."""
+
+    stored: Stored
+    replayed: bool
+    #: what its gates said when it was created; None: no gate concerned it, or it is not new
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """A claim that is the job's, and what its gates said; None: no gate concerns it."""
+
+    decision: Decision | None = None
+    #: whom the same transaction let in before it
+    entered: Entered = field(default_factory=Entered)
+
+    @property
+    def initial_status(self) -> JobStatus:
+        """The status with which the job's rows are written."""
+        return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
+
+
+#: what a transaction let in, of a tenant, learns it
+Notify = Callable[[str, Entered], Awaitable[None]]
+
+
+def is_expired(context: Context, claim: Claim) -> bool:
+    return claim.expires_at is not None and claim.expires_at <= context.clock.now()
+
+
+async def reserve(context: Context, record: Record, *, replacing: Claim | None, notify: Notify) -> Reserved | None:
+    """The job's claim and its place; None: look again (Race claim).
+
+    `notify`: whom a division of a gate over all tenants lets in has to learn it. Raises LimitReached, Transient.
+    """
+    job = record.job
+    claim = (job.tenant, job.idempotency_hash)
+    reserved: Reserved | None = None
+    try:
+        try:
+            is_concerned = job.dependencies is not None or (await directory(context)).concerns(job.tenant)
+        except LedgerUnavailable as fault:
+            # a quota may concern it: the job is staged, and decided on later
+            telemetry.record_fault(fault)
+            found = await stage_uncounted(context, job, replacing=replacing)
+            return Reserved(*found) if found is not None else None
+        if is_concerned:
+            reserved = await _at_desk(context, job, replacing, notify)
+        else:
+            await context.index.reserve(job, replacing=replacing)
+            reserved = Reserved()
+    except LimitReached as full:
+        await _refused(context, job, replacing, full)
+        return None
+    except (AlreadyExists, Conflict):
+        # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
+        taken = await context.index.read_claim(*claim)
+        reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
+        if reserved is None and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+    return reserved
+
+
+async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: Notify) -> Reserved | None:
+    """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job, and after turns of
+    the tenant if the job would be refused while FREED rows wait.
+    """
+    divided: set[Gate] = set()
+    turns = 0
+    while True:
+        found = await reserve_at_desk(
+            context, job, replacing=replacing, after_division_of=divided, may_need_turn=turns < _MAX_TURNS
+        )
+        if isinstance(found, NeedsTurn):
+            turns += 1
+            await notify(job.tenant, await take_turn(context, job.tenant, job.job_id))
+            continue
+        if not isinstance(found, NeedsDivision):
+            return Reserved(*found) if found is not None else None
+        divided.add(found.gate)
+        given = await place_for(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
+        for tenant, entered in given.items():
+            await notify(tenant, entered)
+
+
+async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
+    """The status with which a job's rows are written by whoever finishes its creation. Raises LedgerUnavailable."""
+    active = await context.index.read_active(tenant, job_id)
+    return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
+
+
+async def _refused(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
+    """Returns where the request is a duplicate by now: look again. Race duplicate: the same request took the last
+    place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
+    """
+    found = await context.index.read_claim(job.tenant, job.idempotency_hash)
+    if found is not None and (replacing is None or found.etag != replacing.etag):
+        return
+    telemetry.record_limit(job.tenant, full.limit)
+    if context.usage is not None:
+        context.tally.refuse(job, context.clock.now())
+        await context.tally.write_refused(context.usage, context.clock.now())
+    raise full from None
+
+
+async def write_rows(context: Context, record: Record, event: Event) -> Stored:
+    """Writes the job's rows, or reads them where another creator wrote them. Raises Contended, LedgerUnavailable."""
+    try:
+        written = await context.ledger.create(record, event)
+    except AlreadyExists:
+        stored = await context.ledger.read(record.job.job_id)
+        if stored is None:
+            raise Contended("the job's rows changed while they were created") from None
+        return stored
+    context.recent_jobs.note(written, context.clock.now())
+    telemetry.record_creation(record, event)
+    if context.hinting is not None:
+        context.hinting.note(written.record.job, [event])
+    return written
+
+
+def check_not_withdrawn(stored: Stored) -> None:
+    """Raises CreationWithdrawn for a creator that comes after the sweeper's tombstone (R14)."""
+    if stored.record.job.error_code == Reason.WITHDRAWN:
+        raise CreationWithdrawn
+
+
+async def start_once(orchestrations: Orchestrations, stored: Stored) -> Stored:
+    """Starts the orchestration of a job that may never have been started; an instance that runs is left alone.
+
+    Raises CreationWithdrawn and OrchestrationUnavailable.
+    """
+    check_not_withdrawn(stored)
+    job = stored.record.job
+    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
+        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
+    return stored
+
+
+def orchestration_input(record: Record) -> dict[str, object]:
+    """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
+    stages: list[str | list[str]] = []
+    for step in record.steps:
+        group = record.group_of(step)
+        if len(group) == 1:
+            stages.append(step.step_id)
+        elif group[0] is step:
+            stages.append([sibling.step_id for sibling in group])
+    return {"job_id": record.job.job_id, "steps": stages}

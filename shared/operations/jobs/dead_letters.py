@@ -1,0 +1,142 @@
+"""Dead letters: jobs that failed for good and that nobody has taken up or put aside, the last that failed first.
+
+The rows in the index (R60) say which; what a line tells of a job is read from the ledger.
+"""
+
+from __future__ import annotations
+
+from shared import telemetry
+from shared.core.filters import JobFilter
+from shared.core.incidents import (
+    Incident,
+    IncidentState,
+    Settlement,
+    escalates,
+    incident_of,
+    job_incident_id,
+    retried_unseen,
+)
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
+from shared.errors import Contended, LuciusError
+from shared.operations.context import Context
+from shared.operations.jobs.list_jobs import Page, fill
+from shared.operations.jobs.read_history import read_for_list
+from shared.operations.process.log_hints import note_incident
+from shared.ports.dead_letters import DeadRow, LetterState, ended_at
+from shared.refusals import ControlNotPossible, JobNotFound
+from shared.responses.job import DeadLetter
+from shared.views.job import dead_letter
+
+
+async def list_dead_letters(
+    context: Context, job_filter: JobFilter, *, after: str | None, limit: int
+) -> Page[DeadLetter]:
+    """One page, with why and where each job failed. Raises LedgerUnavailable."""
+
+    async def of_tenant(tenant: str, after: str | None, count: int) -> list[DeadRow]:
+        return await context.index.dead_letters(tenant, after=after, limit=count, since=job_filter.since)
+
+    def may_match(dead: DeadRow) -> bool:
+        return job_filter.has_time(dead.created_at) and job_filter.may_match(
+            JobStatus.FAILED_FINAL, dead.request_type, dead.labels
+        )
+
+    async def render(dead: DeadRow) -> DeadLetter | None:
+        stored = await read_for_list(context.ledger, dead.job_id)
+        # Race letter: its row goes right after its redrive, or at the sweeper's next look
+        return dead_letter(stored.record) if stored is not None and stored.record.job.redriven_by is None else None
+
+    every_row = job_filter.matches_every_row and job_filter.since is None and job_filter.until is None
+    return await fill(context, job_filter, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
+
+
+async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:
+    """Takes a job off the dead letters for good, the job itself as it is: it can still be redriven.
+
+    An open incident of the job is dismissed with it, and has who did it, and why, in its log. Again is harmless. Raises
+    JobNotFound, ControlNotPossible (no dead letter, or redriven), Transient.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    job = stored.record.job
+    if job.status is not JobStatus.FAILED_FINAL or job.redriven_by is not None:
+        raise ControlNotPossible(job_id, job.status, "be dismissed: it is no dead letter")
+    now, reason = context.clock.now(), origin.reason or ""
+    settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)
+    state = await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
+    if state is LetterState.REDRIVEN:
+        raise ControlNotPossible(job_id, job.status, "be dismissed: it was taken up again")
+    telemetry.info(
+        "DEAD_LETTER_DISMISSED", jobId=job_id, tenant_id=job.tenant, actor=origin.actor, reason=origin.reason
+    )
+    return job
+
+
+async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
+    """The job is no dead letter any more, and its incident, where one is open, is settled at once with it (R64).
+
+    Gives what became of the dead letter first. Raises Contended where the lists do not know the job's end yet,
+    LedgerUnavailable.
+    """
+    found = await context.index.end_dead_letter(job, state, settlement)
+    if found is None:
+        raise Contended(f"the end of job {job.job_id} is not in the lists yet")
+    await leave_open(context, job)
+    return found
+
+
+async def leave_open(context: Context, job: Job) -> None:
+    """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
+    if (incident := await incident_of_job(context, job)) is None or incident.is_open:
+        return
+    note_incident(context.hinting, incident)
+    try:
+        await leave_list(context, incident)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+
+
+async def leave_list(context: Context, incident: Incident) -> None:
+    """A job's settled incident leaves the list of open ones; where there are feeds, the sweeper takes it off when its
+    feed has it (R79). Raises LedgerUnavailable.
+    """
+    if context.feed is None:
+        await context.incidents.leave_open(incident)
+    else:
+        await context.incidents.enter_open(incident, context.clock.now())
+
+
+async def incident_of_job(context: Context, job: Job) -> Incident | None:
+    """Raises LedgerUnavailable."""
+    if not escalates(job):
+        return None
+    return await context.incidents.read(job.tenant, job_incident_id(job.job_id), ended_at(job))
+
+
+async def list_open(context: Context, job: Job) -> bool:
+    """Where the job's end opened an incident, it joins the list of open ones, and the feed hears of it; whether the
+    list has it. A fault is logged, and the sweeper lists it when it clears the job.
+    """
+    if (found := incident_of(job)) is None:
+        return True
+    note_incident(context.hinting, *found)
+    try:
+        await context.incidents.enter_open(found[0], context.clock.now())
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        return False
+    return True
+
+
+async def settle_dead_letter(context: Context, job: Job) -> None:
+    """Ends the dead letter of a job whose redrive stopped before that; lists the job's open incident again.
+
+    Raises Contended, LedgerUnavailable.
+    """
+    if job.redriven_by is not None:
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN, retried_unseen(job))
+    if (incident := await incident_of_job(context, job)) is not None and incident.is_open:
+        await context.incidents.enter_open(incident, context.clock.now())

@@ -1,0 +1,149 @@
+"""The jobs that a job depends on: found when it is created, and asked to tell their end (R53)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.canonical import digest
+from shared.core.gates.letting import ASLEEP
+from shared.core.gates.places import Place
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Job
+from shared.core.jobs.occurrences import Awaited
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
+from shared.errors import Conflict, Contended
+from shared.operations.context import Context
+from shared.operations.jobs.dependants import count_end
+from shared.operations.jobs.transition import transition
+from shared.operations.process.at_once import at_once
+from shared.ports.durable import Orchestrations
+from shared.ports.index import FIRST_CHECK, ActiveRow
+from shared.ports.ledger import Stored
+from shared.refusals import DependencyUnknown, NotRedrivable
+
+_KEY = "key:"
+#: a job that waits for others
+_CHECKED_EVERY = timedelta(hours=1)
+_AT_ONCE = 8
+_MAX_RACES = 8
+
+
+async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
+    """The ids of the named jobs, each once, in their order.
+
+    Raises DependencyUnknown for what is no job of the tenant's, LedgerUnavailable.
+    """
+
+    async def one(name: str) -> str | None:
+        job_id = name
+        if name.startswith(_KEY):
+            claim = await context.index.read_claim(tenant, digest(name))
+            if claim is None:
+                return None
+            job_id = claim.job_id
+        stored = await context.ledger.read(job_id)
+        return job_id if stored is not None and stored.record.job.tenant == tenant else None
+
+    names = list(dict.fromkeys(named))
+    found = await at_once(names, one, limit=_AT_ONCE)
+    if unknown := [name for name, job_id in zip(names, found, strict=True) if job_id is None]:
+        raise DependencyUnknown(unknown)
+    return list(dict.fromkeys(job_id for job_id in found if job_id is not None))
+
+
+async def again_awaited(context: Context, job: Job) -> list[str]:
+    """What the redrive of a job waits for: each job that this one still waited for, or the last that took it up again.
+
+    Raises NotRedrivable where one of them did not succeed and nobody took it up, LedgerUnavailable.
+    """
+    if not job.is_dependent:
+        return []
+    found: list[str] = []
+    failed: list[str] = []
+    for named in job.dependencies or ():
+        stored = await context.ledger.read(named)
+        while stored is not None and stored.record.job.redriven_by is not None:
+            stored = await context.ledger.read(stored.record.job.redriven_by)
+        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
+        last = stored.record.job.job_id if stored is not None else named
+        is_over = status.terminal and status is not JobStatus.SUCCEEDED
+        (failed if is_over else found).append(last)
+    if failed and job.on_dependency_failure == "fail":
+        detail = f"it depends on {', '.join(failed)}: redrive that first, or ask with ignoreDependencies"
+        raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)
+    return found
+
+
+async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
+    """Each job that this one depends on learns that its end is waited for, or has ended and is counted now.
+
+    So either the mark is before the end, and the end tells, or it is seen here. Raises Contended, LedgerUnavailable.
+    """
+    job = stored.record.job
+    await at_once(
+        job.dependencies or (), lambda job_id: _mark_one(context, orchestrations, job, job_id), limit=_AT_ONCE
+    )
+    for _ in range(_MAX_RACES):
+        active = await context.index.read_active(job.tenant, job.job_id)
+        if active is None or active.place is None:
+            return None
+        place = replace(active.place, marked=True)
+        may_go_on = not place.dependencies_left or place.failed_dependency is not None
+        check_at = context.clock.now() + FIRST_CHECK if may_go_on else next_check(context, job)
+        try:
+            return await context.index.move_place(active, place, check_at)
+        except Conflict:
+            continue
+    raise Contended("a job that waits for others was changed by others at every try")
+
+
+def next_check(context: Context, job: Job) -> datetime:
+    """Returns when the sweeper next looks at a job that waits for others: once an hour, since a DEP row may be lost."""
+    return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
+
+
+async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
+    """Whether the job waits for fewer jobs than its place says: a DEP row was lost, so its end was never counted.
+
+    A dependency counts as long as its job has not ended, or its DEP row is there. Raises
+    LedgerUnavailable.
+    """
+
+    async def one(job_id: str) -> tuple[bool, str | None]:
+        stored = await context.ledger.read(job_id)
+        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
+        if not status.terminal or await context.index.is_dependant(job.tenant, job_id, job.job_id):
+            return True, None
+        return False, None if status is JobStatus.SUCCEEDED else job_id
+
+    found = await at_once(job.dependencies or (), one, limit=_AT_ONCE)
+    left = sum(is_left for is_left, _ in found)
+    if left >= place.dependencies_left:
+        return False
+    failed = place.failed_dependency or next((job_id for _, job_id in found if job_id is not None), None)
+    counted = replace(place, dependencies_left=left, failed_dependency=failed)
+    try:
+        await context.index.move_place(active, counted, context.clock.now() + FIRST_CHECK)
+    except Conflict:
+        # an end is counted at the same time: the next look counts again
+        return False
+    telemetry.warn("DEPENDENCIES_COUNTED_ANEW", **telemetry.line_ids(job), left=left)
+    return True
+
+
+async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, job_id: str) -> None:
+    while True:
+        stored = await context.ledger.read(job_id)
+        if stored is None or stored.record.job.status.terminal:
+            # one that is gone for good ended long ago, and nobody knows how
+            succeeded = stored is not None and stored.record.job.status is JobStatus.SUCCEEDED
+            await count_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
+            return
+        if stored.record.job.awaited:
+            return
+        origin = Origin(cause_id=f"await:{job_id}:{job.job_id}", actor="system", source="gates")
+        await transition(context, stored, Awaited(), origin, orchestrations=orchestrations)

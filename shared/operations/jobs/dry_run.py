@@ -1,0 +1,72 @@
+"""What a request would become, without writing anything."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shared.contracts.envelope import Envelope
+from shared.core.jobs.directive import directive_of
+from shared.core.jobs.job import Job
+from shared.core.jobs.plan import digests
+from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
+from shared.operations.context import Context
+from shared.operations.gates import desks
+from shared.operations.gates.over_all import ask
+from shared.operations.jobs.create_job import ValidRequest, plan_rows, validate_request
+from shared.operations.jobs.creation import is_expired
+from shared.refusals import LimitReached
+from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
+
+
+async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
+    """The checks of a real POST, then its verdicts, in the tenant's turn as a real one.
+
+    Raises Refused as the real one would, and LedgerUnavailable.
+    """
+    request = validate_request(context, envelope, correlation_id)
+    async with context.submissions.turn(normalise(envelope.tenant_id)):
+        return await _verdicts(context, request)
+
+
+async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
+    """Raises LimitReached, LedgerUnavailable."""
+    record, _ = plan_rows(context, request, "job_dry_run", context.clock.now())
+    identity = digests(request.envelope)
+    claim = await context.index.read_claim(record.job.tenant, identity.claim)
+    if claim is None or is_expired(context, claim):
+        idempotency = DryIdempotency(claim=identity.claim, verdict="NEW")
+    else:
+        verdict: Literal["DUPLICATE", "CONFLICT"] = "DUPLICATE" if claim.body_hash == identity.body else "CONFLICT"
+        idempotency = DryIdempotency(claim=identity.claim, verdict=verdict, jobId=claim.job_id)
+    lane = request.lane_decision
+    return DryRun(
+        dryRun=True,
+        tenant=record.job.tenant,
+        protocol_id=record.job.protocol_id,
+        protocol_version=record.job.protocol_version,
+        route=DryRoute.of(lane, topic=f"{DIRECTIVE_TOPIC_PREFIX}{lane.lane}"),
+        idempotency=idempotency,
+        quota=await _quota(context, record.job, new=idempotency.verdict == "NEW"),
+        directives=[
+            directive_of(record, step).model_dump(
+                mode="json", exclude={"jobId", "attempt_no", "lease_id", "input_ref", "input_refs", "workspace_ref"}
+            )
+            for step in record.steps
+        ],
+    )
+
+
+async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
+    """Whether a limit would refuse the job now, or a gate keep it in line; a duplicate is never refused (R17)."""
+    active, tenant_limit = await desks.inside(context, job.tenant)
+    if not new:
+        return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)
+    verdict: Literal["ADMITTED", "STAGED", "REFUSED"] = "ADMITTED"
+    limit: str | None = None
+    try:
+        decision = await ask(context, job)
+        if decision is not None and decision.stopped_by is not None:
+            verdict, limit = "STAGED", decision.stopped_by.gate.words
+    except LimitReached as reached:
+        verdict, limit = "REFUSED", reached.limit
+    return DryQuota(verdict=verdict, limit=limit, tenant_limit=tenant_limit, tenant_active=active)

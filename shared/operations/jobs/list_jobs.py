@@ -1,0 +1,182 @@
+"""Lists of jobs by filter, newest first.
+
+A list is read from the index: one query a page, however many jobs there are. Each line names the event that it is as
+of (`seq`). The sweeper brings the lines of living jobs up to date, so none is behind for longer than a sweep. A list of
+living jobs by status is read from the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from shared.core.filters import JobFilter
+from shared.core.jobs.routing import normalise
+from shared.core.jobs.states import JobStatus
+from shared.operations.context import Context
+from shared.operations.jobs.read_history import read_for_list
+from shared.ports.index import ListRow
+from shared.responses.job import JobLine
+from shared.views.job import job_line
+
+_READS_AT_ONCE = 16
+
+#: rows of a query at most; the store gives no more in one response
+_MAX_ROWS = 1000
+#: rows that one request reads beyond those that it shows; the next page goes on after the last
+MAX_READ_MORE = 200
+#: what a filtered list reads first, at the least: most pages are filled by it
+_FIRST_LOOK = 100
+#: fewer than so many are not worth another query
+_LEAST_LOOK = 10
+
+
+class Row(Protocol):
+    """Of an index: an opaque position, by which rows of several tenants are merged."""
+
+    @property
+    def cursor(self) -> str: ...
+
+
+R = TypeVar("R", bound=Row)
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    lines: list[T]
+    #: the position to go on from; None: the list is at its end
+    after: str | None
+    #: the request read what it may read before the page was full
+    partial: bool = False
+
+
+async def list_jobs(context: Context, job_filter: JobFilter, *, after: str | None, limit: int) -> Page[JobLine]:
+    """One page. Raises LedgerUnavailable."""
+
+    async def render(listed: ListRow) -> JobLine | None:
+        status, step_id, seq = status_of(listed), listed.current_step_id, listed.seq
+        if status is None:
+            return None
+        if job_filter.needs_ledger and not status.terminal:
+            if (stored := await read_for_list(context.ledger, listed.job_id)) is not None:
+                job = stored.record.job
+                status, step_id, seq = job.status, job.current_step_id, job.event_seq
+            if not job_filter.has_status(status):
+                return None
+        return job_line(listed, status=status, current_step_id=step_id, seq=seq)
+
+    return await walk_list(context, job_filter, render, after=after, limit=limit)
+
+
+async def walk_list(
+    context: Context,
+    job_filter: JobFilter,
+    render: Callable[[ListRow], Awaitable[T | None]],
+    *,
+    after: str | None,
+    limit: int,
+) -> Page[T]:
+    """One page of what `render` makes of the LIST rows that the filter lets through; None is left out.
+
+    Raises LedgerUnavailable.
+    """
+
+    async def of_tenant(tenant: str, after: str | None, count: int) -> list[ListRow]:
+        return await context.index.list_jobs(
+            tenant, after=after, limit=count, since=job_filter.since, until=job_filter.until
+        )
+
+    def may_match(listed: ListRow) -> bool:
+        status = status_of(listed)
+        return status is not None and job_filter.may_match(status, listed.request_type, listed.labels)
+
+    return await fill(
+        context,
+        job_filter,
+        of_tenant,
+        may_match,
+        render,
+        after=after,
+        limit=limit,
+        every_row=job_filter.matches_every_row,
+    )
+
+
+def status_of(listed: ListRow) -> JobStatus | None:
+    """None: one of a later release, whose jobs only that release can show (R44)."""
+    return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
+
+
+async def fill(
+    context: Context,
+    job_filter: JobFilter,
+    of_tenant: Callable[[str, str | None, int], Awaitable[list[R]]],
+    may_match: Callable[[R], bool],
+    render: Callable[[R], Awaitable[T | None]],
+    *,
+    after: str | None,
+    limit: int,
+    every_row: bool,
+) -> Page[T]:
+    """One page of the rows of all the filter's tenants, merged (`fill_from`). Raises what the ports raise."""
+    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
+    return await fill_from(tenants, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
+
+
+async def fill_from(
+    sources: Sequence[S],
+    rows_past: Callable[[S, str | None, int], Awaitable[list[R]]],
+    may_match: Callable[[R], bool],
+    render: Callable[[R], Awaitable[T | None]],
+    *,
+    after: str | None,
+    limit: int,
+    every_row: bool,
+) -> Page[T]:
+    """Reads rows past `after`, those of all sources merged, until a page is full or the list at its end, or
+    MAX_READ_MORE more are read than are shown.
+
+    `every_row`: nearly each row is shown, so that no more than `limit` are read first. Raises what the ports raise.
+    """
+    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
+    kept: list[T] = []
+    read = 0
+    batch = limit if every_row else min(max(limit, _FIRST_LOOK), MAX_READ_MORE - 1)
+
+    async def rows_of(source: S, count: int) -> list[R]:
+        async with semaphore:
+            return await rows_past(source, after, count)
+
+    async def rendered(row: R) -> T | None:
+        async with semaphore:
+            return await render(row)
+
+    while True:
+        # one more shows whether there is more
+        ask = min(batch + 1, _MAX_ROWS)
+        found = [row for rows in await asyncio.gather(*(rows_of(each, ask) for each in sources)) for row in rows]
+        found.sort(key=lambda row: row.cursor)
+        rows, more, place = found[:batch], len(found) >= ask, 0
+        read += min(len(found), ask)
+        while place < len(rows):
+            # no more are rendered than the page has room for
+            turn: list[R] = []
+            while place < len(rows) and len(turn) < limit - len(kept):
+                row = rows[place]
+                after, place = row.cursor, place + 1
+                if may_match(row):
+                    turn.append(row)
+            kept += [line for line in await asyncio.gather(*map(rendered, turn)) if line is not None]
+            if len(kept) == limit:
+                return Page(kept, after if more or place < len(rows) else None)
+        if not more:
+            return Page(kept, None)
+        batch = min(MAX_READ_MORE + len(kept) - read - 1, max(limit - len(kept), _FIRST_LOOK))
+        if batch < _LEAST_LOOK:
+            return Page(kept, after, partial=True)

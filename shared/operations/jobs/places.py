@@ -1,0 +1,86 @@
+"""A job and its place at the desk, brought together again after every move of either (R49)."""
+
+from __future__ import annotations
+
+from shared.core.gates.desk import Candidate
+from shared.core.gates.letting import ASLEEP
+from shared.core.gates.places import Owed, owed
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed
+from shared.core.jobs.states import JobStatus
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts, desks
+from shared.operations.gates.desk_turns import QuotasUnknown
+from shared.operations.gates.queue_joins import join_queue
+from shared.operations.jobs.creation import check_not_withdrawn, start_once
+from shared.operations.jobs.dependencies import mark, recount
+from shared.operations.jobs.transition import admit, end, notify, transition
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+
+#: each turn does one thing that is owed; a job that is paused and resumed meanwhile owes more than one
+_MAX_TURNS = 8
+
+
+async def follow(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
+    """Does what is owed between the job and its place until nothing is; gives the job as it stands then.
+
+    Whoever created, moved or swept the job calls it; again is harmless. A job that passed its gates is started if it
+    may never have been. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
+    """
+    for _ in range(_MAX_TURNS):
+        check_not_withdrawn(stored)
+        job = stored.record.job
+        if not job.is_staged and not job.status.terminal:
+            return await start_once(orchestrations, stored)
+        active = await context.index.read_active(job.tenant, job.job_id)
+        if active is None:
+            return stored
+        place = desk_counts.place_of(active)
+        match owed(job, place):
+            case Owed.NOTHING:
+                is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()
+                if not is_due or active.place is None or not await recount(context, job, active, active.place):
+                    return stored
+            case Owed.NOTIFY:
+                if (started := await admit(context, orchestrations, job.job_id)) is not None:
+                    return started
+            case Owed.MARK:
+                await mark(context, orchestrations, stored)
+            case Owed.SETTLE:
+                await _move(context, orchestrations, stored, DependenciesSettled(), "settled")
+            case Owed.FAIL:
+                await _move(context, orchestrations, stored, DependencyFailed(place.failed_dependency or ""), "failed")
+            case Owed.END:
+                await end(context, stored, orchestrations)
+                return stored
+            case step:
+                due_at, candidate = job.expires_at or ASLEEP, Candidate.of(job)
+                try:
+                    if step is Owed.LINE_UP:
+                        entered = await join_queue(context, job.tenant, job.job_id, due_at, candidate=candidate)
+                    else:
+                        entered = await desks.move_job(
+                            context, job.tenant, job.job_id, step, due_at, candidate=candidate
+                        )
+                except QuotasUnknown:
+                    # a call, or the sweeper, goes on when they are
+                    return stored
+                await notify(context, orchestrations, job.tenant, entered)
+        again = await context.ledger.read(job.job_id)
+        if again is None:
+            return stored
+        stored = again
+    raise Contended("the job moved while its place followed")
+
+
+async def _move(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored,
+    occurrence: DependenciesSettled | DependencyFailed,
+    what: str,
+) -> None:
+    origin = Origin(cause_id=f"dependencies:{what}:{stored.record.job.job_id}", actor="system", source="gates")
+    await transition(context, stored, occurrence, origin, orchestrations=orchestrations)

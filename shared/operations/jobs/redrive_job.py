@@ -1,0 +1,154 @@
+"""Redrive: a job that failed or was cancelled, taken up again as a new job (R39)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from shared import telemetry
+from shared.core.jobs.as_of import allowed_time
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Event, Record, Ref
+from shared.core.jobs.reasons import IgnoreReason, Reason
+from shared.core.jobs.redrive import claim_of, not_redrivable, plan_redrive
+from shared.core.jobs.states import JobStatus
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.jobs.creation import (
+    MAX_CLAIM_RACES,
+    Created,
+    check_not_withdrawn,
+    initial_status_of,
+    is_expired,
+    reserve,
+    write_rows,
+)
+from shared.operations.jobs.dependencies import again_awaited
+from shared.operations.jobs.places import follow
+from shared.operations.jobs.references import wrong_references
+from shared.operations.jobs.transition import end_letter, mark_redriven, notify
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+from shared.refusals import JobNotFound, NotRedrivable, RequestInvalid
+
+
+async def redrive_job(
+    context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin, *, ignore_dependencies: bool = False
+) -> Created:
+    """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
+
+    Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
+    withdraws what is not asked for again. Race redrives: two at once are one new job.
+
+    A job that never began for others waits for them again, or for the jobs that took those up; with
+    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and
+    RequestInvalid where today's policy does not allow its references any more.
+    """
+    old = await context.ledger.read(job_id)
+    if old is None:
+        raise JobNotFound(job_id)
+    _refuse(old.record)
+    async with context.submissions.turn(old.record.job.tenant):
+        return await _redrive(context, orchestrations, old, origin, ignore_dependencies)
+
+
+async def _redrive(
+    context: Context, orchestrations: Orchestrations, old: Stored, origin: Origin, ignore_dependencies: bool
+) -> Created:
+    if old.record.job.redriven_by is not None:
+        # also when the claim's time is over
+        known = await context.ledger.read(old.record.job.redriven_by)
+        if known is not None:
+            await end_letter(context, old.record.job, old.record.job.redriven_by, origin)
+            return Created(await follow(context, orchestrations, known), replayed=True)
+    job_id, tenant = old.record.job.job_id, old.record.job.tenant
+    claim_key = claim_of(job_id)
+    learn = partial(notify, context, orchestrations)
+    for _ in range(MAX_CLAIM_RACES):
+        claim = await context.index.read_claim(tenant, claim_key)
+        if claim is not None and not is_expired(context, claim):
+            stored = await context.ledger.read(claim.job_id)
+            if stored is None:
+                initial = await initial_status_of(context, tenant, claim.job_id)
+                waits = initial is JobStatus.WAITING_FOR_JOBS
+                dependencies = await again_awaited(context, old.record.job) if waits else []
+                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, initial, dependencies)
+                stored = await write_rows(context, *planned)
+            return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
+        if wrong := wrong_references(context, tenant, _references(old.record)):
+            raise RequestInvalid(wrong)
+        new_id, now = context.new_job_id(), context.clock.now()
+        dependencies = [] if ignore_dependencies else await again_awaited(context, old.record.job)
+        record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
+        _refuse_expired(context, record)
+        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is not None:
+            if reserved.initial_status is not record.job.status:
+                record, event = await _planned(context, old, new_id, now, origin, reserved.initial_status, dependencies)
+            stored = await write_rows(context, record, event)
+            telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
+            linked = await _linked(context, orchestrations, old, stored, origin)
+            await learn(tenant, reserved.entered)
+            return Created(linked, replayed=False, decision=reserved.decision)
+    raise Contended("the claim of this redrive was changed by others at every try")
+
+
+def _references(record: Record) -> dict[str, Ref]:
+    """What the new job would be given: the old one's references, and the results that it carries."""
+    refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
+    return refs | {f"{step.step_id}.result_ref": step.result_ref for step in record.steps if step.result_ref}
+
+
+def _refuse(record: Record) -> None:
+    job = record.job
+    if job.error_code == Reason.WITHDRAWN:
+        raise NotRedrivable(Reason.WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
+    if (why := not_redrivable(record)) is not None:
+        detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
+        raise NotRedrivable(why, detail)
+
+
+def _refuse_expired(context: Context, new: Record) -> None:
+    """A result in the workspace may be gone after its time: whoever reads it would fail (R47)."""
+    retention, now = context.settings.retention, context.clock.now()
+    for step in new.steps:
+        if not step.carried or step.made is None or step.completed_at is None:
+            continue
+        end = retention.end(step.made["uri"], step.completed_at)
+        if end is not None and end <= now:
+            detail = (
+                f"the result of step {step.step_id} is kept until {end:%Y-%m-%d}, and the new job would carry it; "
+                "submit the request again"
+            )
+            raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)
+
+
+async def _planned(
+    context: Context,
+    old: Stored,
+    job_id: str,
+    created_at: datetime,
+    origin: Origin,
+    initial_status: JobStatus = JobStatus.QUEUED,
+    dependencies: Sequence[str] = (),
+) -> tuple[Record, Event]:
+    [first] = await context.ledger.events(old.record.job.job_id, limit=1)
+    return plan_redrive(
+        old.record,
+        job_id=job_id,
+        created_at=created_at,
+        allowed=allowed_time(first),
+        initial_status=initial_status,
+        dependencies=dependencies,
+        origin=origin,
+        salt=context.new_salt(),
+    )
+
+
+async def _linked(
+    context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
+) -> Stored:
+    """The old job names the new one and is no dead letter any more, then the new one starts."""
+    check_not_withdrawn(stored)
+    await mark_redriven(context, orchestrations, old, stored.record.job.job_id, origin)
+    return await follow(context, orchestrations, stored)

@@ -1,0 +1,67 @@
+"""A job's references under the policy of today, for whoever takes one up: a request, a redrive, a RESULT (R34, R46)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.access.references import ReferencePolicy, credential_member
+from shared.contracts.messages import Reply, ReplyError
+from shared.core.jobs.plan import Workspace
+from shared.core.jobs.reasons import Reason
+from shared.errors import ConfigurationUnavailable
+from shared.operations.context import Context
+
+#: no URI leads there, so that a policy with this list allows the tenant's own workspace alone
+_NOWHERE = frozenset({"nowhere.invalid"})
+#: characters of a member's name in an error
+_SHOWN = 40
+_CREDENTIAL = "must not carry a credential: give the service a right of its own to read the reference"
+
+
+def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """`(path, reason)` for each URI of `refs` that no job of the tenant may name today, and for each further member of
+    them that holds a credential: every reader of the job would see it.
+
+    Raises ConfigurationUnavailable where a store may restrict the tenant's further, and was never read.
+    """
+    settings = context.settings
+    workspace = Workspace(settings.workspace_uri, tenant)
+
+    def violations(hosts: frozenset[str]) -> dict[str, str]:
+        policy = ReferencePolicy(settings.allowed_ref_schemes, hosts, workspace)
+        return {name: why for name, ref in refs.items() if (why := policy.violation(ref["uri"])) is not None}
+
+    found = violations(settings.allowed_ref_hosts)
+    if context.ref_hosts is None:
+        if violations(_NOWHERE).keys() - found.keys():
+            raise ConfigurationUnavailable
+    elif (own := context.ref_hosts.get(tenant)) is not None:
+        found = violations(own) | found
+    wrong = [(f"{name}.uri", found[name]) for name in refs if name in found]
+    members = [(name, member) for name, ref in refs.items() if (member := credential_member(ref)) is not None]
+    return wrong + [(f"{name}.{member[:_SHOWN]}", _CREDENTIAL) for name, member in members]
+
+
+def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
+    """The reply as it is; a RESULT that leads where no reference of the tenant may keeps only those that may.
+
+    One that SUCCEEDED is then FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
+    the caller's `final_output`. Raises ConfigurationUnavailable.
+    """
+    artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}
+    given = (("result_ref", reply.result_ref), ("output_ref", reply.output_ref))
+    refs: dict[str, dict[str, Any]] = {name: ref.model_dump() for name, ref in given if ref}
+    refs |= {name: {"uri": each.uri} for name, each in artifacts.items()}
+    wrong = wrong_references(context, tenant, refs) if refs else []
+    if not wrong:
+        return reply
+    refused = {name for name in refs for path, _ in wrong if path.startswith(f"{name}.")}
+    kept: dict[str, Any] = {name: None for name in ("result_ref", "output_ref") if name in refused}
+    if artifacts:
+        kept["artifacts"] = [each for name, each in artifacts.items() if name not in refused]
+    if reply.status == "SUCCEEDED":
+        path, why = wrong[0]
+        error = ReplyError(code=Reason.RESULT_REF_REFUSED.value, message=f"{path} {why}")
+        kept |= {"status": "FAILED_FINAL", "error": error, "result_ref": None}
+    return reply.model_copy(update=kept)

@@ -1,0 +1,113 @@
+"""Messages that no job could take: list, read with what a redrive would do, redrive."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from shared import telemetry
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import Provenance
+from shared.core.jobs.occurrences import ReplyArrived
+from shared.core.jobs.outcome import OutcomeKind
+from shared.errors import LedgerRefused, ReplyUnfit
+from shared.operations.context import Context
+from shared.operations.jobs.replies.apply import apply_reply, parse_reply
+from shared.operations.jobs.replies.receive import message_cause
+from shared.ports.durable import Orchestrations
+from shared.ports.rejected import RejectedMessage, Rejection, day_partition
+from shared.refusals import RejectedNotFound, StillNotApplicable
+
+#: how long they are kept, and how far back a list without a date goes
+RETENTION_DAYS = 90
+#: most that one sweep removes; the next one goes on
+MAX_REMOVED = 1000
+
+
+async def list_rejected(
+    context: Context, *, day: date | None, after: str | None, limit: int
+) -> tuple[list[Rejection], str | None]:
+    """A page, newest first, and the id to go on from. With `day`, that day alone; without, back from today.
+
+    `after` must be an id of an earlier page. Raises LedgerUnavailable.
+    """
+    today = context.clock.now().date()
+    # until tomorrow: the bus has a clock of its own
+    first, last = (day, day) if day is not None else (_oldest(today), today + timedelta(days=1))
+    found = await context.rejected.list_days(first, last, tenant=None, after=after, limit=limit)
+    return found, found[-1].id if len(found) == limit else None
+
+
+async def remove_old(context: Context) -> bool:
+    """The sweeper's part: what is older than the retention goes. True: there may be more. Raises LedgerUnavailable."""
+    removed = await context.rejected.delete_before(_oldest(context.clock.now().date()), limit=MAX_REMOVED)
+    if removed:
+        telemetry.info("REJECTED_REMOVED", count=removed)
+    return removed == MAX_REMOVED
+
+
+def _oldest(today: date) -> date:
+    return today - timedelta(days=RETENTION_DAYS)
+
+
+async def read_rejected(context: Context, id_: str) -> RejectedMessage:
+    """Raises RejectedNotFound, LedgerUnavailable."""
+    try:
+        day_partition(id_)
+    except ValueError:
+        found = None
+    else:
+        found = await context.rejected.read(id_)
+    if found is None:
+        raise RejectedNotFound(id_)
+    return found
+
+
+async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str | None]:
+    """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
+    try:
+        reply = parse_reply(_body(message))
+        stored = await context.ledger.read(reply.jobId)
+    except ReplyUnfit as unfit:
+        return "REJECTED", str(unfit)
+    except LedgerRefused as refused:
+        return "REJECTED", f"LEDGER_REFUSED: {refused}"
+    if stored is None:
+        return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
+    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
+    outcome = apply(stored.record, ReplyArrived(reply, context.settings.progress_s), provenance)
+    if outcome.kind is OutcomeKind.REFUSED:
+        return "REJECTED", outcome.reason_code
+    return outcome.kind.value, outcome.reason_code
+
+
+async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
+    """The message, marked, once a job took it; again changes nothing.
+
+    Raises RejectedNotFound, StillNotApplicable, Transient.
+
+    Killed between the move and the mark, the next call finds the move by its cause and only marks; so does the slower
+    of two at once (Race rejected).
+    """
+    message = await read_rejected(context, id_)
+    if message.redriven_at is not None:
+        return message
+    cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
+    try:
+        result = await apply_reply(
+            context,
+            orchestrations,
+            parse_reply(_body(message)),
+            cause_id=cause_id,
+            source="redrive",
+            maybe_repeated=True,
+        )
+    except ReplyUnfit as unfit:
+        raise StillNotApplicable(unfit.reason, unfit.detail) from None
+    telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=result.record.job.job_id, outcome=result.outcome)
+    await context.rejected.mark(message, redriven_at=context.clock.now(), outcome=result.outcome)
+    return await read_rejected(context, id_)
+
+
+def _body(message: RejectedMessage) -> bytes:
+    """What stands for a byte that was no UTF-8 is no JSON either, so such a message stays unfit."""
+    return message.body.encode("utf-8")

@@ -1,0 +1,65 @@
+"""The jobs that a job depends on, and those that depend on it, with where each stands (R53)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
+from shared.errors import Undecodable, UnknownStatus
+from shared.operations.context import Context
+from shared.operations.jobs.list_jobs import Page
+from shared.operations.process.at_once import at_once
+
+_AT_ONCE = 8
+#: a page goes through those that wait first, then through those that waited for a job that did not succeed
+_WAITING, _FAILED = "w:", "f:"
+Related = tuple[str, Job | None]
+
+
+async def dependencies_of(context: Context, job: Job) -> list[Related]:
+    """In the order of the request. Raises LedgerUnavailable."""
+    return await _read(context, job.dependencies or ())
+
+
+async def missing_of(context: Context, job: Job) -> list[Related]:
+    """Of a job that waits for others: those that have not ended. Raises LedgerUnavailable."""
+    found = await dependencies_of(context, job)
+    return [(job_id, each) for job_id, each in found if each is not None and not each.status.terminal]
+
+
+async def dependants_of(context: Context, job: Job, *, after: str | None, limit: int) -> Page[Related]:
+    """One page, past the position `after`. Raises ValueError for what is no position, LedgerUnavailable."""
+    position = after or _WAITING
+    if not position.startswith((_WAITING, _FAILED)):
+        raise ValueError("no position")
+    found: list[str] = []
+    if position.startswith(_WAITING):
+        past = position.removeprefix(_WAITING)
+        found = [
+            f"{_WAITING}{each}"
+            for each in await context.index.dependants(job.tenant, job.job_id, limit=limit + 1, after=past)
+        ]
+        position = _FAILED
+    if len(found) <= limit and job.status.terminal and job.status is not JobStatus.SUCCEEDED:
+        past = position.removeprefix(_FAILED)
+        found += [
+            f"{_FAILED}{each}"
+            for each in await context.index.failed_dependants(
+                job.tenant, job.job_id, limit=limit + 1 - len(found), after=past
+            )
+        ]
+    shown = found[:limit]
+    lines = await _read(context, [each[len(_FAILED) :] for each in shown])
+    return Page(lines, shown[-1] if len(found) > limit else None)
+
+
+async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
+    async def one(job_id: str) -> Related:
+        try:
+            stored = await context.ledger.read(job_id)
+        except (Undecodable, UnknownStatus):
+            return job_id, None
+        return job_id, stored.record.job if stored is not None else None
+
+    return await at_once(job_ids, one, limit=_AT_ONCE)

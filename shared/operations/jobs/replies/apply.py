@@ -1,0 +1,235 @@
+"""Applies a reply: commits it to the ledger, then raises the orchestration's event (R2, R37).
+
+The bus, the HTTP callbacks and the redrive of a rejected message all come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from shared import telemetry
+from shared.contracts.messages import Reply
+from shared.core.jobs import durable_names
+from shared.core.jobs.history import EventType, Origin
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.occurrences import ReplyArrived
+from shared.core.jobs.outcome import OutcomeKind
+from shared.core.jobs.replies import holds_lease
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.verdict import end_event
+from shared.core.strict_json import parse_json
+from shared.errors import (
+    Conflict,
+    DataLost,
+    InstanceEnded,
+    InstanceNotFound,
+    LedgerRefused,
+    LedgerUnavailable,
+    ReplyUnfit,
+    Undecodable,
+)
+from shared.operations.context import Context
+from shared.operations.jobs.references import with_allowed_result
+from shared.operations.jobs.transition import Transitioned, transition, transition_recent
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+from shared.telemetry import tracing
+from shared.telemetry.spans import reply_span
+
+#: a process notes the replies of a service at most once in this time
+NOTED_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class ReplyResult:
+    """What came of a reply that names a job we know."""
+
+    record: Record
+    #: it moved the job, now or at an earlier delivery
+    applied: bool
+    #: a stable code for why it did not
+    reason_code: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """One word for people and programs."""
+        return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
+
+
+def parse_reply(body: bytes) -> Reply:
+    """Raises ReplyUnfit."""
+    try:
+        value = parse_json(body)
+    except ValueError as wrong:
+        raise ReplyUnfit("NOT_JSON", str(wrong)) from None
+    return validate_reply(value)
+
+
+def validate_reply(value: Any) -> Reply:
+    """The reply in parsed JSON. Raises ReplyUnfit."""
+    try:
+        return Reply.model_validate(dict(value) if isinstance(value, Mapping) else value)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ReplyUnfit("REPLY_INVALID", f"{place}: {first['msg']}") from None
+
+
+async def apply_reply(
+    context: Context,
+    orchestrations: Orchestrations,
+    reply: Reply,
+    *,
+    cause_id: str,
+    source: str,
+    maybe_repeated: bool = False,
+    topic: str | None = None,
+) -> ReplyResult:
+    """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
+    `maybe_repeated`: it may have. `topic` is where it came from, if it came by the bus.
+
+    Raises ReplyUnfit where no job takes it, DataLost for a callback, and Transient.
+    """
+    began_ns = tracing.now_ns()
+    try:
+        async with AsyncExitStack() as deciding:
+            # replies of one job that arrive together would meet each other's ETag
+            await deciding.enter_async_context(context.recent_jobs.alone(reply.jobId))
+            recent = None if maybe_repeated else context.recent_jobs.recall(reply.jobId, context.clock.now())
+            stored = recent or await _read(context, reply)
+            with reply_span(stored.record, reply, source, topic, began_ns) as span:
+                transitioned = await _decide(
+                    context,
+                    orchestrations,
+                    stored,
+                    reply,
+                    cause_id=cause_id,
+                    source=source,
+                    maybe_repeated=maybe_repeated,
+                    is_recent=recent is not None,
+                )
+                await deciding.aclose()
+                result = await _notify(orchestrations, transitioned, reply)
+                answering = stored.record.step(reply.stepId)
+                if answering is not None and (source == "callback" or holds_lease(answering, reply)):
+                    await _note_answer(context, answering.service)
+                span.set_attribute("lucius.outcome", result.outcome)
+                return result
+    except LedgerRefused as refused:
+        if isinstance(refused, Undecodable):
+            raise  # an instance of the release that wrote the row may take the reply
+        if isinstance(refused, DataLost) and source == "callback":
+            raise  # whoever calls back is told, and keeps its result
+        # what the tables refuse is refused again at every delivery
+        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+
+
+async def _note_answer(context: Context, service: str) -> None:
+    """Notes that the service replied, at most once a minute in a process. Raises nothing."""
+    now, noted = context.clock.now(), context.answered.get(service)
+    if context.answers is None or (noted is not None and now - noted < NOTED_EVERY):
+        return
+    context.answered[service] = now
+    try:
+        await context.answers.note(service, now)
+    except LedgerUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+async def _read(context: Context, reply: Reply) -> Stored:
+    """Raises ReplyUnfit, LedgerRefused, LedgerUnavailable."""
+    stored = await context.ledger.read(reply.jobId)
+    if stored is None:
+        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+    return stored
+
+
+async def _decide(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored,
+    reply: Reply,
+    *,
+    cause_id: str,
+    source: str,
+    maybe_repeated: bool,
+    is_recent: bool,
+) -> Transitioned:
+    """`is_recent`: `stored` is what this process committed last, and may be behind."""
+    step = stored.record.step(reply.stepId)
+    # a reply proves by the lease whose it is, a callback by its token; any other may be anybody's on the bus
+    proven = step is not None and (source == "callback" or holds_lease(step, reply))
+    origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
+    allowed = with_allowed_result(context, stored.record.job.tenant, reply)
+    arrived = ReplyArrived(allowed, context.settings.progress_s)
+    if not is_recent:
+        return await transition(
+            context, stored, arrived, origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+        )
+    try:
+        done = await transition_recent(context, stored, arrived, origin, orchestrations=orchestrations)
+    except Conflict:
+        done, maybe_repeated = None, True
+    if done is not None:
+        return done
+    return await _decide(
+        context,
+        orchestrations,
+        await _read(context, reply),
+        reply,
+        cause_id=cause_id,
+        source=source,
+        maybe_repeated=maybe_repeated,
+        is_recent=False,
+    )
+
+
+async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
+    """Raises ReplyUnfit where the job takes no such reply, OrchestrationUnavailable."""
+    if transitioned.outcome.kind is OutcomeKind.REFUSED:
+        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
+    if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
+        await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
+    if transitioned.repeated and transitioned.event is not None:
+        # what came of it the first time
+        ignored = transitioned.event.type == EventType.REPLY_IGNORED
+        return ReplyResult(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
+    return ReplyResult(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
+
+
+async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
+    """Wakes the orchestration, unless the ledger shows that it is past this attempt already."""
+    step = record.step(reply.stepId)
+    if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
+        return
+    data: dict[str, Any]
+    if reply.type == "RESULT":
+        name = durable_names.result(step.step_id, step.attempt_no)
+        data = {"next": _next(record, step.status)}
+        if data["next"] == "END" and step.status is not StepStatus.SUCCEEDED and name == end_event(step):
+            return  # raised with the end of the job
+    elif event.from_status == StepStatus.PROCESSING:
+        return  # a heartbeat never wakes the orchestration
+    else:
+        name = durable_names.ack(step.step_id, step.attempt_no)
+        data = {"until": step.lease_expires_at.isoformat() if step.lease_expires_at else None}
+    try:
+        await orchestrations.raise_event(record.instance_of(step), name, data)
+    except InstanceEnded:
+        return  # Race heard: it had seen the ledger's word before us
+    except InstanceNotFound:
+        telemetry.warn("ORCHESTRATION_NOT_FOUND", **telemetry.line_ids(record.job, step))
+
+
+def _next(record: Record, step: StepStatus) -> str:
+    if record.job.status.terminal:
+        return "END"
+    if step is StepStatus.SUCCEEDED and record.job.status is not JobStatus.PAUSED:
+        return "NEXT"
+    return "DISPATCH"

@@ -1,0 +1,108 @@
+"""Replies over HTTP, for services that are not on the bus: the grant in the directive, and the callback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from shared.access.callback_token import Grant, grant_of, sign_token, verify_token
+from shared.contracts.messages import Callbacks
+from shared.core.canonical import digest
+from shared.core.jobs.job import Record, Step
+from shared.core.jobs.routing import normalise
+from shared.core.strict_json import parse_json
+from shared.errors import ReplyUnfit
+from shared.operations.context import Context
+from shared.operations.jobs.replies.apply import ReplyResult, apply_reply, validate_reply
+from shared.ports.durable import Orchestrations
+from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
+from shared.settings import Settings
+
+Kind = Literal["ACK", "RESULT", "HEARTBEAT"]
+
+#: as much as the bus would carry
+MAX_CALLBACK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class CallbackResult:
+    """What came of a callback; `grant` goes on as long as the attempt does."""
+
+    result: ReplyResult
+    grant: Grant | None
+    token: str | None
+
+
+def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
+    """What the directive of the step's current attempt carries; None where callbacks are off."""
+    if not settings.callback_keys or settings.public_url is None:
+        return None
+    base = f"{settings.public_url}/v1/callbacks"
+    token = sign_token(grant_of(record, step), settings.callback_keys, deployment=settings.environment)
+    return Callbacks(ack=f"{base}/ack", result=f"{base}/result", heartbeat=f"{base}/heartbeat", token=token)
+
+
+async def receive_callback(
+    context: Context, orchestrations: Orchestrations, kind: Kind, *, token: str | None, body: bytes, key: str | None
+) -> CallbackResult:
+    """The same path as a reply from the bus; `key` is the caller's name for this callback.
+
+    The token gives what the body leaves out of the attempt's identity. Raises CallbackTokenInvalid,
+    BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
+    """
+    keys, deployment = context.settings.callback_keys, context.settings.environment
+    try:
+        grant = verify_token(token or "", keys, context.clock.now(), deployment=deployment)
+    except ValueError as why:
+        raise CallbackTokenInvalid(f"send Authorization: Bearer with the token of the directive ({why})") from None
+    if len(body) > MAX_CALLBACK_BYTES:
+        raise BodyTooLarge(f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
+    attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
+    named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
+    if kind == "HEARTBEAT" and key is None:
+        # each beat is news, whatever it repeats: after a lost race it must not find the one before it
+        named += f":at:{context.clock.now().isoformat()}"
+    result = await apply_reply(
+        context,
+        orchestrations,
+        validate_reply(_reply(kind, grant, body)),
+        cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
+        source="callback",
+        # without a key two heartbeats may well have the same body
+        maybe_repeated=key is not None,
+    )
+    step = result.record.step(grant.step_id)
+    if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
+        return CallbackResult(result, None, None)
+    fresh = grant_of(result.record, step)
+    return CallbackResult(result, fresh, sign_token(fresh, keys, deployment=deployment))
+
+
+def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
+    try:
+        given = parse_json(body) if body.strip() else {}
+    except ValueError as wrong:
+        raise ReplyUnfit("NOT_JSON", str(wrong)) from None
+    if not isinstance(given, Mapping):
+        raise ReplyUnfit("REPLY_INVALID", "the body must be a JSON object")
+    if given.get("type") not in (None, kind):
+        raise ReplyUnfit("REPLY_INVALID", f"type: this address takes {kind}")
+    own = {
+        "jobId": grant.job_id,
+        "stepId": grant.step_id,
+        "tenant_id": grant.tenant_id,
+        "attempt_no": grant.attempt_no,
+        "lease_id": grant.lease_id,
+    }
+    for name, value in own.items():
+        stated = given.get(name)
+        if stated is not None and not _same(name, stated, value):
+            raise NotYourAttempt(name)
+    return {**given, **own, "type": kind}
+
+
+def _same(name: str, stated: Any, value: Any) -> bool:
+    if name == "tenant_id" and isinstance(stated, str):
+        return normalise(stated) == normalise(str(value))
+    return bool(stated == value and type(stated) is type(value))

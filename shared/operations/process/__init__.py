@@ -1,0 +1,1 @@
+"""What one process remembers between calls."""

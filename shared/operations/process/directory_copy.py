@@ -1,0 +1,67 @@
+"""The directory of quotas as one process has it: a group of rows is read again if its version has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.operations.process.at_once import at_once
+from shared.ports.desks import DirectoryRows, QuotaDirectory, joined
+
+#: a process reads all groups again after 15 to 30 minutes, since rows that were restored from a backup may have old
+#: versions
+_ALL_AGAIN = timedelta(minutes=30)
+
+
+class DirectoryCopy:
+    """The groups as they were read last, with their versions."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, DirectoryRows] = {}
+        self._versions: dict[str, int] = {}
+        #: None: never read
+        self._all_again_at: datetime | None = None
+        #: of all groups
+        self.rows = DirectoryRows()
+
+    async def refresh(self, desks: QuotaDirectory, now: datetime, random: Callable[[], float]) -> Exception | None:
+        """Reads the versions and then the groups that changed: the next refresh sees a change between the two.
+
+        `random` returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
+        reads it again; returns the fault of the first such group. Raises LedgerUnavailable.
+        """
+        versions = await desks.versions()
+        if self._all_again_at is None or now >= self._all_again_at:
+            found = await desks.groups()
+            self._groups = {name: self._or_last(name, rows) for name, rows in found.items()}
+            self._versions = versions
+            self._all_again_at = now + _ALL_AGAIN * (1 + random()) / 2
+            self.rows = joined(self._groups.values())
+            return None
+        return await self._read_changed(desks, versions)
+
+    async def _read_changed(self, desks: QuotaDirectory, versions: dict[str, int]) -> Exception | None:
+        async def read(name: str) -> Exception | None:
+            try:
+                self._groups[name] = self._or_last(name, await desks.group(name))
+            except Exception as fault:
+                # also a fault of a decoder: the other groups count
+                return fault
+            self._versions.pop(name, None)
+            if name in versions:
+                self._versions[name] = versions[name]
+            return None
+
+        known = self._versions
+        changed = sorted(name for name in {*known, *versions} if known.get(name) != versions.get(name))
+        if not changed:
+            return None
+        faults = [fault for fault in await at_once(changed, read) if fault is not None]
+        self.rows = joined(self._groups.values())
+        return faults[0] if faults else None
+
+    def _or_last(self, name: str, rows: DirectoryRows) -> DirectoryRows:
+        """A group whose only row cannot be decoded keeps what it had."""
+        last = self._groups.get(name)
+        return replace(last, unread=rows.unread) if last is not None and name in rows.unread else rows

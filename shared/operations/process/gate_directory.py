@@ -1,0 +1,192 @@
+"""Which tenants have gates, as one process knows it: nothing is read for a job of a tenant without any (R48)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from weakref import WeakValueDictionary
+
+from shared import telemetry
+from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
+from shared.errors import LedgerUnavailable
+from shared.operations.process.directory_copy import DirectoryCopy
+from shared.ports.desks import Desks, DirectoryRows
+from shared.settings import Settings
+from shared.time_limits import time_limit
+
+#: longest time for which a process relies on the directory that it read
+DIRECTORY_LIVES = timedelta(seconds=10)
+#: it reads the directory so much earlier at most, by chance: many processes that started together drift apart
+_JITTER = timedelta(seconds=2)
+#: a process uses its last copy for this long while it cannot read the directory; minimum time between two tries
+_OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
+#: seconds for one try: requests wait for it, less long if there is a copy
+_TRY_S, _FIRST_TRY_S = 3.0, 20.0
+#: a process calls for a division of one gate so often at most
+_BETWEEN_CALLS = timedelta(seconds=1)
+LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
+BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
+
+
+class Turn(asyncio.Lock):
+    """One writer of a desk at a time in a process, and what waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: jobs whose ends wait for a turn that begins after they asked
+        self.ended: set[str] = set()
+        #: an entry of a log was there already at the last write
+        self.is_behind = False
+        #: held by the end, the creation or the waiting job that works for the others that wait for these
+        self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        #: when this process last had a turn called for
+        self.called_at: datetime | None = None
+        #: until then creations are staged at once: the quotas or the counts were not known
+        self.stages_until: datetime | None = None
+        #: creations, and accepted jobs that have yet to join the waiting queue
+        self.arrivals: list[Any] = []
+        self.joins: list[Any] = []
+
+
+class GateDirectory:
+    """The directory as it was read last, and the turns of this process's writers at each desk."""
+
+    def __init__(self) -> None:
+        self._known = Directory()
+        self._copy = DirectoryCopy()
+        #: until then nothing is read
+        self._quiet_until: datetime | None = None
+        #: the last time that the store gave all of it
+        self._read_last: datetime | None = None
+        #: of the last try; None: it succeeded
+        self._fault: Exception | None = None
+        #: keys of rows that could not be decoded then
+        self._unread: set[str] = set()
+        #: how often this process has changed it
+        self._changes = 0
+        self._reading = asyncio.Lock()
+        #: by gate id: until when a division was called for last
+        self._divisions: dict[str, datetime] = {}
+        #: by tenant, while somebody waits
+        self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
+
+    def turn(self, tenant: str) -> Turn:
+        """One writer of a desk at a time in a process, which so races other processes only."""
+        return self._turns.setdefault(tenant, Turn())
+
+    async def read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> Directory:
+        """Returns the directory, at most ten seconds old. While the store gives none, it is as it was read last, up to
+        five minutes ago; one caller tries again every few seconds, and no other caller waits for that.
+
+        `random` returns a number from 0 to 1. Raises LedgerUnavailable.
+        """
+        if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
+            async with self._reading:
+                if not self._is_quiet(now):
+                    await self._read(desks, settings, now, random)
+        if self._fault is not None and (self._read_last is None or now - self._read_last >= _OUTAGE):
+            if isinstance(self._fault, LedgerUnavailable):
+                raise self._fault.with_traceback(None)
+            raise LedgerUnavailable(f"the directory of quotas cannot be read: {type(self._fault).__name__}")
+        return self._known
+
+    async def _read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> None:
+        changes = self._changes
+        try:
+            async with time_limit(_FIRST_TRY_S if self._read_last is None else _TRY_S):
+                unread_group = await self._copy.refresh(desks, now, random)
+                self._known = await _with_settings(self._copy.rows, desks, settings, now)
+            if unread_group is not None:
+                raise unread_group
+        except Exception as fault:
+            # also a fault of a decoder: no tenant without quotas shall meet it
+            self._fault, wait = fault, _TRY_AGAIN * (1 + random())
+            telemetry.record_fault(fault)
+            telemetry.warn("DIRECTORY_UNREAD", reason=str(fault))
+        else:
+            self._fault, self._read_last, wait = None, now, DIRECTORY_LIVES - _JITTER * random()
+        for row in set(self._copy.rows.unread) - self._unread:
+            telemetry.warn("ROW_UNDECODABLE", row=row)
+        self._unread = set(self._copy.rows.unread)
+        # what was changed meanwhile may not be in it
+        self._quiet_until = now + wait if changes == self._changes else None
+
+    @property
+    def last_known(self) -> Directory:
+        """As it was read last, however long ago; empty where it never was."""
+        return self._known
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Keys of the rows that could not be decoded when it was read last."""
+        return frozenset(self._unread)
+
+    def is_outdated(self, now: datetime) -> bool:
+        """Returns whether the copy is older than ten seconds, since the directory could not be read."""
+        return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
+
+    def division_at(self, gate_id: str, now: datetime) -> datetime | None:
+        """When this process calls for the next division of the gate, one in a second; None: one is called for that
+        begins after now.
+        """
+        until = self._divisions.get(gate_id)
+        if until is not None and until > now:
+            return None
+        at = now if until is None or now - until >= _BETWEEN_CALLS else until + _BETWEEN_CALLS
+        self._divisions[gate_id] = at
+        return at
+
+    def forget(self) -> None:
+        """The next look reads it: this process has just changed it."""
+        self._quiet_until = None
+        self._changes += 1
+
+    def _is_quiet(self, now: datetime) -> bool:
+        return self._quiet_until is not None and now < self._quiet_until
+
+
+async def _with_settings(rows: DirectoryRows, desks: Desks, settings: Settings, now: datetime) -> Directory:
+    """With the limits of the settings; that one was set, or the last taken back, is noted for all."""
+    since, limits = rows.settings_since, _of_settings(settings)
+    if bool(limits) != (since is not None):
+        since = now if limits else None
+        await desks.note_settings(since)
+    defaults = {key: rule for key, (rule, _) in rows.defaults.items()}
+    over_all = {id_: state for id_, (state, _) in rows.over_all.items()}
+    began = {id_: at for id_, (_, at) in rows.over_all.items()}
+    for gate, rule in limits.items():
+        if gate.kind is GateKind.TENANT:
+            defaults.setdefault((gate.kind, gate.name), rule)
+        elif (known := over_all.get(gate.id, GateState(gate=gate))).rule is None:
+            over_all[gate.id] = replace(known, rule=rule)
+            # whatever else is set for it says nothing of the number
+            began[gate.id] = since or now
+    opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
+    # guards concern no desk
+    opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
+    return Directory(
+        tenants=rows.tenants,
+        defaults=defaults,
+        over_all=over_all,
+        over_all_since=began,
+        since=min(opened, default=None),
+    )
+
+
+def _of_settings(settings: Settings) -> dict[Gate, Rule]:
+    """Limits of the settings are gates like others (R16)."""
+    limits = {
+        LIMIT_SETTING: (Gate(GateKind.TENANT, EVERY), settings.max_inflight_per_tenant),
+        PLATFORM_SETTING: (Gate.over_all(GateKind.PLATFORM), settings.max_inflight),
+        BURST_SETTING: (Gate.over_all(GateKind.MODE, "BURST"), settings.max_inflight_burst),
+    }
+    rejects = settings.overflow == "reject"
+    return {
+        gate: Rule(max_active=limit, rejects=rejects, setting=setting)
+        for setting, (gate, limit) in limits.items()
+        if limit is not None
+    }

@@ -1,0 +1,146 @@
+"""Hints on their way to the queue: what this process committed, and no hint names yet (R71).
+
+A commit notes its public events and goes on; one task of the process sends what was noted, together. Nobody waits for
+it but the end of a job, and nothing fails because of it: `shared.operations.sweeper` makes up for what was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared import telemetry
+from shared.core.events.hints import Hint, encode_hint, hint_of
+from shared.core.jobs.job import Event, Job
+from shared.ports.environment import Clock
+from shared.ports.feed import HintQueue
+
+#: of one send: the queue takes 256 KB
+_MAX_HINTS, _MAX_BYTES = 100, 200_000
+#: that wait in a process; what is past it is left to the sweeper
+_MAX_WAITING = 5_000
+#: jobs, gates and incidents whose last rows, without public events, a process remembers
+_MAX_INTERNAL = 2_000
+#: after a send that failed none is tried: a bus that is away costs each commit nothing
+_QUIET = timedelta(seconds=5)
+#: an end waits so long for its hint; the port's own limit for a first send is 6 s
+_SEND_S = 8.0
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Hinting:
+    """One a process, over its queue."""
+
+    def __init__(self, queue: HintQueue, clock: Clock, spawn: Spawn = asyncio.create_task) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._spawn = spawn
+        self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
+        #: of those whose last rows mean nothing: the first and the last of these
+        self._internal: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        #: referred to here, since asyncio refers to tasks weakly
+        self._sender: asyncio.Task[None] | None = None
+        self._quiet_until: datetime | None = None
+
+    def note(self, job: Job, rows: Sequence[Event]) -> None:
+        """EVENT rows that were committed; sent soon where they mean public events."""
+        if rows:
+            self.note_hint(hint_of(job, rows))
+
+    def note_hint(self, hint: Hint) -> None:
+        """The same of a hint that was made already; what it means nobody may know yet."""
+        hint = self._extended(hint)
+        if hint.events or hint.events is None:
+            self._enter(hint, None)
+        elif hint.last is not None:
+            self._internal[hint.key] = (hint.first, hint.last)
+            if len(self._internal) > _MAX_INTERNAL:
+                self._internal.popitem(last=False)
+
+    async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
+        """The same, or without rows a hint at all that the job has; whether the queue has it. Raises nothing."""
+        return await self.send_hint(hint_of(job, rows))
+
+    async def send_hint(self, hint: Hint) -> bool:
+        """The same of a hint that was made already."""
+        return await is_sent(self._begin(hint))
+
+    def begin(self, job: Job, rows: Sequence[Event] = ()) -> asyncio.Future[bool]:
+        """`send`, whose result is read later, by `is_sent`."""
+        return self._begin(hint_of(job, rows))
+
+    def _begin(self, hint: Hint) -> asyncio.Future[bool]:
+        sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._enter(self._extended(hint), sent)
+        return sent
+
+    async def again(self, hints: Sequence[Hint], at: datetime) -> None:
+        """At an instant: what could not be read. Raises nothing."""
+        for first in range(0, len(hints), _MAX_HINTS):
+            # their events are read then
+            await self._try(hints[first : first + _MAX_HINTS], at)
+
+    async def settle(self) -> None:
+        """Until nothing waits that was noted before."""
+        if (sender := self._sender) is not None:
+            await asyncio.wait([sender])
+
+    def _extended(self, hint: Hint) -> Hint:
+        """With the rows before it that mean nothing, so that nobody has to read whether they do."""
+        first, last = self._internal.pop(hint.key, (0, 0))
+        return replace(hint, first=first) if last and last + 1 == hint.first else hint
+
+    def _enter(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
+        if len(self._waiting) >= _MAX_WAITING or self._is_quiet():
+            _resolve(sent, is_sent=False)
+            return
+        self._waiting.append((hint, len(encode_hint(hint)), sent))
+        if self._sender is None or self._sender.done():
+            self._sender = self._spawn(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            taken = [self._waiting.popleft()]
+            size = taken[0][1]
+            while self._waiting and len(taken) < _MAX_HINTS and size + self._waiting[0][1] <= _MAX_BYTES:
+                size += self._waiting[0][1]
+                taken.append(self._waiting.popleft())
+            is_sent = False
+            try:
+                is_sent = await self._try([hint for hint, _, _ in taken])
+            finally:
+                for _, _, sent in taken:
+                    _resolve(sent, is_sent)
+
+    async def _try(self, hints: Sequence[Hint], at: datetime | None = None) -> bool:
+        try:
+            await self._queue.send(hints, at=at)
+        except Exception as fault:
+            # the sender's own faults too: jobs end here
+            telemetry.record_fault(fault)
+            telemetry.warn("HINTS_LOST", count=len(hints), reason=str(fault))
+            self._quiet_until = self._clock.now() + _QUIET
+            # those that wait would meet the same
+            while self._waiting:
+                _resolve(self._waiting.popleft()[2], is_sent=False)
+            return False
+        return True
+
+    def _is_quiet(self) -> bool:
+        return self._quiet_until is not None and self._clock.now() < self._quiet_until
+
+
+async def is_sent(sent: asyncio.Future[bool]) -> bool:
+    """Whether the queue has the hint; one that takes longer than `_SEND_S` may still arrive."""
+    done, _ = await asyncio.wait([sent], timeout=_SEND_S)
+    return bool(done) and sent.result()
+
+
+def _resolve(sent: asyncio.Future[bool] | None, is_sent: bool) -> None:
+    if sent is not None and not sent.done():
+        sent.set_result(is_sent)

@@ -1,0 +1,42 @@
+"""Hints at the logs of gates and incidents, after a commit (R78, R79)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from shared.core.events.hints import gate_hint, incident_hint
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import Gate
+from shared.core.incidents import Incident, IncidentEntry, Settlement, settled
+from shared.operations.process.hinting import Hinting
+from shared.ports.desks import DeskWrite
+
+
+def note_desk_log(hinting: Hinting | None, write: DeskWrite) -> None:
+    """What a desk's write that went through added to the logs of its gates."""
+    for gate_id, entries in itertools.groupby(sorted(write.log, key=lambda entry: entry.gate_id), _gate_id):
+        if (state := write.after.gates.get(gate_id)) is not None:
+            note_gate_log(hinting, state.gate, [*entries])
+
+
+def note_gate_log(hinting: Hinting | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
+    """Entries of one gate's log that were committed."""
+    if hinting is not None and entries:
+        hinting.note_hint(gate_hint(gate, sorted(entries, key=lambda entry: entry.seq)))
+
+
+def note_incident(hinting: Hinting | None, incident: Incident, *entries: IncidentEntry) -> None:
+    """Entries of an incident's log that were committed; without any, the log is read."""
+    if hinting is not None:
+        hinting.note_hint(incident_hint(incident, entries))
+
+
+def note_settled(hinting: Hinting | None, before: Incident, after: Incident, settlement: Settlement) -> None:
+    """An incident that was settled, by `settlement` or by another one meanwhile."""
+    found = settled(before, settlement)
+    note_incident(hinting, after, *([found[1]] if found is not None and found[0] == after else []))
+
+
+def _gate_id(entry: LogEntry) -> str:
+    return entry.gate_id

@@ -1,0 +1,116 @@
+"""A job's end clears the durable histories of the ends before it (R21).
+
+The function that ends a job cannot purge its orchestrations: they have yet to hear of the end, and an engine that is
+asked too early refuses, or deletes what still runs. So each process keeps the ends that it made, and the next end of
+the same tenant clears those that are ten seconds old. The end after that moves their ENDED rows, in the transaction
+that it makes anyway. What a process takes with it when it dies, and the last ends of a tenant, are left to the sweeper,
+an hour after the end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.jobs.job import Record
+from shared.core.jobs.recovery import instances
+from shared.errors import LuciusError
+from shared.ports.durable import Orchestrations
+from shared.ports.feed import Feed
+from shared.ports.index import Clearing, EndedRow, first_clearing
+from shared.time_limits import time_limit
+
+#: an orchestration has heard of its job's end by then, and has ended
+RIPE_AFTER = timedelta(seconds=10)
+#: histories that one end clears: more than it leaves, so that few are ever kept
+MAX_CLEARED = 2
+#: rows that one transaction moves beside its own, of a hundred operations
+MAX_RESCHEDULED = 10
+#: of one tenant in one process
+_MAX_KEPT = 100
+#: tenants of one process; the ends of the others are left to the sweeper
+MAX_TENANTS = 1_000
+#: of one job's clearing: whoever ends a job waits for it
+_CLEARING_S = 3.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job whose orchestrations are to be purged, and where its ENDED row goes then."""
+
+    row: EndedRow
+    ended_at: datetime
+    instances: tuple[str, ...]
+    claim_ends: datetime
+    #: its last EVENT row
+    seq: int
+
+
+class RecentEnds:
+    """The ends that this process made and that no later one has cleared, by tenant."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, deque[Ended]] = {}
+        #: whose histories are gone, and whose rows do not say so yet
+        self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
+
+    def take_purged(self, tenant: str) -> list[Clearing]:
+        """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
+        purged = self._purged.pop(tenant, [])
+        if len(purged) > MAX_RESCHEDULED:
+            self._purged[tenant] = purged[MAX_RESCHEDULED:]
+        return purged[:MAX_RESCHEDULED]
+
+    async def clear_and_note(
+        self,
+        orchestrations: Orchestrations,
+        record: Record,
+        *,
+        claim_ends: datetime,
+        now: datetime,
+        feed: Feed | None = None,
+    ) -> None:
+        """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
+        claim does. Raises nothing that a port raises.
+
+        One whose end is not in the `feed`, or that took another job up again, is left to the sweeper, which sees to
+        that (R73).
+        """
+        job = record.job
+        for ended in self._take(job.tenant, now):
+            try:
+                async with time_limit(_CLEARING_S):
+                    if feed is not None and await feed.seen(job.tenant, ended.row.job_id) < ended.seq:
+                        continue
+                    if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
+                        later = max(ended.claim_ends, ended.row.clear_at)
+                        self._purged[job.tenant].append(Clearing(ended.row, later))
+            except LuciusError as fault:
+                # the sweeper clears it
+                telemetry.record_fault(fault)
+        if feed is not None and job.redrive_of is not None:
+            return
+        ended_at = job.completed_at or job.updated_at
+        self._note(Ended(first_clearing(job), ended_at, tuple(instances(record)), claim_ends, job.event_seq))
+
+    def _note(self, ended: Ended) -> None:
+        tenant = ended.row.tenant
+        # last in the order of tenants, of which the first one goes
+        kept = self._kept.pop(tenant, None) or deque(maxlen=_MAX_KEPT)
+        self._kept[tenant] = kept
+        if ended not in kept:
+            kept.append(ended)
+        if len(self._kept) > MAX_TENANTS:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._purged.pop(oldest, None)
+
+    def _take(self, tenant: str, now: datetime) -> list[Ended]:
+        """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
+        kept = self._kept.get(tenant)
+        taken: list[Ended] = []
+        while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:
+            taken.append(kept.popleft())
+        return taken

@@ -1,0 +1,104 @@
+"""What this process has seen of its tenants' use and need not write for every job (R68).
+
+Refused requests are written once a minute, a source once an hour, a peak when it is higher. What a process that dies
+had not written is lost: the counts of refused requests are approximate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
+from shared.core.usage import Group, group_in, highest, hour_of
+from shared.errors import LuciusError
+from shared.ports.usage import SeenSource, Usage
+
+#: between two writes of what was refused
+_WRITTEN_EVERY = timedelta(minutes=1)
+#: of what is kept here: tenants with sources, and sources, seen within the hour; peaks of tenants; past it all is
+#: forgotten
+_MAX_KEPT = 10_000
+
+
+class Tally:
+    """One process's counts; each method that writes logs a fault and raises none of LUCIUS's."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[str, datetime], Counter[Group]] = {}
+        self._written_at: datetime | None = None
+        #: (tenant, source) to the hour in which it was written; source None: the tenant has no room for others
+        self._seen: dict[tuple[str, str | None], datetime] = {}
+        #: by tenant, what was written last
+        self._peaks: dict[str, tuple[datetime, dict[tuple[str, str], int]]] = {}
+
+    def refuse(self, job: Job, now: datetime) -> None:
+        """A request was refused with 429."""
+        counts = self._refused.setdefault((job.tenant, hour_of(now)), Counter())
+        counts[group_in(counts, (job.request_type, normalise(job.source or "")))] += 1
+
+    async def write_refused(self, usage: Usage | None, now: datetime) -> None:
+        """What was refused, once a minute: by whoever comes next, a sweep too."""
+        last = self._written_at
+        if usage is None or not self._refused or (last is not None and now - last < _WRITTEN_EVERY):
+            return
+        refused, self._refused, self._written_at = self._refused, {}, now
+        for (tenant, hour), counts in refused.items():
+            try:
+                await usage.add_refused(tenant, hour, counts)
+            except LuciusError as fault:
+                _log(fault, tenant)
+                # an answer that was lost would be counted twice: an approximate count had better be too low
+
+    async def see(self, usage: Usage | None, job: Job, now: datetime) -> None:
+        """Notes the source that a new job names."""
+        source, hour = normalise(job.source or ""), hour_of(now)
+        known = (self._seen.get((job.tenant, source)), self._seen.get((job.tenant, None)))
+        if usage is None or not source or hour in known:
+            return
+        if len(self._seen) >= _MAX_KEPT:
+            self._seen.clear()
+        # first: those that come meanwhile need not
+        self._seen[job.tenant, source] = hour
+        seen = SeenSource(name=source, first_job=job.job_id, first_at=job.created_at, last_job=job.job_id, last_at=hour)
+        try:
+            if not await usage.see_source(job.tenant, seen):
+                self._seen[job.tenant, None] = hour
+        except LuciusError as fault:
+            self._seen.pop((job.tenant, source), None)
+            _log(fault, job.tenant)
+
+    async def raise_peaks(
+        self, usage: Usage | None, tenant: str, inside: Mapping[tuple[str, str], int], now: datetime
+    ) -> None:
+        """How many jobs a look saw inside, where that is more than ever in this hour."""
+        hour = hour_of(now)
+        known_hour, known = self._peaks.get(tenant, (hour, {}))
+        if known_hour != hour:
+            known = {}
+        if usage is None or all(count <= known.get(key, 0) for key, count in inside.items()):
+            return
+        try:
+            if not known:
+                # another process may have begun the hour
+                known = dict(next((each.peaks for each in await usage.hours(tenant, hour, now + _HOUR)), {}))
+            peaks = highest(known, inside)
+            if peaks != known:
+                await usage.put_peaks(tenant, hour, peaks)
+            if len(self._peaks) >= _MAX_KEPT:
+                # those of this hour are read again
+                self._peaks.clear()
+            self._peaks[tenant] = (hour, peaks)
+        except LuciusError as fault:
+            _log(fault, tenant)
+
+
+_HOUR = timedelta(hours=1)
+
+
+def _log(fault: LuciusError, tenant: str) -> None:
+    telemetry.record_fault(fault)
+    telemetry.warn("USAGE_UNWRITTEN", tenant_id=tenant, reason=str(fault))

@@ -1,0 +1,1 @@
+"""Changes of quotas by people, and what follows them."""

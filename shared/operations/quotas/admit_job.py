@@ -1,0 +1,70 @@
+"""Past the gates once: a job that waits goes in whatever they say (R48, R52)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.desk import enter, step_away
+from shared.core.gates.log import logged
+from shared.core.gates.places import PlaceState, let_in
+from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.jobs.job import Job
+from shared.core.jobs.states import JobStatus
+from shared.operations.context import Context
+from shared.operations.gates import desk_counts, desk_turns
+from shared.operations.jobs.places import follow
+from shared.operations.quotas.quotas import By
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.durable import Orchestrations
+from shared.ports.index import FIRST_CHECK
+from shared.ports.ledger import Stored
+from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
+
+
+async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
+    """The job afterwards; one that has begun is left as it is.
+
+    It counts as any that is inside, its tokens are used, and the log of its tenant's gate has an entry. Raises
+    JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise JobNotFound(job_id)
+    job = stored.record.job
+    if job.status.terminal:
+        raise JobTerminal(job_id, job.status, "go in")
+    if not job.is_staged:
+        return stored
+    if job.status is not JobStatus.THROTTLED:
+        raise ControlNotPossible(job_id, job.status, "go in")
+    stored = await follow(context, orchestrations, stored)
+    await _enter(context, job, by)
+    return await follow(context, orchestrations, stored)
+
+
+async def _enter(context: Context, job: Job, by: By) -> None:
+    """Raises Contended, LedgerUnavailable."""
+
+    async def act(stored: StoredDesk, known: Directory) -> None:
+        active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
+        place = desk_counts.place_of(active) if active is not None else None
+        if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
+            # it is inside by now, or it was paused or ended
+            return
+        desk = enter(step_away(stored.desk, place.line), known, place.candidate, now)
+        state, entry = logged(
+            desk.state(Gate(GateKind.TENANT, job.tenant)),
+            ChangeType.JOB_ADMITTED,
+            actor=by.actor,
+            reason=by.reason,
+            at=now,
+            data={"job_id": job.job_id},
+        )
+        after = replace(desk, staged=max(0, desk.staged - 1)).with_state(state)
+        inside = let_in(stored.desk, place)
+        write = DeskWrite(before=stored, after=after, log=(entry,))
+        await context.index.move_place(active, inside, now + FIRST_CHECK, write)
+        await desk_turns.desk_calls(context, write, known)
+
+    await desk_turns.at_desk(context, job.tenant, act)

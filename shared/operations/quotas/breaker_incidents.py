@@ -1,0 +1,92 @@
+"""The incident of a breaker that opened: made by a call right after the opening, else by the sweeper (R63).
+
+No job and no division waits for it. What opened is in the log of the gate, so an opening that is over has its incident
+too. The id of an incident is that of the opening: the call and the sweeper make one incident.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared.core.gates.breaker import BreakerState, at
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.rules import EVERY, GateState
+from shared.core.incidents import IncidentKind
+from shared.operations.context import Context
+from shared.operations.incidents.incidents import find_incident_of, raise_incident, settle_incident
+
+#: sweeps may fail for so long after a breaker closed, and its incident is still made and settled
+_JUST_CLOSED = timedelta(hours=1)
+#: entries of a gate's log that are read, the last ones; and openings of them that are compared with incidents
+_ENTRIES, _OPENINGS = 50, 8
+
+
+class _Opening(NamedTuple):
+    at: datetime
+    #: what the incident says
+    reason: str
+
+
+async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
+    """The incident that a call asks for. Raises Contended, LedgerUnavailable."""
+    stored = await context.desks.read(tenant)
+    if stored is not None and (state := stored.desk.gates.get(gate_id)) is not None:
+        await keep_incident(context, state)
+
+
+async def keep_incident(context: Context, state: GateState) -> None:
+    """Brings the incident of the gate's breaker to where the breaker is: open, or closed within the last hour.
+
+    A breaker that opens again before it closed has one incident, unless a person settled it in between. Raises
+    Contended, LedgerUnavailable.
+    """
+    if state.breaker is None:
+        return
+    now, gate = context.clock.now(), state.gate
+    breaker = at(state.breaker, now)
+    is_open = breaker.state is not BreakerState.CLOSED
+    if not is_open and (breaker.closed_at is None or now - breaker.closed_at >= _JUST_CLOSED):
+        return
+    known = await context.incidents.find_open(IncidentKind.BREAKER, gate.id)
+    if known is None:
+        await _make(context, state)
+    if not is_open:
+        await settle_incident(context, IncidentKind.BREAKER, gate.id, "it has closed")
+
+
+async def _make(context: Context, state: GateState) -> None:
+    """The incident of the last opening, unless an incident was open then or since."""
+    openings = await _openings(context, state)
+    if not openings:
+        return
+    gate, last = state.gate, openings[-1]
+    for opening in openings[-_OPENINGS:]:
+        found = await find_incident_of(context, IncidentKind.BREAKER, gate.id, opening.at)
+        if found is not None and (found.settled_at is None or found.settled_at >= last.at):
+            return
+    await raise_incident(
+        context,
+        IncidentKind.BREAKER,
+        gate.id,
+        tenant=None if gate.tenant == EVERY else gate.tenant,
+        code="BREAKER_OPENED",
+        detail=f"{gate.words}: {last.reason}",
+        request_type=gate.name,
+        at=last.at,
+    )
+
+
+async def _openings(context: Context, state: GateState) -> list[_Opening]:
+    """By the gate's log, the first opening since the breaker was closed last, and those after it, in their order."""
+    first = max(0, state.log_seq - _ENTRIES)
+    found: list[_Opening] = []
+    for entry in await context.desks.log(state.gate.tenant, state.gate.id, after=first, limit=_ENTRIES):
+        if entry.type == ChangeType.BREAKER_OPENED:
+            was_closed = entry.data["before"]["breaker"]["state"] == BreakerState.CLOSED
+            found = [*([] if was_closed else found), _Opening(entry.at, entry.reason)]
+    if not found and state.breaker is not None and state.breaker.opened_at is not None:
+        # where the log is not there any more
+        bad, calls = state.breaker.opened_by
+        return [_Opening(state.breaker.opened_at, f"{bad} of {calls} jobs ended badly")]
+    return found

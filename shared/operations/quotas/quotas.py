@@ -1,0 +1,380 @@
+"""Changes of a gate: its rule, a hold, a throttle, and their end, a reset of its breaker (R48, R52, R62).
+
+Each is one write of the tenant's desk, with its log entry, under the desk's ETag; whom it lets in goes in right after.
+The rules for every tenant stand at the desk of the tenant `*`, which has no jobs, and in the directory, from which all
+processes have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared import telemetry
+from shared.core.gates import changes
+from shared.core.gates.changes import ChangeType, Patch
+from shared.core.gates.desk import Desk, epoch_of
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import (
+    DIVIDED,
+    EVERY,
+    GUARDS,
+    MAX_RULES,
+    OVER_ALL,
+    Directory,
+    Gate,
+    GateKind,
+    GateState,
+    Hold,
+    Rule,
+    Throttle,
+)
+from shared.core.gates.standing import MAX_POSITION, waiting_of
+from shared.core.incidents import IncidentKind
+from shared.errors import BusUnavailable
+from shared.operations.context import Context
+from shared.operations.gates import desk_turns, guards, type_breakers
+from shared.operations.gates.desk_turns import Uncounted
+from shared.operations.gates.divisions import divide_soon
+from shared.operations.gates.freed import let_in
+from shared.operations.gates.gate_logs import state_of
+from shared.operations.gates.gated_tenants import enter, leave_or_stay
+from shared.operations.gates.waiting import read_desk, would_go_in
+from shared.operations.incidents.incidents import settle_incident
+from shared.operations.jobs.transition import notify
+from shared.operations.process.at_once import at_once
+from shared.operations.process.log_hints import note_gate_log
+from shared.operations.quotas.breaker_incidents import keep_incident
+from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.durable import Orchestrations
+from shared.refusals import GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
+
+_MAX_CALLS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class By:
+    """Who changes a gate, and why."""
+
+    actor: str
+    reason: str
+    #: a caller of the tenant's own, which never loosens
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A gate before and after a change, with the desk and the directory that hold now."""
+
+    before: GateState
+    after: GateState
+    desk: Desk
+    directory: Directory
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a change of a rule would do; counted to a thousand. None: of the rules for every tenant nobody counts it."""
+
+    changed: Changed
+    #: jobs in line that would go in at once
+    released: int | None
+    #: jobs in line for this gate that would go on waiting
+    held_back: int | None
+
+
+_Alter = Callable[[GateState, datetime], GateState]
+
+
+async def set_rule(
+    context: Context,
+    orchestrations: Orchestrations,
+    gate: Gate,
+    patch: Patch,
+    by: By,
+    *,
+    rule_seq: int | None,
+) -> Changed:
+    """Merges `patch` into the gate's own rule; `rule_seq`: of the state that was read, None: whatever it is.
+
+    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable of a guard's.
+    """
+    await guards.check_rule(context, gate, patch)
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        after = changes.patched(state, patch)
+        if after is not state:
+            # the same change again, whose answer was lost, is no stale one
+            _check_seq(state, rule_seq)
+        return after
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RULE_SET, by)
+
+
+async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
+    """What `set_rule`, or with None `delete_rule`, would do; nothing is written.
+
+    Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
+    """
+    await guards.check_rule(context, gate, patch or {})
+    desk, known = await read_desk(context, gate.tenant, also=gate)
+    before = await state_of(context, desk, gate)
+    _check_seq(before, rule_seq)
+    after = changes.patched(before, patch) if patch is not None else _deleted(before)
+    now = context.clock.now()
+    _check_room(desk, after, now)
+    changed = Changed(before, after, desk.with_state(after), _with_default(known, after))
+    if gate.tenant == EVERY:
+        return Preview(changed, None, None)
+    released = await would_go_in(context, changed.desk, known)
+    return Preview(changed, released, min(MAX_POSITION, max(0, waiting_of(desk, gate) - released)))
+
+
+async def delete_rule(
+    context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
+) -> Changed:
+    """Takes the gate's own rule away; a rule for every tenant then counts for it.
+
+    Raises GateNotFound where it has none, RuleChanged, Contended, LedgerUnavailable.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_seq(state, rule_seq)
+        return _deleted(state)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RULE_DELETED, by)
+
+
+async def hold(
+    context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
+) -> Changed:
+    """Lets nobody in until somebody resumes, or `until`.
+
+    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_ahead(until, now)
+        return changes.held(
+            state, Hold(reason=changes.short(by.reason), actor=by.actor, at=now, until=until, own=by.own), now
+        )
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.HELD, by)
+
+
+async def throttle(
+    context: Context,
+    orchestrations: Orchestrations,
+    gate: Gate,
+    by: By,
+    *,
+    max_per_hour: int,
+    until: datetime | None,
+) -> Changed:
+    """A rate beside the rule's, the smaller of both counts.
+
+    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
+    """
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        _check_ahead(until, now)
+        guards.check_throttle(gate)
+        asked = Throttle(
+            max_per_hour=max_per_hour,
+            reason=changes.short(by.reason),
+            actor=by.actor,
+            at=now,
+            until=until,
+            own=by.own,
+        )
+        return changes.throttled(state, asked, now)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.THROTTLED, by)
+
+
+async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
+    """Ends hold and throttle. Raises QuotaForbidden, Transient."""
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        return changes.resumed(state, now, own=by.own)
+
+    return await _change(context, orchestrations, gate, alter, ChangeType.RESUMED, by)
+
+
+async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
+    """Closes the gate's breaker, whose ends are forgotten; closed already, it changes nothing (R62).
+
+    Raises NoBreaker, Transient.
+    """
+    known, over_all = await desk_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    book = await context.of_all_tenants.books.read(gate.id) if over_all else None
+
+    def alter(state: GateState, now: datetime) -> GateState:
+        rule = known.rule_of(state)
+        if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
+            raise NoBreaker(gate.words)
+        if book is None:
+            return changes.reset(state)
+        found = replace(state, breaker=type_breakers.latest(book.book, state))
+        return state if (after := changes.reset(found)) is found else after
+
+    changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
+    await keep_incident(context, changed.before)
+    await settle_incident(context, IncidentKind.BREAKER, gate.id, f"reset by {by.actor}: {by.reason}")
+    return changed
+
+
+async def _change(
+    context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
+) -> Changed:
+    await desk_turns.directory(context)
+    # without its counts, which may take a minute: the write has them
+    stored = await context.desks.read(gate.tenant)
+    desk = stored.desk if stored is not None else Desk(tenant=gate.tenant, counted_at=context.clock.now())
+    before = await state_of(context, desk, gate)
+    after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
+    if after is before:
+        # a rule for every tenant whose writer died between desk and directory is there by the repetition
+        await _publish_default(context, after)
+        return Changed(before, after, *await read_desk(context, gate.tenant))
+    _check_room(desk, after, context.clock.now())
+    await enter(context, gate.tenant)
+    changed = await _write(context, gate, alter, type_, by)
+    await _publish_default(context, changed.after)
+    await leave_or_stay(context, changed.desk)
+    if gate.kind in DIVIDED:
+        for tenant, entered in (await divide_soon(context, gate)).items():
+            await notify(context, orchestrations, tenant, entered)
+    if gate.tenant == EVERY:
+        if gate.kind not in GUARDS:
+            await _call_desks(context)
+    else:
+        await _admit(context, orchestrations, gate.tenant)
+    try:
+        desk, known = await read_desk(context, gate.tenant)
+    except Exception as fault:
+        # the change is in effect: its response has the counts of before
+        telemetry.record_fault(fault)
+        return changed
+    return replace(changed, desk=desk, directory=known)
+
+
+async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
+    """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
+    try:
+        await notify(context, orchestrations, tenant, await let_in(context, tenant))
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+
+
+async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
+    """Raises Contended, LedgerUnavailable, and what `alter` raises."""
+    tried: list[tuple[Changed, LogEntry, Desk]] = []
+
+    async def act(stored: StoredDesk, known: Directory) -> Changed:
+        now = context.clock.now()
+        before = await state_of(context, stored.desk, gate)
+        for changed, entry, _ in tried:
+            if before.log_hash == entry.hash:
+                # an earlier try of this very write went through
+                return changed
+        after = alter(before, now)
+        if after is before:
+            return Changed(before, after, stored.desk, known)
+        _check_room(stored.desk, after, now)
+        if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
+            # only sources with a gate are counted
+            raise Uncounted(replace(stored, desk=stored.desk.with_state(before)))
+        last_epoch = epoch_of(stored.desk, gate.name)
+        after, entry = changes.changed(
+            before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
+        )
+        desk = changes.with_change(stored.desk, after, known, now, is_fed=context.feed is not None)
+        changed = Changed(before, after, desk, known)
+        tried.append((changed, entry, stored.desk))
+        await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
+        return changed
+
+    written = await desk_turns.at_desk(context, gate.tenant, act)
+    for changed, entry, desk in tried:
+        if changed is written:
+            note_gate_log(context.hinting, gate, [entry])
+            if gate.tenant != EVERY:
+                await desk_turns.ask_owed(context, desk, written.desk, written.directory)
+    return written
+
+
+async def _publish_default(context: Context, state: GateState) -> None:
+    """A rule for every tenant, or what is set for a gate over all, from its desk to the directory."""
+    gate = state.gate
+    if gate.tenant != EVERY:
+        return
+    if gate.kind in OVER_ALL:
+        await type_breakers.publish(context, state)
+        return
+    known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
+    if (known[0] if known is not None else None) != state.rule:
+        await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
+        context.gates.forget()
+
+
+async def _call_desks(context: Context) -> None:
+    """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
+
+    async def one(tenant: str) -> None:
+        try:
+            stored = await context.desks.read(tenant)
+        except Exception as fault:
+            # the sweeper is next at this tenant
+            telemetry.record_fault(fault)
+            return
+        if stored is not None and stored.desk.lines:
+            await context.desk_calls.call(tenant)
+
+    try:
+        await at_once((await context.index.tenants())[:_MAX_CALLS], one)
+    except BusUnavailable as fault:
+        telemetry.record_fault(fault)
+
+
+def _with_default(known: Directory, state: GateState) -> Directory:
+    gate = state.gate
+    if gate.tenant != EVERY:
+        return known
+    if gate.kind in OVER_ALL:
+        return replace(known, over_all={**known.over_all, gate.id: state})
+    defaults: dict[tuple[GateKind, str], Rule] = dict(known.defaults)
+    defaults.pop((gate.kind, gate.name), None)
+    if state.rule is not None:
+        defaults[gate.kind, gate.name] = state.rule
+    return replace(known, defaults=defaults)
+
+
+def _deleted(state: GateState) -> GateState:
+    if state.rule is None:
+        raise GateNotFound(f"with a rule of its own: {state.gate.words}")
+    return changes.without_rule(state)
+
+
+def _check_seq(state: GateState, rule_seq: int | None) -> None:
+    if rule_seq is not None and rule_seq != state.rule_seq:
+        raise RuleChanged
+
+
+def _check_ahead(until: datetime | None, now: datetime) -> None:
+    if until is not None and until <= now:
+        raise QuotaInvalid(("until", "is over"))
+
+
+def _check_room(desk: Desk, after: GateState, now: datetime) -> None:
+    """Raises TooManyRules if the tenant's row has no room for what the change adds."""
+    others = sum(changes.is_set(state, now) for id_, state in desk.gates.items() if id_ != after.gate.id)
+    if changes.is_set(after, now) and others >= MAX_RULES:
+        raise TooManyRules(MAX_RULES)
+    size, before = changes.size_of(after), changes.size_of(desk.state(after.gate))
+    if size > before:
+        size += sum(changes.size_of(state) for id_, state in desk.gates.items() if id_ != after.gate.id)
+        if size > changes.MAX_BYTES:
+            raise TooManyRules(f"{changes.MAX_BYTES // 1024} KiB")

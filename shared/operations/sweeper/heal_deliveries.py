@@ -1,0 +1,148 @@
+"""Messages of webhooks that were lost: the sweeper sends them again (R85)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.canonical import encode_key
+from shared.core.webhooks.deliveries import is_log_due
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
+from shared.errors import Conflict
+from shared.operations.context import Context
+from shared.operations.incidents.row_incidents import report_row
+from shared.operations.process.at_once import at_once
+from shared.operations.webhooks.change_hooks import log_dead
+from shared.operations.webhooks.match_hooks import NOTED_EVERY
+from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
+from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
+
+#: of one hook and pass, the oldest; where there are so many, they flow
+MAX_OVERDUE = 100
+#: after the instant at which it should have come
+_LATE = timedelta(minutes=1)
+#: since anybody noted it: several times as long as a process goes on without
+_FORGOTTEN_AFTER = 6 * NOTED_EVERY
+#: tenants at the same time
+_AT_ONCE = 8
+
+
+@dataclass
+class _Found:
+    """For the gauges."""
+
+    suspended: int = 0
+    oldest: datetime | None = None
+
+
+async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> None:
+    """Of the tenants that have webhooks or callbacks; one that cannot be read is left for the next pass.
+
+    Raises nothing: no job waits for it.
+    """
+    hooks, found = context.hooks, _Found()
+    if hooks is None or context.deliveries is None:
+        return
+
+    async def one(noted: HookTenant) -> None:
+        if is_over():
+            return
+        try:
+            await _heal(context, hooks, noted, found)
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("HOOKS_UNSEEN", tenant_id=noted.tenant, reason=f"{type(fault).__name__}: {fault}")
+            await report_row(context, f"{encode_key(noted.tenant)} HOOK", fault)
+
+    try:
+        noted = [each for each in await hooks.noted() if has(each.tenant)]
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("HOOKS_UNSEEN", reason=f"{type(fault).__name__}: {fault}")
+        return
+    await at_once(noted, one, limit=_AT_ONCE)
+    now = context.clock.now()
+    telemetry.set_gauge("webhooks_suspended", found.suspended)
+    telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
+
+
+async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found) -> None:
+    tenant, now = noted.tenant, context.clock.now()
+    known: dict[str, StoredHook | None] = {DEFAULT_HOOK: None}
+    known |= {stored.hook.id: stored for stored in await hooks.all_of(tenant)}
+    rows = await hooks.pending(tenant, None, limit=MAX_OVERDUE)
+    if not rows and set(known) == {DEFAULT_HOOK} and now - noted.noted_at > _FORGOTTEN_AFTER:
+        await hooks.forget(noted)
+        return
+    waiting: defaultdict[str, list[Delivery]] = defaultdict(list)
+    for row in rows:
+        waiting[row.delivery.hook_id].append(row.delivery)
+    if len(rows) == MAX_OVERDUE:
+        # there may be more, of others
+        for hook_id in known:
+            of_hook = await hooks.pending(tenant, hook_id, limit=MAX_OVERDUE)
+            waiting[hook_id] = [row.delivery for row in of_hook]
+    # what waits for a hook that was removed waits for nobody
+    of_known = {hook_id: deliveries for hook_id, deliveries in waiting.items() if hook_id in known}
+    _note(found, [stored.hook for stored in known.values() if stored is not None], of_known)
+    for hook_id, stored in known.items():
+        if stored is None:
+            # not made yet, and nothing was tried
+            await send_tries(context, [each for each in waiting[hook_id] if now - _due(each) > _LATE])
+        else:
+            await _look(context, hooks, stored, waiting[hook_id], now)
+
+
+async def _late_of(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
+    """Those that should have come, behind those too that have their turn later: of callbacks that fail there may be
+    any number, each for half a day."""
+    late = [each for each in waiting if now - _due(each) > _LATE]
+    if len(late) == len(waiting) or len(waiting) < MAX_OVERDUE:
+        return late
+    behind = await hooks.pending(hook.tenant, hook.id, due_before=now - _LATE, limit=MAX_OVERDUE)
+    # of what waits for no instant the rows that were read have to do
+    return [*(each for each in late if each.due_at is None), *(row.delivery for row in behind)][:MAX_OVERDUE]
+
+
+async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Sequence[Delivery], now: datetime) -> None:
+    hook = stored.hook
+    if is_log_due(hook, now):
+        await log_dead(context, stored)
+        if (again := await hooks.read(hook.tenant, hook.id)) is None:
+            return
+        stored, hook = again, again.hook
+    if hook.state is not HookState.ENABLED:
+        return
+    if hook.waits_until is not None:
+        if now - hook.waits_until > _LATE:
+            await send_calls(context, [probe_of(hook)])
+        return
+    late = await _late_of(hooks, hook, waiting, now)
+    if len(late) == MAX_OVERDUE:
+        # so many are let go at the receiver's pace; what the pass before began is void
+        hook = replace(hook, probe=hook.probe + 1)
+        with contextlib.suppress(Conflict):
+            await hooks.write(HookWrite(tenant=hook.tenant, before=stored, after=hook))
+            await send_calls(context, [flow_of(hook)])
+    else:
+        await send_tries(context, late)
+    if hook.caught_up is not None:
+        await send_calls(context, [catch_up_of(hook)])
+
+
+def _due(delivery: Delivery) -> datetime:
+    """Of one that waited for its hook, when it was last tried."""
+    return delivery.due_at or delivery.tried_at or delivery.created_at
+
+
+def _note(found: _Found, known: Iterable[Hook], waiting: dict[str, list[Delivery]]) -> None:
+    off = {hook.id for hook in known if hook.state is not HookState.ENABLED}
+    found.suspended += sum(hook.state is HookState.SUSPENDED for hook in known)
+    for hook_id, deliveries in waiting.items():
+        if deliveries and hook_id not in off:
+            oldest = deliveries[0].created_at
+            found.oldest = min(found.oldest, oldest) if found.oldest is not None else oldest

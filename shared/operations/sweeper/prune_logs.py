@@ -1,0 +1,149 @@
+"""Once a day: old entries of quotas' logs, old settled incidents and old usage leave the tables (R88).
+
+A log loses its oldest entries. Of those that are older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays: it says what
+was in effect when the first younger one was written, and has the hash that the younger one follows on. So a log is
+never empty, and its numbers and hashes go on. An entry that the feed has not got yet stays, with all that follow (R79).
+
+Each call removes rows from the oldest on, and begins at another tenant. So a call that is stopped, or meets another
+one, leaves the rest to the next day, and none is always the last.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.events.public_log_events import feed_of
+from shared.core.gates.rules import EVERY
+from shared.core.usage import hour_of
+from shared.errors import Conflict
+from shared.operations.context import Context
+from shared.operations.events.prune_feeds import DAILY_HOUR
+from shared.operations.process.at_once import at_once
+from shared.operations.sweeper.prune_jobs import clear_late
+from shared.operations.sweeper.turns import from_on
+from shared.operations.sweeper.usage import KEPT_FOR
+from shared.ports.desks import LogPlace
+
+#: of one call, of the 570 s of its function; `prune_feeds` has the rest
+BUDGET = timedelta(minutes=4)
+#: rows of one query, and of one transaction
+PAGE, _REMOVED = 1000, 100
+#: tenants at the same time
+_AT_ONCE = 8
+#: after every entry of a log
+_PAST = 10**10 - 1
+
+
+async def prune_logs(context: Context) -> int:
+    """Removes what is older than its retention, of all tenants; returns the number of rows.
+
+    A tenant or an incident that fails is logged, and stays until the next day.
+    """
+    now = context.clock.now()
+    if now.hour != DAILY_HOUR:
+        return 0
+    before = now - timedelta(days=context.settings.change_log_days)
+
+    def is_over(budget: timedelta = BUDGET) -> bool:
+        return context.clock.now() - now >= budget
+
+    async def one(tenant: str) -> int:
+        try:
+            removed = 0 if is_over() else await prune_gate_logs(context, tenant, before, is_over)
+            if context.usage is not None and not is_over():
+                # the sweeper does it for tenants that have jobs
+                await context.usage.remove_before(tenant, hour_of(now - KEPT_FOR), limit=PAGE)
+            if not is_over():
+                await clear_late(context, tenant, is_over)
+        except Exception as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("LOG_UNPRUNED", tenant_id=tenant, reason=str(fault))
+            return 0
+        return removed
+
+    try:
+        # tenants, however many, have the other half of the time
+        removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
+        ordered = sorted(await _tenants(context))
+        first = ordered[int(context.random() * len(ordered)) % len(ordered)]
+        removed += sum(await at_once(from_on(ordered, first), one, limit=_AT_ONCE))
+    except Exception as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("LOG_UNPRUNED", reason=str(fault))
+        return 0
+    telemetry.info("LOGS_PRUNED", count=removed)
+    return removed
+
+
+async def _tenants(context: Context) -> set[str]:
+    """Tenants that may have logs; one may have changed a quota and never had a job."""
+    known = await context.desks.directory()
+    fed = await context.feed.tenants() if context.feed is not None else ()
+    return {EVERY, *known.tenants, *fed, *await context.index.tenants()}
+
+
+async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_over: Callable[[], bool]) -> int:
+    """Removes the oldest entries of the tenant's logs; returns the number. Raises LedgerUnavailable."""
+    removed, first = 0, LogPlace("", 0)
+    while True:
+        page = await context.desks.log_places(tenant, first=first, limit=PAGE)
+        gone, kept = await _old(context, tenant, page, before)
+        for start in range(0, len(gone), _REMOVED):
+            chunk = gone[start : start + _REMOVED]
+            try:
+                await context.desks.drop_log(tenant, chunk)
+            except Conflict:
+                # another call removes them, and would leave a gap if this one went on
+                return removed
+            removed += len(chunk)
+        if len(page) < PAGE or is_over():
+            return removed
+        last = page[-1]
+        # the last one again: whether it goes depends on the one after it
+        first = LogPlace(last.gate_id, _PAST) if last.gate_id in kept else last
+
+
+async def _old(
+    context: Context, tenant: str, page: Sequence[LogPlace], before: datetime
+) -> tuple[list[LogPlace], set[str]]:
+    """The entries of the page that may go, and the quotas of which an entry stays that is followed by another."""
+    gone: list[LogPlace] = []
+    kept: set[str] = set()
+    fed: dict[str, int] = {}
+    for entry, following in itertools.pairwise(page):
+        gate_id = entry.gate_id
+        if gate_id in kept or following.gate_id != gate_id:
+            continue
+        if following.at is not None and following.at >= before:
+            kept.add(gate_id)
+            continue
+        if context.feed is not None and gate_id not in fed:
+            fed[gate_id] = await context.feed.seen(feed_of(tenant), gate_id)
+        if context.feed is not None and entry.seq > fed[gate_id]:
+            kept.add(gate_id)
+            continue
+        gone.append(entry)
+    return gone, kept
+
+
+async def prune_incidents(context: Context, before: datetime, is_over: Callable[[], bool]) -> int:
+    """Removes incidents of breakers and services that were settled before an instant; returns the number.
+
+    Raises LedgerUnavailable.
+    """
+    removed, after = 0, None
+    while rows := await context.incidents.settled_before(before, after=after, limit=PAGE):
+        for row in rows:
+            if is_over():
+                return removed
+            try:
+                await context.incidents.remove(row.incident)
+                removed += 1
+            except Exception as fault:
+                telemetry.record_fault(fault)
+                telemetry.warn("LOG_UNPRUNED", subject=row.incident.id, reason=str(fault))
+        after = rows[-1].cursor
+    return removed

@@ -1,0 +1,72 @@
+"""What a tenant's jobs used (R68): from the rows of past hours, and of those that are not folded from the list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_in, hour_of, summed
+from shared.operations.context import Context
+from shared.ports.index import ListRow
+
+#: how far back one call looks
+FARTHEST = timedelta(days=31)
+#: without a time
+DEFAULT_SINCE = timedelta(days=1)
+#: LIST rows of hours that are not folded: past it the answer is partial
+MAX_ROWS = 5_000
+#: an hour without a fold after so long had no jobs
+_UNFOLDED = timedelta(hours=2)
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Used:
+    """Sums from `since` to `until`."""
+
+    since: datetime
+    until: datetime
+    total: Sum
+    groups: dict[str, Sum]
+    #: of the last hours not every job was counted
+    partial: bool
+
+
+async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis | None) -> Used:
+    """Whole hours, from that of `since` on. A call costs a query of the hours, and of the last ones at most five of
+    lists. Raises LedgerUnavailable.
+    """
+    now, first = context.clock.now(), hour_of(since)
+    kept = await context.usage.hours(tenant, first, now + HOUR) if context.usage is not None else []
+    hours = {each.hour: each for each in kept}
+    room, hour = MAX_ROWS, hour_of(now)
+    while hour >= max(first, hour_of(now - _UNFOLDED)) and room:
+        known = hours.get(hour, HourUsage(hour))
+        if not known.folded:
+            jobs, room = await _listed(context, tenant, hour, room)
+            hours[hour] = replace(known, jobs=jobs)
+        hour -= HOUR
+    total, groups = summed((each for _, each in sorted(hours.items())), axis)
+    return Used(first, now, total, groups, partial=not room)
+
+
+async def _listed(context: Context, tenant: str, hour: datetime, room: int) -> tuple[dict[Group, Counted], int]:
+    """An hour as its list says, and how many rows more may be read."""
+    jobs: dict[Group, Counted] = {}
+    after = None
+    while room:
+        limit = min(_PAGE, room)
+        rows = await context.index.list_jobs(tenant, after=after, limit=limit, since=hour, until=hour + HOUR)
+        for row in rows:
+            count(jobs, row)
+        room -= len(rows)
+        if len(rows) < limit:
+            break
+        after = rows[-1].cursor
+    return jobs, room
+
+
+def count(jobs: dict[Group, Counted], row: ListRow) -> None:
+    """Adds a LIST row to its group."""
+    counted = jobs.setdefault(group_in(jobs, (row.request_type, row.source or "")), Counted())
+    counted.add(row.staged_at, row.admitted_at, row.ended_at)

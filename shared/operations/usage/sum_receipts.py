@@ -1,0 +1,64 @@
+"""What jobs spent and cost, by filter."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from shared.core.filters import JobFilter
+from shared.core.jobs.job import Job
+from shared.core.jobs.routing import normalise
+from shared.errors import DataLost, Undecodable, UnknownStatus
+from shared.operations.context import Context
+from shared.operations.jobs.list_jobs import Page, walk_list
+from shared.operations.jobs.read_history import read_history
+from shared.ports.index import ListRow
+from shared.refusals import JobNotFound
+from shared.responses.history import Receipt
+from shared.views.receipt import add_up, grouped, receipt
+
+#: jobs of one page: each is read whole, with its events
+MAX_JOBS = 100
+
+
+class Grouping(StrEnum):
+    """What the jobs of one sum have in common."""
+
+    TYPE = "type"
+    SOURCE = "source"
+    PRIORITY = "priority"
+
+
+async def sum_receipts(
+    context: Context, job_filter: JobFilter, *, after: str | None, limit: int, by: Grouping | None = None
+) -> tuple[dict[str, Any], Page[tuple[Job, Receipt]]]:
+    """Sums over at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first, and the page they are from.
+
+    `by`: also sums of the jobs of each type, source (as it is compared) or priority. A page costs the queries of a list
+    and, for each of its jobs, one of its rows and one per 1000 of its events; who wants more adds the pages. Raises
+    LedgerUnavailable.
+    """
+    now = context.clock.now()
+
+    async def one(listed: ListRow) -> tuple[Job, Receipt] | None:
+        try:
+            record, events = await read_history(context, listed.job_id)
+        except (JobNotFound, DataLost, Undecodable, UnknownStatus):
+            return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
+        return (record.job, receipt(record, events, now)) if job_filter.has_status(record.job.status) else None
+
+    page = await walk_list(context, job_filter, one, after=after, limit=min(limit, MAX_JOBS))
+    sums = {"tenant_id": normalise(job_filter.tenant_id or ""), **add_up([each for _, each in page.lines])}
+    if by is not None:
+        sums["groups"] = grouped((_key(job, by), each) for job, each in page.lines)
+    return sums, page
+
+
+def _key(job: Job, by: Grouping) -> str:
+    match by:
+        case Grouping.TYPE:
+            return job.request_type
+        case Grouping.SOURCE:
+            return normalise(job.source or "")
+        case Grouping.PRIORITY:
+            return job.current_priority

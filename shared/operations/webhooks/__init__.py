@@ -1,0 +1,1 @@
+"""Webhooks: their changes, and the delivery of events."""

@@ -1,0 +1,189 @@
+"""What a hook gets, and whether it does, changes under HEAD's ETag, with its log and its public event (R84)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered
+from shared.core.webhooks.deliveries import with_dead_logged
+from shared.core.webhooks.hook_log import SYSTEM, hook_event, logged
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
+from shared.errors import Conflict, Contended, Transient
+from shared.operations.context import Context
+from shared.operations.process.known_feeds import KnownFeed
+from shared.operations.process.passing import with_sent
+from shared.ports.feed import FeedEvent, FeedWrite
+from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
+from shared.refusals import HookLimit, WebhooksOff
+
+#: of one tenant, without `default`
+MAX_HOOKS = 20
+#: tries of a write that others may overtake, and the wait after the first one
+MAX_CONFLICTS = 8
+FIRST_WAIT_S = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookChange:
+    """A change that HEAD orders."""
+
+    act: HookAct
+    #: None: it is made
+    before: StoredHook | None
+    #: of one that is removed the last that there was
+    after: Hook
+    actor: str = SYSTEM
+    reason: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    deliveries: Sequence[tuple[StoredDelivery | None, Delivery]] = ()
+
+
+def hooks_of(context: Context) -> Hooks:
+    """Raises WebhooksOff."""
+    if context.hooks is None or context.sender is None:
+        raise WebhooksOff
+    return context.hooks
+
+
+async def write_change(context: Context, tenant: str, found: HookChange) -> Hook:
+    """One try; gives the hook as it is written. A new one gets events from the next number on.
+
+    Raises Conflict where HEAD, the hook or a delivery is not as it was read; HookLimit, LedgerRefused,
+    LedgerUnavailable.
+    """
+    # what the request may not reach its `hooks` refuse
+    feed, hooks = context.of_all_tenants.feed, context.hooks
+    assert feed is not None
+    assert hooks is not None
+    known, passing = await context.known_feeds.of(feed, tenant, hooks), context.passing
+    try:
+        # as a batch of hints has its turn
+        async with known.turn:
+            write, hook = _write_of(context, tenant, found, known)
+            of_feed = with_sent(passing, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
+            write = replace(write, head=of_feed.head)
+            head = await hooks.write(write)
+            assert head is not None
+            if passing is not None:
+                passing.wrote(of_feed)
+            known.head, known.hooks = head, _after(known.hooks or (), write)
+            context.feed_tails.grew(tenant, head.number)
+    except (Conflict, Transient):
+        context.known_feeds.forget(tenant)
+        raise
+    if passing is not None and write.events:
+        await passing.pass_on([tenant])
+    return hook
+
+
+async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awaitable[HookChange | Hook]]) -> Hook:
+    """`decide` again wherever others wrote; a hook that it gives is as it is to be.
+
+    Raises Contended, what `decide` raises, and as `write_change` does.
+    """
+    for conflicts in range(1, MAX_CONFLICTS + 1):
+        try:
+            found = await decide()
+            return found if isinstance(found, Hook) else await write_change(context, tenant, found)
+        except Conflict:
+            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
+    raise Contended("others wrote into the feed at every try")
+
+
+def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed) -> tuple[HookWrite, Hook]:
+    now, after = context.clock.now(), found.after
+    if found.before is None:
+        if len(known.hooks or ()) >= MAX_HOOKS:
+            raise HookLimit(MAX_HOOKS)
+        # what is asked for of the past ends where the feed does
+        past = min(after.caught_up, known.head.number) if after.caught_up is not None else None
+        after = replace(after, first=known.head.number + 1, caught_up=past)
+    hook, entry = logged(
+        replace(after, updated_at=now),
+        found.act,
+        actor=found.actor,
+        reason=found.reason,
+        at=now,
+        data=found.data,
+    )
+    event = hook_event(hook, entry)
+    write = HookWrite(
+        tenant=tenant,
+        head=known.head,
+        events=[_numbered(context, event, known.head.number + 1)] if event is not None else [],
+        before=found.before,
+        after=hook if found.act is not HookAct.REMOVED else None,
+        entry=entry,
+        deliveries=found.deliveries,
+    )
+    return replace(write, hooks=len(_after(known.hooks or (), write))), hook
+
+
+def _numbered(context: Context, event: PublicEvent, number: int) -> FeedEvent:
+    issuer = Issuer(context.settings.environment, context.settings.public_url)
+    return FeedEvent(
+        number=number,
+        event_id=event["id"],
+        event_type=event["type"],
+        # it is of no job
+        job_id="",
+        at=context.clock.now(),
+        text=encoded(numbered(event, number, issuer)).decode(),
+    )
+
+
+def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
+    changed = write.after.id if write.after is not None else write.before.hook.id if write.before is not None else ""
+    kept = [hook for hook in hooks if hook.id != changed]
+    return kept + ([write.after] if write.after is not None and changed != DEFAULT_HOOK else [])
+
+
+def dead_logged(context: Context, found: HookChange) -> HookChange:
+    """With what its hook's log does not have yet of deliveries that were given up."""
+    after, data, reason = with_dead_logged(found.after, context.clock.now())
+    return replace(found, after=after, data=data, reason=reason)
+
+
+async def log_dead(context: Context, stored: StoredHook) -> None:
+    """Deliveries that were given up go into the hook's log and the feed. Raises as `write_change` does, but Conflict:
+    then another one has written the hook, and the next pass looks again."""
+    change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
+    with contextlib.suppress(Conflict):
+        await write_change(context, stored.hook.tenant, dead_logged(context, change))
+
+
+async def default_hook(context: Context, tenant: str) -> StoredHook:
+    """The hook that stands for `callback_urls`; made where it is missing.
+
+    Raises WebhooksOff, Contended, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    for _ in range(MAX_CONFLICTS):
+        if (found := await hooks.read(tenant, DEFAULT_HOOK)) is not None:
+            return found
+        now = context.clock.now()
+        new = Hook(
+            id=DEFAULT_HOOK,
+            tenant=tenant,
+            url=None,
+            created_at=now,
+            created_by=SYSTEM,
+            updated_at=now,
+            first=0,
+            secret=newest_secret(context, 1),
+        )
+        hook, entry = logged(new, HookAct.CREATED, actor=SYSTEM, reason="", at=now)
+        with contextlib.suppress(Conflict):
+            # HEAD does not order it: what it gets stands in the jobs. Who may only see the tenant finds it too
+            await hooks_of(context.of_all_tenants).write(HookWrite(tenant=tenant, after=hook, entry=entry))
+    raise Contended("others wrote the default hook at every try")
+
+
+def newest_secret(context: Context, version: int) -> SecretVersion:
+    """Raises WebhooksOff."""
+    if not context.settings.webhook_keys:
+        raise WebhooksOff
+    return SecretVersion(version=version, key_id=context.settings.webhook_keys[0][0], salt=context.new_salt())

@@ -1,0 +1,288 @@
+"""A message of the queue `lucius-webhooks`: a try of one delivery, a probe of a hook, or what goes on (R85).
+
+The row decides: a message of another `tries` than its row's, or of a hook that waits, does nothing. A try is posted
+first and written afterwards, so whoever dies in between posts it again under the same `webhook-id`: at least once. A
+message that is lost the sweeper sends again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from shared import telemetry
+from shared.core.canonical import digest
+from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, is_for, judged, resumed
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
+from shared.errors import Conflict, Contended, LuciusError
+from shared.operations.context import Context
+from shared.operations.webhooks.change_hooks import (
+    FIRST_WAIT_S,
+    MAX_CONFLICTS,
+    HookChange,
+    dead_logged,
+    default_hook,
+    hooks_of,
+    write_change,
+)
+from shared.operations.webhooks.match_hooks import pending
+from shared.operations.webhooks.post_webhook import post
+from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries, try_of
+from shared.ports.feed import FeedEvent
+from shared.ports.hooks import HookWrite, StoredDelivery, StoredHook
+from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
+
+#: past events that one message makes deliveries of
+_CAUGHT_UP = 50
+#: deliveries that a flow lets go at once
+FLOW_ROWS = 20
+#: of so many that wait, the one with the fewest tries is the probe: one that always fails keeps no hook waiting
+_PROBE_AMONG = 20
+_LINES = {
+    HookAct.DISABLED: "HOOK_DISABLED",
+    HookAct.SUSPENDED: "HOOK_SUSPENDED",
+}
+
+
+async def deliver(context: Context, call: DeliveryCall) -> None:
+    """Does what the message asks for, if its rows still do. Raises nothing of LUCIUS's: the sweeper sends it again."""
+    if context.hooks is None or context.sender is None:
+        return
+    try:
+        if call.kind == TRY:
+            await _try(context, call)
+        elif call.kind == PROBE:
+            await _probe(context, call)
+        elif call.kind == FLOW:
+            await _flow(context, call)
+        else:
+            await _catch_up(context, call.tenant, call.hook_id)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        telemetry.warn("DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id, reason=str(fault))
+
+
+async def _try(context: Context, call: DeliveryCall) -> None:
+    hooks = hooks_of(context)
+    row = await hooks.delivery(call.tenant, call.hook_id, call.number, call.name)
+    if row is None or not _is_of(row, call):
+        return
+    is_default = call.hook_id == DEFAULT_HOOK
+    stored = await (default_hook(context, call.tenant) if is_default else hooks.read(call.tenant, call.hook_id))
+    if stored is not None and stored.hook.state is HookState.ENABLED and stored.hook.waits_until is None:
+        await _deliver(context, stored, row, call)
+
+
+def _is_of(row: StoredDelivery, call: DeliveryCall) -> bool:
+    return row.delivery.state is DeliveryState.PENDING and row.delivery.tries == call.tries
+
+
+async def _probe(context: Context, call: DeliveryCall) -> None:
+    """Of a hook that waits: one delivery, for all that wait."""
+    hooks = hooks_of(context)
+    stored = await hooks.read(call.tenant, call.hook_id)
+    if stored is None or not _is_probed(stored.hook, call):
+        return
+    rows = await hooks.pending(call.tenant, call.hook_id, limit=_PROBE_AMONG)
+    if rows:
+        row = min(rows, key=lambda row: row.delivery.tries)
+        await _deliver(context, stored, row, call)
+        return
+    # what it waited for went with its events
+    well = resumed(stored.hook)
+    await hooks.write(HookWrite(tenant=call.tenant, before=stored, after=well))
+
+
+def _is_probed(hook: Hook, call: DeliveryCall) -> bool:
+    waits = hook.state is HookState.ENABLED and hook.waits_until is not None
+    return call.kind == PROBE and waits and hook.probe == call.tries
+
+
+async def _flow(context: Context, call: DeliveryCall) -> None:
+    """Those that waited go, some at a time."""
+    hooks = hooks_of(context)
+    stored = await hooks.read(call.tenant, call.hook_id)
+    if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.waits_until is not None:
+        return
+    if stored.hook.probe != call.tries:
+        return
+    after = (call.number, call.name) if call.number else None
+    now = context.clock.now()
+    # callbacks never wait for their hook: very many may have their turn later
+    is_default = call.hook_id == DEFAULT_HOOK
+    rows = await hooks.pending(
+        call.tenant, call.hook_id, after=after, due_before=now if is_default else None, limit=FLOW_ROWS
+    )
+    # the others' messages come when they are due
+    due = [row.delivery for row in rows if row.delivery.due_at is None or row.delivery.due_at <= now]
+    await send_tries(context, due)
+    if len(rows) == FLOW_ROWS:
+        last = rows[-1].delivery
+        onward = replace(call, number=last.number, name=last.name)
+        span = context.hook_calls.span(_receiver(stored.hook), FLOW_ROWS)
+        await send_calls(context, [onward], at=context.clock.now() + span)
+
+
+async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
+    """The next events of before the hook was made, and a message for those after them.
+
+    Raises LedgerRefused, LedgerUnavailable.
+    """
+    hooks, place = hooks_of(context), -1
+    for _ in range(MAX_CONFLICTS):
+        stored = await hooks.read(tenant, hook_id)
+        if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.caught_up is None:
+            return
+        if place not in (-1, stored.hook.caught_up):
+            # another message of the kind is at it
+            return
+        place = stored.hook.caught_up
+        write = await _past_events(context, stored, place)
+        try:
+            await hooks.write(write)
+        except Conflict:
+            continue
+        await send_tries(context, [each for _, each in write.deliveries])
+        assert write.after is not None
+        if write.after.caught_up is not None:
+            await send_calls(context, [catch_up_of(write.after)])
+        return
+
+
+async def _past_events(context: Context, stored: StoredHook, place: int) -> HookWrite:
+    assert context.feed is not None
+    hook = stored.hook
+    events = await context.feed.events(hook.tenant, after=place, limit=_CAUGHT_UP)
+    past = [event for event in events if event.number < hook.first]
+    rows = [pending(hook.tenant, event, hook.id) for event in past if is_for(hook, json.loads(event.text))]
+    is_last = len(past) < _CAUGHT_UP or past[-1].number == hook.first - 1
+    after = replace(hook, caught_up=None if is_last else past[-1].number)
+    return HookWrite(tenant=hook.tenant, before=stored, after=after, deliveries=[(None, row) for row in rows])
+
+
+async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall) -> None:
+    """Posts it, unless its receiver has as many in hand as it may."""
+    delivery, hook = row.delivery, stored.hook
+    event, url = await _event(context, delivery), await _url(context, hook, delivery)
+    if event is None or url is None:
+        await _write(context, stored, row, call, EXPIRED if event is None else JOB_GONE)
+        return
+    receiver = _receiver(hook, url)
+    place = (hook.tenant, hook.id, delivery.number, delivery.name)
+    if context.hook_calls.is_in_hand(place):
+        return
+    with context.hook_calls.hold(receiver, place) as has_room:
+        if has_room:
+            answer = await post(context, hook, url, message_id(delivery), event.text)
+            context.hook_calls.took(receiver, answer.took_ms / 1000)
+            await _write(context, stored, row, call, answer)
+    if not has_room and (at := context.hook_calls.put_back(receiver, context.clock.now())) is not None:
+        await send_calls(context, [call], at=at)
+
+
+def _receiver(hook: Hook, url: str = "") -> str:
+    """Who has a few calls at once: a hook, or a host of the tenant's callbacks, which other tenants may name too."""
+    return f"{hook.tenant} {urlsplit(url).netloc.lower() if hook.id == DEFAULT_HOOK else hook.id}"
+
+
+async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:
+    """None: it is kept no more."""
+    assert context.feed is not None
+    found = await context.feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
+    return found[0] if found and found[0].number == delivery.number else None
+
+
+async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
+    """None: of a callback whose job is gone."""
+    if hook.id != DEFAULT_HOOK or delivery.job_id is None:
+        return hook.url
+    stored = await context.ledger.read(delivery.job_id)
+    targets = stored.record.job.callback_targets if stored is not None else None
+    return targets.get(delivery.name) if targets is not None else None
+
+
+def message_id(delivery: Delivery) -> str:
+    """The `webhook-id`: the same at each try, and of each hook another one."""
+    name = f":{digest(delivery.name)[:16]}" if delivery.name else ""
+    return f"{delivery.event_id}:{delivery.hook_id}{name}"
+
+
+async def _write(
+    context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall, found: Answer | str
+) -> None:
+    """What came of a try, or why there can be none; nothing where another one wrote the row meanwhile."""
+    hooks, now = hooks_of(context), context.clock.now()
+    for conflicts in range(1, MAX_CONFLICTS + 1):
+        if isinstance(found, str):
+            result = given_up(stored.hook, row.delivery, found, now)
+        else:
+            is_probe = _is_probed(stored.hook, call)
+            result = judged(stored.hook, row.delivery, found, now, is_probe=is_probe)
+        try:
+            if result.act is not None:
+                await write_change(context, call.tenant, _change(context, stored, row, result))
+            else:
+                changed = result.hook != stored.hook
+                write = HookWrite(
+                    tenant=call.tenant,
+                    before=stored if changed else None,
+                    after=result.hook if changed else None,
+                    deliveries=[(row, result.delivery)],
+                )
+                await hooks.write(write)
+        except Conflict:
+            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
+            # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
+            again = await hooks.read(call.tenant, call.hook_id)
+            row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
+            if again is None or row_again is None or not _is_of_try(row_again, row):
+                return
+            if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
+                # what the address before said is nothing against the new one
+                await send_tries(context, [row_again.delivery])
+                return
+            stored, row = again, row_again
+            continue
+        await _go_on(context, stored.hook, result)
+        return
+    raise Contended("others wrote the hook at every try")
+
+
+def _is_of_try(again: StoredDelivery, row: StoredDelivery) -> bool:
+    """Whether nobody wrote a try since the row was read: somebody may have asked for the one that was just made."""
+    return again.delivery.state is DeliveryState.PENDING and again.delivery.tries == row.delivery.tries
+
+
+def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:
+    assert result.act is not None
+    change = HookChange(
+        act=result.act,
+        before=stored,
+        after=result.hook,
+        reason=result.reason,
+        deliveries=[(row, result.delivery)],
+    )
+    return dead_logged(context, change) if result.act is HookAct.DEAD else change
+
+
+async def _go_on(context: Context, before: Hook, result: Judgement) -> None:
+    """The messages that follow; the sweeper makes up for those that are lost."""
+    hook, delivery = result.hook, result.delivery
+    if delivery.state is DeliveryState.DEAD:
+        telemetry.warn("DELIVERY_DEAD", tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
+    elif result.act is not None:
+        telemetry.warn(_LINES[result.act], tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
+    telemetry.increment("webhook_tries_total", outcome=_outcome(result))
+    if result.flows:
+        await send_calls(context, [flow_of(hook)])
+    if hook.waits_until is not None and hook.probe != before.probe:
+        await send_calls(context, [probe_of(hook)], at=hook.waits_until)
+    if delivery.due_at is not None:
+        await send_calls(context, [try_of(delivery)], at=delivery.due_at)
+
+
+def _outcome(result: Judgement) -> str:
+    if result.delivery.state is not DeliveryState.PENDING:
+        return result.delivery.state.value.lower()
+    return "failed"

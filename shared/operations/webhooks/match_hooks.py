@@ -1,0 +1,75 @@
+"""The hooks to which the events of a feed transaction go: part of what `shared.operations.events.tell` writes (R84)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from shared.core.events.hints import Hint
+from shared.core.events.public_events import TERMINAL, PublicEvent
+from shared.core.webhooks.deliveries import targets
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery
+from shared.operations.context import Context
+from shared.operations.process.known_feeds import KnownFeed
+from shared.ports.feed import FeedEvent
+
+#: ids of hooks, each with the name of a callback, or "", of one event
+Targets = Sequence[tuple[str, str]]
+
+#: a tenant with callbacks is noted for the sweeper so often; what it has not noted for an hour it forgets
+NOTED_EVERY = timedelta(minutes=10)
+
+
+def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
+    """Whom to call of a job that these hints end; None: a hint ends it, and does not know."""
+    found: tuple[str, ...] = ()
+    for hint in hints:
+        if any(event["type"] in TERMINAL for event in hint.events or ()):
+            if hint.callbacks is None:
+                return None
+            found = hint.callbacks
+    return found
+
+
+def targets_of(
+    context: Context, known: KnownFeed, events: Sequence[PublicEvent], callbacks: tuple[str, ...]
+) -> list[Targets]:
+    """Of each event, to whom it goes."""
+    if context.hooks is None:
+        return [()] * len(events)
+    # nobody signs them without keys
+    called = callbacks if context.sender is not None else ()
+    return [targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
+
+
+async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
+    """Before they are written: else nobody would make up for a message that is lost. Raises LedgerUnavailable."""
+    if context.hooks is None or not any(each.hook_id == DEFAULT_HOOK for each in pending):
+        return
+    now = context.clock.now()
+    if known.noted_at is None or now - known.noted_at >= NOTED_EVERY:
+        await context.hooks.note(tenant, now)
+        known.noted_at = now
+
+
+def pending_of(tenant: str, events: Sequence[FeedEvent], found: Sequence[Targets]) -> list[Delivery]:
+    """The rows of deliveries, which are due at once."""
+    return [
+        pending(tenant, event, hook_id, name)
+        for event, of_event in zip(events, found, strict=True)
+        for hook_id, name in of_event
+    ]
+
+
+def pending(tenant: str, event: FeedEvent, hook_id: str, name: str = "") -> Delivery:
+    return Delivery(
+        tenant=tenant,
+        hook_id=hook_id,
+        number=event.number,
+        name=name,
+        event_id=event.event_id,
+        event_type=event.event_type,
+        job_id=event.job_id or None,
+        created_at=event.at,
+        due_at=event.at,
+    )

@@ -1,0 +1,25 @@
+"""One signed post to a receiver of webhooks (R85)."""
+
+from __future__ import annotations
+
+from shared.access.webhook_signature import secrets_of, signed_headers
+from shared.core.webhooks.webhook_formats import body_of
+from shared.core.webhooks.webhooks import Answer, Hook
+from shared.operations.context import Context
+from shared.refusals import HookKeyGone
+
+#: the key that the hook's secret was made of is not among the settings
+_KEY_GONE = "KEY_GONE"
+
+
+async def post(context: Context, hook: Hook, url: str, message_id: str, event_text: str) -> Answer:
+    """One try; what goes wrong stands in the answer."""
+    assert context.sender is not None
+    now, settings = context.clock.now(), context.settings
+    content_type, body = body_of(hook.format, event_text)
+    try:
+        secrets = secrets_of(settings.webhook_keys, hook, now, deployment=settings.environment)
+        headers = signed_headers(message_id, body, secrets, now)
+    except HookKeyGone:
+        return Answer(status=None, error=_KEY_GONE)
+    return await context.sender.post(url, {**headers, "Content-Type": content_type}, body, tenant=hook.tenant)

@@ -1,0 +1,102 @@
+"""Old deliveries leave the tables with the events that they are of (R84), and what no log shows any more (R88)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from shared.core.webhooks.deliveries import EXPIRED, given_up, with_dead
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, MAX_LOG
+from shared.errors import Conflict
+from shared.operations.context import Context
+from shared.operations.webhooks.change_hooks import FIRST_WAIT_S, MAX_CONFLICTS, default_hook, log_dead
+from shared.ports.hooks import Hooks, HookWrite, Place
+
+#: rows of one transaction: two of each that is given up
+_REMOVED, _GIVEN_UP = 100, 40
+
+
+async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
+    """Those that ended before an instant go, and so does what waits for a hook that is no more. What waits for an event
+    that is kept no more is given up first. Raises Contended, LedgerUnavailable."""
+    hooks = context.hooks
+    if hooks is None:
+        return
+    first = await _first_kept(context, tenant)
+    for hook_id in await hooks.hooks_with_ended(tenant):
+        place: Place | None = (first, "")
+        while place is not None:
+            place = await hooks.remove(tenant, hook_id, before=before, after=place, limit=_REMOVED)
+    for hook_id in await hooks.hooks_with_pending(tenant):
+        if hook_id != DEFAULT_HOOK and await hooks.read(tenant, hook_id) is None:
+            while await hooks.drop_pending(tenant, hook_id, limit=_REMOVED) == _REMOVED:
+                pass
+        elif hook_id != DEFAULT_HOOK or context.sender is not None:
+            await _give_up_all(context, hooks, tenant, hook_id, before)
+
+
+async def prune_hook_logs(context: Context, tenant: str) -> None:
+    """Keeps the last entries of each webhook's log, those that are shown. Old entries of a removed webhook's log go.
+
+    A receiver that refuses everything is an entry a minute. Raises LedgerUnavailable.
+    """
+    hooks, settings = context.hooks, context.settings
+    if hooks is None:
+        return
+    kept = {each.hook.id: each.hook for each in await hooks.all_of(tenant)}
+    for hook in kept.values():
+        while hook.log_seq > MAX_LOG:
+            if await hooks.drop_log(tenant, hook.id, to=hook.log_seq - MAX_LOG, limit=_REMOVED) < _REMOVED:
+                break
+    # of the new entries of one that is made meanwhile under the same id none is so old
+    before = context.clock.now() - timedelta(days=max(settings.change_log_days, settings.feed_days))
+    for hook_id in await hooks.hooks_with_log(tenant):
+        while hook_id not in kept:
+            if await hooks.drop_log(tenant, hook_id, before=before, limit=_REMOVED) < _REMOVED:
+                break
+
+
+async def _first_kept(context: Context, tenant: str) -> int:
+    """The number of the first event that the feed has."""
+    assert context.feed is not None
+    kept = await context.feed.events(tenant, after=0, limit=1)
+    return kept[0].number if kept else (await context.feed.head(tenant)).number + 1
+
+
+async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
+    """They are one entry of the hook's log and one event of the feed, however many they are."""
+    if not await _has_old(hooks, tenant, hook_id, before):
+        return
+    # who dies before the log is written leaves it to the sweeper
+    await hooks.note(tenant, context.clock.now())
+    while await _give_up(context, hooks, tenant, hook_id, before) == _GIVEN_UP:
+        pass
+    stored = await hooks.read(tenant, hook_id)
+    if stored is not None and stored.hook.unlogged:
+        await log_dead(context, stored)
+
+
+async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> bool:
+    oldest = await hooks.pending(tenant, hook_id, limit=1)
+    return bool(oldest) and oldest[0].delivery.created_at < before
+
+
+async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
+    """The oldest; gives how many."""
+    for conflicts in range(1, MAX_CONFLICTS + 1):
+        stored = await (default_hook(context, tenant) if hook_id == DEFAULT_HOOK else hooks.read(tenant, hook_id))
+        rows = await hooks.pending(tenant, hook_id, limit=_GIVEN_UP)
+        old = [row for row in rows if row.delivery.created_at < before]
+        if stored is None or not old:
+            return 0
+        after, now = stored.hook, context.clock.now()
+        for row in old:
+            after = with_dead(after, row.delivery.number, EXPIRED)
+        dead = [(row, given_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
+        try:
+            # not under HEAD, which those who write the feed need: only the log's entry is
+            await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))
+        except Conflict:
+            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
+            continue
+        return len(old)
+    return 0

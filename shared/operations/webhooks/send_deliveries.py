@@ -1,0 +1,52 @@
+"""Messages that say which delivery may be tried; what they lead to stands in its row (R85)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared import telemetry
+from shared.core.webhooks.webhooks import Delivery, Hook
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
+
+
+async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
+    """Each may be tried now. Raises nothing: the sweeper makes up for what is lost."""
+    await send_calls(context, [try_of(each) for each in deliveries])
+
+
+async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
+    """Now, or at an instant. Raises nothing."""
+    if context.deliveries is None or not calls or context.hook_calls.is_quiet(context.clock.now()):
+        return
+    try:
+        await context.deliveries.send(calls, at=at)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+        context.hook_calls.be_quiet(context.clock.now())
+        telemetry.warn("DELIVERIES_LOST", count=len(calls), reason=str(fault))
+
+
+def try_of(delivery: Delivery) -> DeliveryCall:
+    return DeliveryCall(
+        tenant=delivery.tenant,
+        hook_id=delivery.hook_id,
+        number=delivery.number,
+        name=delivery.name,
+        tries=delivery.tries,
+    )
+
+
+def probe_of(hook: Hook) -> DeliveryCall:
+    return DeliveryCall(tenant=hook.tenant, hook_id=hook.id, tries=hook.probe, kind=PROBE)
+
+
+def flow_of(hook: Hook) -> DeliveryCall:
+    """From the oldest one that waits."""
+    return DeliveryCall(tenant=hook.tenant, hook_id=hook.id, tries=hook.probe, kind=FLOW)
+
+
+def catch_up_of(hook: Hook) -> DeliveryCall:
+    return DeliveryCall(tenant=hook.tenant, hook_id=hook.id, kind=CATCH_UP)

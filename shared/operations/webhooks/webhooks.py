@@ -1,0 +1,372 @@
+"""What callers do with a tenant's webhooks (R84, R85): the tenant is normalised, and the caller's own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared.core.canonical import canonical_json, digest
+from shared.core.events.public_events import Issuer, encoded, numbered
+from shared.core.webhooks.deliveries import resumed
+from shared.core.webhooks.hook_log import PREFIX, hook_envelope, logged
+from shared.core.webhooks.webhooks import (
+    DEFAULT_HOOK,
+    MAX_LOG,
+    Answer,
+    Delivery,
+    DeliveryState,
+    Hook,
+    HookAct,
+    HookEntry,
+    HookFilter,
+    HookFormat,
+    HookState,
+)
+from shared.errors import Conflict, Contended
+from shared.operations.context import Context
+from shared.operations.webhooks.change_hooks import (
+    MAX_CONFLICTS,
+    HookChange,
+    change_in_turn,
+    default_hook,
+    hooks_of,
+    newest_secret,
+)
+from shared.operations.webhooks.post_webhook import post
+from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, send_calls, send_tries
+from shared.ports.hooks import Hooks, HookWrite, Place, StoredHook
+from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookKeyConflict, HookNotFound, Overloaded
+
+#: after a rotation the secret before signs too
+BOTH_SECRETS_FOR = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookRequest:
+    """A hook as a caller asks for it."""
+
+    url: str
+    format: HookFormat = HookFormat.CLOUDEVENTS
+    filter: HookFilter = field(default_factory=HookFilter)
+    description: str = ""
+    #: a number of the tenant's feed: it gets the events after it too, those that are kept; None: from now on
+    after: int | None = None
+
+
+async def create_hook(
+    context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
+) -> tuple[Hook, bool]:
+    """The new hook, or the one that the tenant's idempotency key made before, and whether it is that one.
+
+    Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    _check(context, tenant, request.url)
+    now = context.clock.now()
+    hook = Hook(
+        id=f"hook_{context.new_salt() if key is None else digest(canonical_json([tenant, key]))[:32]}",
+        tenant=tenant,
+        url=request.url,
+        format=request.format,
+        filter=request.filter,
+        description=request.description,
+        created_at=now,
+        created_by=actor,
+        updated_at=now,
+        first=0,
+        caught_up=request.after,
+        secret=newest_secret(context, 1),
+    )
+    # before it gets events: else nobody makes up for a message that is lost
+    await hooks.note(tenant, now)
+
+    known: Hook | None = None
+
+    async def decide() -> HookChange | Hook:
+        nonlocal known
+        known = await _made_before(hooks, hook) if key is not None else None
+        return known or HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_asked(hook))
+
+    made = await change_in_turn(context, tenant, decide)
+    if made.caught_up is not None:
+        await send_calls(context, [catch_up_of(made)])
+    return made, made is known
+
+
+async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
+    """The hook of this id, which follows from an idempotency key. Raises HookKeyConflict, LedgerUnavailable.
+
+    While its log is kept a hook that was removed is not made again: ids of its events and its secret were those of it.
+    """
+    stored = await hooks.read(hook.tenant, hook.id)
+    entries = await hooks.log(hook.tenant, hook.id, after=0, limit=1)
+    if stored is None and entries:
+        # Race hook-key: another request may have made it between the two reads
+        stored = await hooks.read(hook.tenant, hook.id)
+        if stored is None:
+            raise HookKeyConflict(hook.id)
+    if stored is None:
+        return None
+    known = stored.hook
+    same = ("url", "format", "filter", "description")
+    is_same = known.secret.version == 1 and all(getattr(known, name) == getattr(hook, name) for name in same)
+    # of a log that is cut (R88) nobody knows it any more
+    if not is_same or any(each.seq == 1 and each.data.get("after") != hook.caught_up for each in entries):
+        raise HookKeyConflict(hook.id)
+    return known
+
+
+async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:
+    """`changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
+
+    A hook that was disabled gets no events of that time; what waited before goes on. One whose address changes goes on
+    at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
+    """
+    if "url" in changes:
+        _check(context, tenant, changes["url"])
+    columns = {name: changes[name] for name in ("url", "format", "filter", "description") if name in changes}
+    probe = 0
+
+    async def decide() -> HookChange:
+        nonlocal probe
+        stored = await _own(context, tenant, hook_id)
+        probe = stored.hook.probe
+        after, act = replace(stored.hook, **columns), HookAct.CHANGED
+        enabled, is_off = changes.get("enabled"), stored.hook.state is HookState.DISABLED
+        if enabled is False and not is_off:
+            act = HookAct.DISABLED
+            after = replace(after, state=HookState.DISABLED, state_reason="CALLER", waits_until=None)
+            after = replace(after, probe=after.probe + 1)
+        elif enabled is True and stored.hook.state is not HookState.ENABLED:
+            after, act = resumed(after), HookAct.RESUMED
+        elif stored.hook.state is HookState.ENABLED and after.url != stored.hook.url:
+            after = resumed(after)
+        reason = "CALLER" if act is not HookAct.CHANGED else ""
+        return HookChange(
+            act=act, before=stored, after=after, actor=actor, reason=reason, data=_difference(stored.hook, after)
+        )
+
+    made = await change_in_turn(context, tenant, decide)
+    if made.state is HookState.ENABLED and made.probe != probe:
+        await send_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
+    return made
+
+
+async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
+    """It goes on from the oldest delivery that waits, whatever it waited for.
+
+    Raises WebhooksOff, HookNotFound, DefaultHook, Contended, LedgerUnavailable.
+    """
+
+    async def decide() -> HookChange:
+        stored = await _own(context, tenant, hook_id)
+        after = resumed(stored.hook)
+        return HookChange(act=HookAct.RESUMED, before=stored, after=after, actor=actor, reason="CALLER")
+
+    made = await change_in_turn(context, tenant, decide)
+    await send_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
+    return made
+
+
+async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -> None:
+    """With it what waits for it; its log stays (R88). Raises WebhooksOff, HookNotFound, DefaultHook, Contended,
+    LedgerUnavailable."""
+
+    async def decide() -> HookChange:
+        stored = await _own(context, tenant, hook_id)
+        return HookChange(act=HookAct.REMOVED, before=stored, after=stored.hook, actor=actor)
+
+    await change_in_turn(context, tenant, decide)
+
+
+async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
+    """A new secret; the one before signs too for a day. Also of `default`. A hook that waits since its key is gone goes
+    on at once.
+
+    Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    for _ in range(MAX_CONFLICTS):
+        stored, now = await _read(context, tenant, hook_id), context.clock.now()
+        hook = replace(
+            stored.hook,
+            secret=newest_secret(context, stored.hook.secret.version + 1),
+            previous=stored.hook.secret,
+            previous_until=now + BOTH_SECRETS_FOR,
+            updated_at=now,
+        )
+        keys = {key_id for key_id, _ in context.settings.webhook_keys}
+        goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
+        after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
+        try:
+            # what it gets is the same: HEAD need not order it
+            await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
+        except Conflict:
+            continue
+        if goes_on:
+            await send_calls(context, [flow_of(after)])
+        return after
+    raise Contended("others wrote the hook at every try")
+
+
+async def read_hook(context: Context, tenant: str, hook_id: str) -> Hook:
+    """`default` is made where it is missing. Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
+    return (await _read(context, tenant, hook_id)).hook
+
+
+async def list_hooks(context: Context, tenant: str) -> list[Hook]:
+    """Without `default`, the oldest first. Raises WebhooksOff, LedgerUnavailable."""
+    found = [each.hook for each in await hooks_of(context).all_of(tenant) if each.hook.id != DEFAULT_HOOK]
+    return sorted(found, key=lambda hook: (hook.created_at, hook.id))
+
+
+async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
+    """The last entries, in the order of their numbers; of a hook that was removed the first.
+
+    Raises WebhooksOff, HookNotFound, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    stored = await hooks.read(tenant, hook_id)
+    first = max(stored.hook.log_seq - MAX_LOG, 0) if stored is not None else 0
+    found = await hooks.log(tenant, hook_id, after=first, limit=MAX_LOG)
+    if not found:
+        raise HookNotFound(hook_id)
+    return found
+
+
+async def list_deliveries(
+    context: Context, tenant: str, hook_id: str, *, state: DeliveryState | None, after: str | None, limit: int
+) -> tuple[list[Delivery], str | None]:
+    """A page, and the cursor of the next one; None: there is none.
+
+    What waits comes first, the oldest event first, as it will be tried; then what has ended, the newest event first.
+    Raises WebhooksOff, HookNotFound, FilterInvalid for a text that is no cursor, LedgerUnavailable.
+    """
+    hooks = hooks_of(context)
+    if hook_id != DEFAULT_HOOK:
+        await _read(context, tenant, hook_id)
+    is_ended, place = _place(after) if after is not None else (False, None)
+    found: list[Delivery] = []
+    if state in (None, DeliveryState.PENDING) and not is_ended:
+        rows = await hooks.pending(tenant, hook_id, after=place, limit=limit + 1)
+        found, place = [row.delivery for row in rows], None
+    if state is not DeliveryState.PENDING and len(found) <= limit:
+        more = await hooks.ended(tenant, hook_id, state=state, after=place, limit=limit + 1 - len(found))
+        found += [row.delivery for row in more]
+    page = found[:limit]
+    return page, _cursor(page[-1]) if len(found) > limit else None
+
+
+async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
+    """One that has ended waits again, and is tried now; of one that waits the next try comes now.
+
+    Raises WebhooksOff, HookNotFound, DeliveryNotFound, also where its event is kept no more; Contended,
+    LedgerUnavailable.
+    """
+    hooks, feed = hooks_of(context), context.of_all_tenants.feed
+    assert feed is not None
+    for _ in range(MAX_CONFLICTS):
+        stored = await _read(context, tenant, hook_id)
+        row = await hooks.delivery(tenant, hook_id, number, name)
+        kept = await feed.events(tenant, after=number - 1, limit=1)
+        if row is None or not kept or kept[0].number != number:
+            raise DeliveryNotFound(hook_id, number)
+        now = context.clock.now()
+        again = replace(row.delivery, state=DeliveryState.PENDING, due_at=now, ended_at=None)
+        if row.delivery.state is not DeliveryState.PENDING:
+            # no message with this number of tries was ever sent
+            again = replace(again, refusals=0)
+        await hooks.note(tenant, now)
+        try:
+            await hooks.write(HookWrite(tenant=tenant, deliveries=[(row, again)]))
+        except Conflict:
+            continue
+        if stored.hook.waits_until is None:
+            await send_tries(context, [again])
+        return again
+    raise Contended("others wrote the delivery at every try")
+
+
+async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
+    """Posts an event of type `webhook.test`, which is in no feed, and gives what came of it.
+
+    A few of a tenant at once: each holds a request for as long as its receiver likes, ten seconds at most.
+    Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
+    """
+    hook = (await _own(context, tenant, hook_id)).hook
+    id_ = f"{hook.id}:test:{context.new_salt()}"
+    event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
+    # no type of the feed: it has no schema to name
+    text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
+    assert hook.url is not None
+    with context.hook_tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
+        if not has_room:
+            raise Overloaded
+        return await post(context, hook, hook.url, id_, text)
+
+
+def _check(context: Context, tenant: str, url: str) -> None:
+    assert context.sender is not None
+    context.sender.check(url, tenant=tenant)
+
+
+async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:
+    """Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
+    if hook_id == DEFAULT_HOOK:
+        return await default_hook(context, tenant)
+    stored = await hooks_of(context).read(tenant, hook_id)
+    if stored is None:
+        raise HookNotFound(hook_id)
+    return stored
+
+
+async def _own(context: Context, tenant: str, hook_id: str) -> StoredHook:
+    """One with an address of its own. Raises as `_read` does, and DefaultHook."""
+    if hook_id == DEFAULT_HOOK:
+        raise DefaultHook
+    return await _read(context, tenant, hook_id)
+
+
+def _shown(hook: Hook) -> dict[str, Any]:
+    """For the log: of the address, which may be a secret, the host."""
+    lets_in = hook.filter
+    return {
+        "host": urlsplit(hook.url or "").netloc,
+        "format": hook.format.value,
+        "description": hook.description,
+        "types": sorted(lets_in.types),
+        "jobTypes": sorted(lets_in.job_types),
+        "labels": dict(lets_in.labels),
+    }
+
+
+def _asked(hook: Hook) -> dict[str, Any]:
+    """For the log, of a new one: also after which event it asks for those of the past."""
+    return _shown(hook) | ({"after": hook.caught_up} if hook.caught_up is not None else {})
+
+
+def _difference(before: Hook, after: Hook) -> dict[str, Any]:
+    old, new = _shown(before), _shown(after)
+    return {name: value for name, value in new.items() if value != old[name]}
+
+
+def _cursor(delivery: Delivery) -> str:
+    kind = "p" if delivery.state is DeliveryState.PENDING else "e"
+    return base64.urlsafe_b64encode(f"{kind}{delivery.number}:{delivery.name}".encode()).decode()
+
+
+def _place(cursor: str) -> tuple[bool, Place]:
+    """Whether it is of those that ended, and where. Raises FilterInvalid."""
+    try:
+        text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+        number, _, name = text[1:].partition(":")
+        if text[:1] not in ("p", "e") or not (number.isascii() and number.isdecimal() and len(number) <= 19):
+            raise ValueError
+    except (binascii.Error, ValueError):
+        raise FilterInvalid("cursor", "this is no cursor of deliveries") from None
+    return text[0] == "e", (int(number), name)

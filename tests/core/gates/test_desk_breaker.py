@@ -1,0 +1,182 @@
+"""What a desk makes of a breaker: whom it stops, which ends count, and what its log says (R61, R62)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.core.chained_log import entry_hash
+from shared.core.gates.breaker import Breaker, BreakerRule
+from shared.core.gates.desk import Candidate, Desk, Line, Shut, enter, words
+from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, is_good, judged, settled
+from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
+from tests.jobs import START, planned
+
+MINUTE = timedelta(minutes=1)
+OCR = Gate(GateKind.TYPE, "tenant_a", "OCR")
+
+
+def job(status: JobStatus, code: str | None = None):  # type: ignore[no-untyped-def]
+    return replace(planned("job_1").job, status=status, error_code=code)
+
+
+def test_which_ends_count() -> None:
+    """A document's own fault, a cancel, a fault of LUCIUS's own and one of another job say nothing."""
+    bad = {Reason.ATTEMPTS_EXHAUSTED, Reason.DISPATCH_FAILED, Reason.TIME_EXCEEDED}
+    for reason in (*Reason, "PDF_ENCRYPTED"):
+        assert is_good(job(JobStatus.FAILED_FINAL, reason)) == (False if reason in bad else None)
+    assert (is_good(job(JobStatus.SUCCEEDED)), is_good(job(JobStatus.CANCELLED))) == (True, None)
+    assert len(GOOD_ENDS) == 4
+
+
+class Type:
+    """The desk of a tenant whose OCR jobs have a breaker, and the jobs at it."""
+
+    def __init__(self, **numbers: int) -> None:
+        rule = Rule(breaker=BreakerRule(min_calls=2), **numbers)
+        self.desk = Desk(tenant="tenant_a", gates={OCR.id: GateState(gate=OCR, rule=rule)}, counted_at=START)
+        self.directory = Directory(tenants={"tenant_a": START})
+        self.now = START
+        self.places: dict[str, Place] = {}
+
+    def candidate(self, job_id: str, priority: str = "normal") -> Candidate:
+        return Candidate(job_id=job_id, job_type="OCR", mode="DEFAULT", source=None, priority=priority, rank=0)
+
+    def posts(self, job_id: str) -> PlaceState:
+        decision = arrive(self.desk, self.directory, self.candidate(job_id), self.now)
+        self.desk, place = decision.desk, decision.place
+        if place.state is PlaceState.ARRIVING:
+            self.desk, place = line_up(self.desk, self.directory, place, self.now)
+        self.places[job_id] = place
+        return place.state
+
+    def ends(self, job_id: str, status: JobStatus = JobStatus.FAILED_FINAL, code: str = Reason.TIME_EXCEEDED) -> None:
+        place = self.places.pop(job_id)
+        ended = job(status, code if status is JobStatus.FAILED_FINAL else None)
+        found = judged(give_back(self.desk, place), self.directory, place, self.now, good=is_good(ended))
+        self.desk, self.opened = found.desk, found.opened
+
+    @property
+    def breaker(self) -> Breaker:
+        found = self.desk.state(OCR).breaker
+        assert found is not None
+        return found
+
+    def shut(self, *, emergency: bool = False) -> Shut | None:
+        found = words(self.desk, self.directory, like("OCR"), self.now, emergency=emergency)
+        return next((word.shut for word in found if word.shut is not None), None)
+
+
+def like(job_type: str) -> Line:
+    return Line(job_type=job_type, mode="DEFAULT", source=None, emergency=False)
+
+
+def two_failed() -> Type:
+    one = Type()
+    for number in range(4):
+        assert one.posts(f"early-{number}") is PlaceState.ADMITTED
+    one.ends("early-0")
+    one.ends("early-1")
+    assert [state.gate for state in one.opened] == [OCR]
+    return one
+
+
+def test_an_open_breaker_stops_everybody_and_half_open_so_many_of_this_epoch() -> None:
+    """Emergencies too while it is open; half-open jobs of before take none of its places, and one probe goes in."""
+    one = two_failed()
+    assert (one.shut(), one.shut(emergency=True)) == (Shut.BREAKER, Shut.BREAKER)
+    assert one.posts("waits") is PlaceState.WAITING
+    one.now += MINUTE
+    assert (one.shut(), one.desk.inside_of(OCR)) == (None, 2)
+    one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
+    one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
+    assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (Shut.BREAKER, None, 1)
+    one.ends("early-2")
+    assert (one.shut(), one.breaker.inside) == (Shut.BREAKER, 1)
+    assert recounted(one.desk, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
+    one.ends("probe", JobStatus.SUCCEEDED)
+    assert (one.shut(), one.breaker.inside, one.breaker.allow) == (None, 0, 2)
+
+
+@pytest.mark.parametrize("lost", ["cancelled", "own fault", "never"])
+def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
+    """One that was cancelled makes room at once; one that never ends, after a cool-down."""
+    one = two_failed()
+    one.posts("line")
+    one.now += MINUTE
+    one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
+    one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
+    assert one.shut() is Shut.BREAKER
+    if lost == "never":
+        one.now += MINUTE
+    else:
+        status = JobStatus.CANCELLED if lost == "cancelled" else JobStatus.FAILED_FINAL
+        one.ends("probe", status, "PDF_ENCRYPTED")
+    assert one.shut() is None
+
+
+def test_a_job_that_was_not_inside_does_not_count() -> None:
+    """One that expired in its line ends for TIME_EXCEEDED, and feeds no breaker; nor one whose place was given back."""
+    one = Type()
+    one.posts("a")
+    for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
+        place = Place(state=state, candidate=one.candidate("a"), line=0)
+        found = judged(one.desk, one.directory, place, one.now, good=False)
+        assert found.desk is one.desk
+
+
+def test_each_move_is_an_entry_of_the_log() -> None:
+    """By an end, and by time: numbered, chained, by `system`, with before and after."""
+    one = Type()
+    entries = []
+    for number in range(2):
+        one.posts(f"j{number}")
+        place = one.places.pop(f"j{number}")
+        found = judged(give_back(one.desk, place), one.directory, place, one.now, good=False)
+        one.desk, entries = found.desk, [*entries, *found.log]
+    assert settled(one.desk, one.directory, one.now) == (one.desk, ())
+    one.now += MINUTE
+    one.desk, log = settled(one.desk, one.directory, one.now)
+    one.now += 33 * MINUTE
+    one.desk, last = settled(one.desk, one.directory, one.now)
+    entries += [*log, *last]
+    assert [(each.seq, each.type, each.actor) for each in entries] == [
+        (1, "BREAKER_OPENED", "system"),
+        (2, "BREAKER_HALF_OPEN", "system"),
+        (3, "BREAKER_CLOSED", "system"),
+    ]
+    assert (entries[0].reason, entries[0].data["after"]["breaker"]["state"]) == ("2 of 2 jobs ended badly", "OPEN")
+    assert [each.prev_hash for each in entries[1:]] == [each.hash for each in entries[:-1]]
+    for each in entries:
+        assert each.hash == entry_hash(vars(each))
+
+
+def test_time_moves_a_few_breakers_in_one_transaction() -> None:
+    """The rest with the next one; what each of them lets in does not wait for its entry."""
+    gates = [Gate(GateKind.TYPE, "tenant_a", f"T{number}") for number in range(7)]
+    rule, breaker = Rule(breaker=BreakerRule()), two_failed().breaker
+    states = {gate.id: GateState(gate=gate, rule=rule, breaker=breaker) for gate in gates}
+    desk, known = Desk(tenant="tenant_a", gates=states, counted_at=START), Directory()
+    now = START + MINUTE
+    assert all(words(desk, known, like(gate.name), now, emergency=False)[1].shut is None for gate in gates)
+    desk, first = settled(desk, known, now)
+    desk, second = settled(desk, known, now)
+    assert (len(first), len(second), settled(desk, known, now)) == (MAX_SETTLED, 3, (desk, ()))
+
+
+def test_a_breaker_that_is_taken_away_begins_again() -> None:
+    """Ends meanwhile count for nothing, and a hold of the gate comes first."""
+    one = two_failed()
+    state = one.desk.state(OCR)
+    one.desk = one.desk.with_state(replace(state, rule=Rule(max_active=9)))
+    assert one.shut() is None
+    one.ends("early-2")
+    assert one.breaker == Breaker(epoch=2)
+    held = replace(state, hold=Hold(reason="audit", actor="op", at=START))
+    one.desk = one.desk.with_state(held)
+    assert one.shut() is Shut.HELD

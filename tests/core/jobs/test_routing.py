@@ -1,0 +1,32 @@
+import zlib
+
+import pytest
+
+from shared.core.jobs.routing import decide_lane, lane_of
+from tests.jobs import envelope
+
+
+def test_default_mode_sticks_to_the_tenant() -> None:
+    """DEFAULT routes by the tenant alone, trimmed and lower-cased."""
+    decided = decide_lane(envelope(tenant_id="  Tenant_A "), default_mode="DEFAULT", lanes=16)
+    assert decided.routing_key_used == "tenant_a"
+    assert decided.lane == zlib.crc32(b"tenant_a") % 16 == 15
+    assert (decided.resolved_mode, decided.decision_source) == ("DEFAULT", "GLOBAL_CONFIG")
+
+
+def test_burst_spreads_by_document() -> None:
+    """BURST routes by tenant and document."""
+    decided = decide_lane(envelope(mode="BURST", doc_id=" Doc-7 "), default_mode="DEFAULT", lanes=16)
+    assert decided.routing_key_used == "tenant_adoc-7"
+    assert (decided.resolved_mode, decided.decision_source) == ("BURST", "REQUEST")
+
+
+def test_burst_needs_a_document() -> None:
+    """BURST without doc_id is refused, not sent to the tenant's lane."""
+    with pytest.raises(ValueError, match="doc_id"):
+        decide_lane(envelope(mode="BURST"), default_mode="DEFAULT", lanes=16)
+
+
+def test_lanes_cover_all_of_them() -> None:
+    """A few hundred keys reach every lane."""
+    assert {lane_of(f"tenant-{number}", 16) for number in range(400)} == set(range(16))

@@ -1,0 +1,280 @@
+"""Lost hints at the logs of gates and incidents: the sweeper sends them again, and what it compares stays (R79)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory.jobs import MemoryLedger
+from shared.core.events.public_log_events import feed_of, gate_events, incident_events
+from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
+from shared.core.incidents import IncidentKind, job_incident_id
+from shared.core.jobs.routing import PLATFORM
+from shared.errors import LedgerUnavailable
+from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.incidents import incidents
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.quotas import quotas
+from shared.operations.sweeper.logs import compare_logs
+from shared.ports.durable import InstanceState
+from shared.ports.sweeps import Share
+from tests.operations.conftest import World, built
+from tests.operations.escalated import an_incident, listed, raised, resolve, retry
+from tests.operations.fed import TENANT, Fed, fed, logs, of, refusing, swept, swept_at_the_hour
+from tests.operations.gated import posted
+from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, ruled, world
+from tests.operations.ruled import TENANT as TENANT_GATE
+from tests.operations.support import limited
+
+__all__ = ["fed", "world"]  # fixtures
+
+
+async def lost(fed: Fed) -> None:
+    assert await fed.hints()
+
+
+@pytest.mark.parametrize("gate", [OCR, TENANT_GATE, EVERYBODY])
+async def test_a_lost_hint_at_a_gate_comes_by_the_next_pass(fed: Fed, gate: Gate) -> None:
+    """Of an awake tenant, and of the rules for every tenant; then nothing more is read or sent for it."""
+    feed = PLATFORM if gate.tenant == EVERY else TENANT
+    await posted(fed.world, 1)
+    await ruled(fed.world, gate, max_active=5)
+    await lost(fed)
+    await swept(fed)
+    assert await logs(fed, feed) == [f"{gate.id}:1:0"]
+    await swept(fed)
+    reads = counted_reads(fed)
+    await swept(fed)
+    assert (reads, await fed.hints()) == ([], [])
+
+
+def counted_reads(fed: Fed) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    real = fed.feed.seen
+
+    async def seen(tenant: str, key: str) -> int:
+        found.append((tenant, key))
+        return await real(tenant, key)
+
+    fed.feed.seen = seen  # type: ignore[method-assign]
+    return found
+
+
+@pytest.mark.parametrize("gate", [OCR, SCANNER, TENANT_GATE])
+async def test_the_last_change_of_a_gate_is_not_forgotten_before_its_feed_has_it(fed: Fed, gate: Gate) -> None:
+    """Nothing is left of it, its tenant sleeps, and the hint is lost: desk and directory keep it until then."""
+    await ruled(fed.world, gate, max_active=5)
+    await fed.taken()
+    await quotas.delete_rule(fed.world.context, fed.world.orchestrations, gate, OPERATOR, rule_seq=None)
+    await lost(fed)
+    assert TENANT in (await fed.world.context.desks.directory()).tenants
+    await swept_at_the_hour(fed)
+    assert await logs(fed) == [f"{gate.id}:1:0", f"{gate.id}:2:0"]
+    await swept_at_the_hour(fed)
+    stored = await fed.world.index.desks.read(TENANT)
+    assert stored is not None
+    assert [*stored.desk.gates] == ([gate.id] if gate is TENANT_GATE else [])
+    assert TENANT not in (await fed.world.context.desks.directory()).tenants
+    # what comes later goes on in the log
+    await ruled(fed.world, gate, max_active=6)
+    await fed.taken()
+    assert (await logs(fed))[2:] == [f"{gate.id}:3:0"]
+
+
+async def test_a_gate_that_is_changed_again_is_not_forgotten(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race last-rule: between the sweeper's look at the desk and its write somebody sets another rule."""
+    await ruled(fed.world, OCR, max_active=5)
+    await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
+    await fed.taken()
+    real = fed.feed.seen
+
+    async def seen(tenant: str, key: str) -> int:
+        monkeypatch.setattr(fed.feed, "seen", real)
+        await ruled(fed.world, OCR, max_active=7)
+        return await real(tenant, key)
+
+    monkeypatch.setattr(fed.feed, "seen", seen)
+    await swept_at_the_hour(fed)
+    stored = await fed.world.index.desks.read(TENANT)
+    assert stored is not None
+    assert stored.desk.state(OCR).max_active == 7
+    assert TENANT in (await fed.world.context.desks.directory()).tenants
+    assert await logs(fed) == [f"{OCR.id}:{seq}:0" for seq in (1, 2, 3)]
+
+
+async def test_a_desk_keeps_no_more_gates_than_it_has_room_for(fed: Fed) -> None:
+    for number in range(MAX_RULES + 5):
+        gate = Gate(GateKind.SOURCE, TENANT, f"s{number}")
+        await ruled(fed.world, gate, max_active=5)
+        await quotas.delete_rule(fed.world.context, fed.world.orchestrations, gate, OPERATOR, rule_seq=None)
+    stored = await fed.world.index.desks.read(TENANT)
+    assert stored is not None
+    assert len(stored.desk.gates) <= MAX_RULES
+    await fed.taken()
+    assert len(await logs(fed)) == 2 * (MAX_RULES + 5)
+
+
+async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None:
+    """What is left is the next one's."""
+    await ruled(fed.world, EVERYBODY, max_active=5)
+    await lost(fed)
+    reads = counted_reads(fed)
+    for is_over, expected in ((True, []), (False, [(PLATFORM, EVERYBODY.id)])):
+        await compare_logs(fed.world.context, Share(), [], lambda is_over=is_over: is_over, whole=True)
+        assert reads == expected
+
+
+@pytest.mark.parametrize("kind", ["job", "of no job", "platform"])
+async def test_lost_hints_at_an_incident(fed: Fed, kind: str) -> None:
+    """It stands in the list of open ones until its feed has its end, and nobody is shown it there."""
+
+    async def begin() -> str:
+        if kind == "job":
+            return await an_incident(fed.world)
+        return (await raised(fed.world, tenant=TENANT if kind == "of no job" else None)).id
+
+    feed = PLATFORM if kind == "platform" else TENANT
+    incident_id = await begin()
+    await lost(fed)
+    await swept(fed)
+    assert await logs(fed, feed) == [f"{incident_id}:1:0"]
+    await resolve(fed.world, incident_id)
+    await lost(fed)
+    assert await listed(fed.world) == []
+    assert len(await fed.world.index.incidents.list_open(after=None, limit=9)) == 1
+    await swept(fed)
+    assert await logs(fed, feed) == [f"{incident_id}:1:0", f"{incident_id}:2:0"]
+    await swept(fed)
+    assert await fed.world.index.incidents.list_open(after=None, limit=9) == []
+
+
+async def test_who_settles_a_jobs_incident_dies_before_anybody_knows(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list says open: the pass of the hour reads the incident itself."""
+    incident_id = await an_incident(fed.world)
+    await fed.taken()
+
+    async def dies(*args: Any, **options: Any) -> Any:
+        raise LedgerUnavailable("died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fed.world.index.incidents, "enter_open", dies)
+        with pytest.raises(LedgerUnavailable):
+            await resolve(fed.world, incident_id)
+    await lost(fed)
+    await swept_at_the_hour(fed)
+    assert (await logs(fed))[-1] == f"{incident_id}:2:0"
+    await swept_at_the_hour(fed)
+    assert await fed.world.index.incidents.list_open(after=None, limit=9) == []
+
+
+class Mortal:
+    """A port of a process that dies before or after so many calls of its ports; then it does nothing more."""
+
+    def __init__(self, target: Any, calls: list[int], dies_after: bool) -> None:
+        self._target, self._calls, self._dies_after = target, calls, dies_after
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            self._calls[0] -= 1
+            if self._calls[0] < 0 or (self._calls[0] == 0 and not self._dies_after):
+                raise LedgerUnavailable("dead")
+            answer = await getattr(self._target, name)(*args, **options)
+            if self._calls[0] == 0:
+                raise LedgerUnavailable("dead")
+            return answer
+
+        return call
+
+
+async def whole(fed: Fed, *gates: Gate) -> None:
+    """Each feed has what the logs mean, each once and in order."""
+    for gate in gates:
+        log = await fed.world.index.desks.log(gate.tenant, gate.id, after=0, limit=1000)
+        expected = [each["id"] for entry in log for each in gate_events(entry, gate)]
+        found = await logs(fed, feed_of(gate.tenant))
+        assert [each for each in found if each.startswith(f"{gate.id}:")] == expected
+    for rows in fed.world.index.incidents._rows.values():
+        for incident in rows.values():
+            log_of = await fed.world.index.incidents.log(incident, after=0, limit=1000)
+            expected = [each["id"] for entry in log_of for each in incident_events(entry, incident)]
+            found = await logs(fed, feed_of(incident.tenant))
+            assert [each for each in found if each.startswith(f"{incident.id}:")] == expected
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+@pytest.mark.parametrize("act", ["set", "delete", "default", "resolve", "retry", "raise", "settle"])
+async def test_a_process_that_dies_at_any_call(world: World, act: str, dies_after: bool) -> None:
+    """And takes the hints with it that it had noted: within two hours each feed has what was logged."""
+    for number in range(1, 100):
+        fed = of(limited(built(MemoryLedger())))
+        await ruled(fed.world, OCR, max_active=5)
+        incident_id, of_no_job = await an_incident(fed.world), await raised(fed.world)
+        await fed.taken()
+        calls = [number]
+        ports: Any = {
+            name: Mortal(getattr(fed.world.context, name), calls, dies_after)
+            for name in ("index", "desks", "incidents", "ledger")
+        }
+        dying = replace(fed.world, context=replace(fed.world.context, **ports, gates=GateDirectory()))
+        acts: dict[str, Callable[[], Awaitable[Any]]] = {
+            "set": partial(ruled, dying, OCR, max_active=6),
+            "delete": partial(quotas.delete_rule, dying.context, dying.orchestrations, OCR, OPERATOR, rule_seq=None),
+            "default": partial(ruled, dying, EVERYBODY, max_active=6),
+            "resolve": partial(resolve, dying, incident_id),
+            "retry": partial(retry, dying, incident_id),
+            "raise": partial(raised, dying, "another", TENANT),
+            "settle": partial(
+                incidents.settle_incident, dying.context, IncidentKind.BREAKER, of_no_job.subject, "over"
+            ),
+        }
+        with contextlib.suppress(LedgerUnavailable, ExceptionGroup):
+            await acts[act]()
+        await fed.hints()  # lost
+        for _ in range(2):
+            await swept_at_the_hour(fed)
+        await whole(fed, OCR, EVERYBODY)
+        if calls[0] > 0:
+            assert number > 1
+            return
+    raise AssertionError("it never came to its end")
+
+
+async def test_a_job_goes_after_its_incidents_events(world: World) -> None:
+    """Its rows stay while the feed is behind its incident, and its mark in the feed goes with them."""
+    settings = replace(world.context.settings, retention_days=1, idempotency_ttl_days=1)
+    fed, queue = refusing(replace(world, context=replace(world.context, settings=settings)))
+    incident_id = await an_incident(fed.world)
+    await fed.taken()
+    states = fed.world.orchestrations.states
+    states.update(dict.fromkeys(states, InstanceState.ENDED))
+    queue.refuses = True
+    await resolve(fed.world, incident_id)
+    await swept(fed, 3700)
+    await swept(fed, 25 * 3600)
+    assert fed.world.archive.kept == {}
+    queue.refuses = False
+    for _ in range(4):
+        await swept(fed, 3700)
+    assert len(fed.world.archive.kept) == 1
+    assert await logs(fed) == [f"{incident_id}:1:0", f"{incident_id}:2:0"]
+    assert (TENANT, job_incident_id(incident_id.removeprefix("inc_"))) not in fed.feed._seen
+    await fed.taken([hint for hint, _ in queue.sent])
+    assert len(await logs(fed)) == 2
+
+
+async def test_old_events_of_no_tenant_go_too(fed: Fed) -> None:
+    """And those of a tenant that has gates and never had a job."""
+    await ruled(fed.world, EVERYBODY, max_active=5)
+    await ruled(fed.world, Gate(GateKind.TENANT, "tenant_z"), max_active=5)
+    await fed.taken()
+    for tenant in (PLATFORM, "tenant_z"):
+        fed.feed._events[tenant] = [
+            replace(each, at=fed.world.clock.now()) for each in await fed.feed.events(tenant, after=0, limit=9)
+        ]
+    fed.world.clock.advance(8 * 86400)
+    assert await prune_feeds(fed.world.context) == 2

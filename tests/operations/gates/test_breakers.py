@@ -1,0 +1,323 @@
+"""Breakers of a tenant's types, from the ends of jobs to the next ones in (R61, R62)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.desk import Shut
+from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
+from shared.core.incidents import IncidentKind
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.gates import freed
+from shared.operations.gates.waiting import read_desk, standing_of
+from shared.operations.quotas import quotas
+from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
+from shared.views.explain import explain
+from shared.views.quota import quota
+from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, inside, later, opened, with_breaker
+from tests.operations.conftest import World
+from tests.operations.gated import desk_of, killed_at, posted
+from tests.operations.ruled import OCR, OPERATOR, TENANT, entries, held, ruled, statuses, world
+from tests.operations.support import cancelled, control, dispatch, service_sends, swept
+
+__all__ = ["world"]  # a fixture
+
+
+async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) -> None:
+    """Nobody goes in while it is open; then one does; its good end lets two in, and so on, until it closes."""
+    waiting = await opened(world, waiting=8)
+    assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
+    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    breaker = await breaker_of(world)
+    assert (calls[-1][0], calls[-1][-1]) == ("tenant_a", breaker.until)
+    await later(world, MINUTE - 9)
+    assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
+    await later(world, 1)
+    assert await inside(world, waiting) == waiting[:1]
+    for number, count in ((0, 2), (1, 2), (2, 4)):
+        await ends(world, waiting[number], good=True)
+        assert len(await inside(world, waiting)) == count
+    for job_id in waiting[3:]:
+        await ends(world, job_id, good=True)
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    log = [(each.type, each.actor) for each in await entries(world, OCR)]
+    assert log == [
+        ("RULE_SET", OPERATOR.actor),
+        ("BREAKER_OPENED", "system"),
+        ("BREAKER_HALF_OPEN", "system"),
+        ("BREAKER_CLOSED", "system"),
+    ]
+
+
+async def test_a_bad_probe_opens_it_again_for_twice_as_long(world: World) -> None:
+    """And those who wait go on waiting; the log has why."""
+    waiting = await opened(world)
+    await later(world, MINUTE)
+    await ends(world, waiting[0])
+    breaker = await breaker_of(world)
+    assert (breaker.state, breaker.epoch, breaker.cooldown_s) == (BreakerState.OPEN, 2, 120)
+    assert await inside(world, waiting) == []
+    assert (await entries(world, OCR))[-1].reason == "1 of 1 jobs ended badly"
+
+
+async def test_ends_of_jobs_of_before_say_nothing(world: World) -> None:
+    """They were inside when it opened: half-open, neither a bad end opens it nor a good one closes it."""
+    await with_breaker(world)
+    jobs = await posted(world, *range(4))
+    await ends(world, jobs[0])
+    await ends(world, jobs[1])
+    [waits] = await posted(world, 9)
+    await later(world, MINUTE)
+    assert await inside(world, [waits]) == [waits]
+    before = await breaker_of(world)
+    await ends(world, jobs[2], good=True)
+    assert await breaker_of(world) == before
+    await ends(world, jobs[3])
+    after = await breaker_of(world)
+    # the backoffs of its attempts took their time
+    assert (after.state, after.epoch, after.calls) == (BreakerState.HALF_OPEN, before.epoch, 0)
+
+
+@pytest.mark.parametrize("lost", ["paused", "cancelled", "silent"])
+async def test_a_lost_probe_does_not_hold_it_shut(world: World, lost: str) -> None:
+    """One that is paused or never ends costs a cool-down, one that is cancelled nothing."""
+    waiting = await opened(world)
+    await later(world, MINUTE)
+    probe = waiting[0]
+    if lost == "paused":
+        await control(world, probe, ControlKind.PAUSE)
+    elif lost == "cancelled":
+        await cancelled(world, probe)
+    if lost != "cancelled":
+        assert waiting[1] not in await inside(world, waiting)
+        await later(world, MINUTE)
+    assert waiting[1] in await inside(world, waiting)
+    assert waiting[2] not in await inside(world, waiting)
+
+
+async def test_what_is_nobodys_fault_does_not_count(world: World) -> None:
+    """A document's own fault, a cancel, and a job that expired while it waited at the breaker."""
+    await with_breaker(world)
+    jobs = await posted(world, *range(6))
+    for job_id in jobs[:3]:
+        await dispatch(world, job_id)
+        error = {"code": "PDF_ENCRYPTED", "message": "locked"}
+        await service_sends(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
+    for job_id in jobs[3:]:
+        await cancelled(world, job_id)
+    desk = await desk_of(world)
+    assert desk.state(OCR).breaker is None
+    await opened(world, waiting=0)
+    before = await breaker_of(world)
+    [expiring] = await posted(world, 20, expires_at=world.clock.now() + timedelta(seconds=20))
+    world.clock.advance(45)
+    await swept(world)
+    job = (await world.job(expiring)).job
+    assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED)
+    assert await breaker_of(world) == before
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("turn", range(1, 6))
+async def test_a_crash_counts_an_end_once(world: World, turn: int, *, after: bool) -> None:
+    """Whoever dies at a call to the index before the end's transaction, or after: the sweeper's end counts once."""
+    await with_breaker(world, min_calls=3)
+    first, second = await posted(world, 1, 2)
+    await ends(world, first)
+    assert (await breaker_of(world)).calls == 1
+    for name in ("close", "read_active", "write_desk"):
+        dying = killed_at(world, "index", name, after=after, turn=turn)
+        if (await world.job(second)).job.status.terminal:
+            break
+        try:
+            await ends(dying, second)
+        except LedgerUnavailable:
+            break
+    world.clock.advance(700)
+    await swept(world)
+    await swept(world)
+    assert await world.index.read_active("tenant_a", second) is None
+    assert ((await breaker_of(world)).calls, (await breaker_of(world)).bad) == (2, 2)
+
+
+async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
+    """It gives its place back before its dependants hear, and its row goes later."""
+    await with_breaker(world)
+    first, second = await posted(world, 1, 2)
+    await posted(world, 3, dependencies=[first])
+    await ends(world, first)
+    assert (await breaker_of(world)).calls == 1
+    world.clock.advance(700)
+    await swept(world)
+    assert (await breaker_of(world)).calls == 1
+    await ends(world, second)
+    assert (await breaker_of(world)).state is BreakerState.OPEN
+
+
+async def test_an_opening_is_known_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place at which an incident is raised: with the gate as it was written."""
+    seen: list[GateState] = []
+    monkeypatch.setattr(freed, "on_breakers_opened", seen.extend)
+    await opened(world)
+    [state] = seen
+    assert (state.gate, state.breaker and state.breaker.opened_by) == (OCR, (2, 2))
+    assert state.log_seq == 2
+
+
+async def test_two_ends_at_once_open_it_once(world: World) -> None:
+    """They race for the desk: one opens it, the other was of before; the log has one entry."""
+    await with_breaker(world)
+    jobs = await posted(world, 1, 2, 3)
+    await ends(world, jobs[0])
+    await asyncio.gather(ends(world, jobs[1]), ends(world, jobs[2]))
+    assert (await breaker_of(world)).epoch == 1
+    assert [each.type for each in await entries(world, OCR)].count("BREAKER_OPENED") == 1
+
+
+async def test_an_open_breaker_stops_emergencies_too(world: World) -> None:
+    """Half-open they go in beyond its number."""
+    await ruled(world, emergency_max_active=5)
+    await opened(world, waiting=1)
+    urgent = await posted(world, 50, 51, priority="emergency")
+    assert set(await statuses(world, urgent)) == {JobStatus.THROTTLED}
+    await later(world, MINUTE)
+    assert await inside(world, urgent) == urgent
+    assert (await breaker_of(world)).inside == 2
+
+
+async def test_other_types_go_on(world: World) -> None:
+    await opened(world)
+    [other] = await posted(world, 7, request_type="OCR_EMBEDDING_SIS", payload={"sis": {"prompt_set": ["when?"]}})
+    assert await statuses(world, [other]) == [JobStatus.QUEUED]
+
+
+async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
+    """Each tenant's type has one of its own; where nothing else is set its epoch stays."""
+    world.context.gates.forget()
+    await with_breaker(world, Gate(GateKind.TYPE, EVERY, EVERY))
+    jobs = await posted(world, 1, 2)
+    for job_id in jobs:
+        await ends(world, job_id)
+    assert (await breaker_of(world)).state is BreakerState.OPEN
+    await held(world, OCR)
+    await quotas.resume(world.context, world.orchestrations, OCR, OPERATOR)
+    assert (await breaker_of(world)).epoch == 1
+    with pytest.raises(NoBreaker):
+        await quotas.reset_breaker(world.context, world.orchestrations, Gate(GateKind.TYPE, EVERY, EVERY), OPERATOR)
+
+
+async def test_an_open_breaker_is_an_incident_until_it_has_closed(world: World) -> None:
+    """By the sweep after it, one however often it opens; a reset settles it at once."""
+    waiting = await opened(world, waiting=1)
+    await swept(world)
+    incident = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
+    assert incident is not None
+    assert (incident.tenant, incident.code, incident.request_type) == ("tenant_a", "BREAKER_OPENED", "OCR")
+    await later(world, MINUTE)
+    await swept(world)
+    again = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
+    assert again is not None
+    assert again.id == incident.id
+    await ends(world, waiting[0], good=True)
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    # of a tenant that is awake
+    await after_a_second(world, 7)
+    await swept(world)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
+
+
+async def test_a_reset_settles_its_incident(world: World) -> None:
+    """Somebody looked at it: nothing is left to do."""
+    await opened(world)
+    await swept(world)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is not None
+    await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
+    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
+
+
+async def test_a_reset_lets_them_in(world: World) -> None:
+    """Closed at once, with an entry of who and why; again it changes nothing; a gate without a breaker is refused."""
+    waiting = await opened(world)
+    changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
+    assert changed.after is not changed.before
+    assert await inside(world, waiting) == waiting
+    breaker = await breaker_of(world)
+    assert (breaker.state, breaker.epoch, breaker.inside) == (BreakerState.CLOSED, 2, 3)
+    again = await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
+    assert again.after is again.before
+    entry = (await entries(world, OCR))[-1]
+    assert (entry.type, entry.reason, entry.data["before"]["breaker"]["state"]) == (
+        "BREAKER_RESET",
+        "month end",
+        "OPEN",
+    )
+    with pytest.raises(NoBreaker):
+        await quotas.reset_breaker(world.context, world.orchestrations, TENANT, OPERATOR)
+    with pytest.raises(NoBreaker):
+        await quotas.reset_breaker(
+            world.context, world.orchestrations, Gate(GateKind.TYPE, "tenant_a", "EMBEDDING"), OPERATOR
+        )
+
+
+async def test_a_breaker_that_is_taken_away_lets_them_in(world: World) -> None:
+    """And one that is set again begins anew, in another epoch."""
+    waiting = await opened(world)
+    await ruled(world, OCR, breaker=None, max_active=50)
+    assert await inside(world, waiting) == waiting
+    await with_breaker(world)
+    breaker = await breaker_of(world)
+    assert (breaker.state, breaker.calls, breaker.epoch) == (BreakerState.CLOSED, 0, 2)
+
+
+async def test_a_rule_is_merged_also_inside_its_breaker(world: World) -> None:
+    """RFC 7396: what is not named stays, null is the default again, `{}` is a new one."""
+    first = await ruled(world, OCR, breaker={})
+    assert first.after.rule is not None
+    assert first.after.rule.breaker is not None
+    await ruled(world, OCR, breaker={"failure_rate": 0.25, "cooldown_s": 30})
+    second = await ruled(world, OCR, breaker={"min_calls": 5, "cooldown_s": None})
+    assert second.after.rule == replace(
+        first.after.rule, breaker=replace(first.after.rule.breaker, failure_rate=0.25, min_calls=5)
+    )
+    again = await ruled(world, OCR, breaker={"min_calls": 5})
+    assert again.after is again.before
+    for gate, members in ((TENANT, {}), (OCR, {"min_tenants": 2})):
+        with pytest.raises(QuotaInvalid):
+            await ruled(world, gate, breaker=members)
+    with pytest.raises(RuleChanged):
+        await ruled(world, OCR, 0, breaker={"min_calls": 7})
+
+
+async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
+    """`explain` and the view say until when, half-open how many; the first one's time is the end of the cool-down."""
+    waiting = await opened(world)
+    breaker = await breaker_of(world)
+    standings = [await standing_of(world.context, (await world.job(job_id)).job) for job_id in waiting]
+    first, second = standings[:2]
+    assert first is not None
+    assert second is not None
+    assert (first.stopped_by.shut, first.expected_at, second.expected_at) == (Shut.BREAKER, breaker.until, None)
+    now = world.clock.now()
+    record = await world.job(waiting[0])
+    text = explain(record, now, None, standing=first).text
+    assert "the breaker of type OCR of tenant tenant_a, which is open until" in text
+    desk, known = await read_desk(world.context, "tenant_a")
+    shown = quota(desk, known, desk.state(OCR), now, None).breaker
+    assert shown is not None
+    assert (shown.state, shown.until, shown.allow, shown.bad, shown.calls) == ("OPEN", breaker.until, None, 2, 2)
+    await later(world, MINUTE)
+    desk, known = await read_desk(world.context, "tenant_a")
+    shown = quota(desk, known, desk.state(OCR), world.clock.now(), None).breaker
+    assert shown is not None
+    assert (shown.state, shown.until, shown.allow) == ("HALF_OPEN", None, 1)
+    standing = await standing_of(world.context, (await world.job(waiting[1])).job)
+    text = explain(await world.job(waiting[1]), world.clock.now(), None, standing=standing).text
+    assert "which is half-open and lets 1 in at once" in text

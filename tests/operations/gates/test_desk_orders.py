@@ -1,0 +1,393 @@
+"""The project's own model of the desk: its real operations at a limit of one, in every order, with one of them killed.
+
+At every instant the counts are those of the rows, nobody is inside past the limit, and nobody waits beside a free
+place. Afterwards the sweeper alone brings everything to its end. The mutants at the end show that this can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory.jobs import MemoryIndex
+from shared.core.gates.desk import Desk, leave
+from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
+from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Job
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates import arrivals, desk_counts, desk_turns, freed
+from shared.operations.jobs import create_job
+from shared.operations.jobs.control_job import change_priority
+from shared.operations.jobs.creation import initial_status_of
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.index import Reservation
+from tests.jobs import envelope
+from tests.operations.actors import ONE, asks, nothing, posts
+from tests.operations.conftest import World
+from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
+from tests.operations.support import dispatch, limited, service_sends, submitted
+
+FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under a number of its own
+
+
+def apart(world: World) -> World:
+    """As another process has it: with turns and a directory of its own."""
+    other = process_of(world)
+    return replace(other, context=replace(other.context, gates=GateDirectory()))
+
+
+def ends(job_id: str) -> Work:
+    async def work(world: World) -> None:
+        await service_sends(world, job_id, "RESULT", int(job_id[4:]))
+
+    return work
+
+
+def creates(name: str) -> Work:
+    return posts(doc_id=name)
+
+
+def prioritises(priority: str, request: str = "1") -> Work:
+    origin = Origin(cause_id=f"request:priority:{request}", actor="operator", source="http")
+    return lambda world: change_priority(world.context, world.orchestrations, SECOND, priority, origin)
+
+
+def sweeps() -> Work:
+    return lambda world: sweep(world.context, world.orchestrations)
+
+
+def counts() -> Work:
+    """Another process counts the tenant's jobs, as for a quota of which it has just heard."""
+
+    async def work(world: World) -> None:
+        stored = await world.context.desks.read("tenant_a")
+        await desk_counts.recount(world.context, "tenant_a", stored)
+
+    return work
+
+
+@dataclass(frozen=True)
+class Case:
+    """What meets, in a world where the first job is in flight and so many others wait."""
+
+    works: tuple[Work, ...]
+    staged: int = 1
+    #: the creation of a second one that died between its claim and its rows, five minutes ago
+    half_made: bool = False
+    #: the second one was paused before
+    paused: bool = False
+
+
+CASES = {
+    "two creations and an end": Case((creates("b"), creates("c"), ends(FIRST)), staged=0),
+    "a creation and its duplicate": Case((creates("b"), creates("b"), ends(FIRST)), staged=0),
+    "a duplicate of a staged job": Case((creates("b"), ends(FIRST))),
+    "a cancel of a staged job": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), staged=2),
+    "a pause of a staged job": Case((asks(ControlKind.PAUSE, job_id=SECOND), ends(FIRST)), staged=2),
+    "a pause, its resume and an end": Case(
+        (asks(ControlKind.PAUSE, job_id=SECOND), asks(ControlKind.RESUME, "2", SECOND), ends(FIRST))
+    ),
+    "a new priority and an end": Case((prioritises("high"), ends(FIRST)), staged=2),
+    "two new priorities": Case((prioritises("low", "1"), prioritises("high", "2")), staged=2),
+    "a new priority and a pause": Case((prioritises("high"), asks(ControlKind.PAUSE, job_id=SECOND)), staged=2),
+    "a resume of a staged job": Case((asks(ControlKind.RESUME, job_id=SECOND), ends(FIRST)), paused=True),
+    "a cancel of a paused one": Case((asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST)), paused=True),
+    "a count, a creation and an end": Case((counts(), creates("b"), ends(FIRST)), staged=0),
+    "a count, a cancel and an end": Case((counts(), asks(ControlKind.CANCEL, job_id=SECOND), ends(FIRST))),
+    "a count and a pause": Case((counts(), asks(ControlKind.PAUSE, job_id=SECOND))),
+    "a sweep, a creation and an end": Case((sweeps(), creates("b"), ends(FIRST)), staged=0),
+    "a withdrawal and an end": Case((sweeps(), ends(FIRST)), staged=0, half_made=True),
+    "a withdrawal and its late creator": Case((sweeps(), creates("b"), ends(FIRST)), staged=0, half_made=True),
+}
+
+
+async def prepared(world: World, case: Case) -> None:
+    await nothing(world)
+    assert await submitted(world, **ONE, doc_id="a") == FIRST
+    await dispatch(world, FIRST)
+    if case.half_made:
+        create = world.ledger.create
+
+        async def dies(*args: Any) -> Any:
+            raise Killed
+
+        world.ledger.__dict__["create"] = dies
+        with pytest.raises(Killed):
+            await submitted(world, **ONE, doc_id="b")
+        world.ledger.__dict__["create"] = create
+        world.clock.advance(301)
+    for name in ("b", "c")[: case.staged]:
+        await submitted(world, **ONE, doc_id=name)
+    if case.paused:
+        await asks(ControlKind.PAUSE, "0", SECOND)(world)
+
+
+def wrong(world: World) -> str | None:
+    """What must never be, at any instant."""
+    rows = list(world.index._active.values())
+    stored = world.index.desks._desks.get("tenant_a")
+    inside = [row for row in rows if not desk_counts.place_of(row).is_staged]
+    waiting = [row for row in rows if desk_counts.place_of(row).state is PlaceState.WAITING]
+    live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
+    if len(inside) > 1 or len(live) > 1:
+        return f"{len(inside)} inside, {len(live)} at work"
+    left = [each.place for each in world.index.desks._freed.get("tenant_a", {}).values()]
+    uncounted = sum(desk_counts.place_of(row).uncounted for row in rows)
+    if stored is not None and stored.desk.counting_until is None:
+        desk = stored.desk
+        active = len(inside) + sum(not place.is_staged for place in left)
+        staged = len(rows) - len(inside) - uncounted + sum(place.is_staged for place in left)
+        queued = len(waiting) + sum(place.state is PlaceState.WAITING for place in left)
+        if (desk.active, desk.staged, desk.waiting) != (active, staged, queued):
+            return f"the desk says {desk.active} inside, {desk.staged} staged, {desk.waiting} in line; not so the rows"
+    if any(desk_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
+        # Race place
+        return "one is at work and not inside"
+    if any(row.check_at != ASLEEP for row in waiting):
+        return "one that waits is due"
+    if any(job_id not in world.ledger._jobs for job_id in (row.job_id for row in waiting)):
+        return "one waits that does not exist yet"
+    return None
+
+
+def jobs(world: World) -> list[Job]:
+    return [stored.record.job for stored in world.ledger._jobs.values()]
+
+
+def started(world: World) -> list[str]:
+    return world.orchestrations.started
+
+
+async def settled(world: World) -> None:
+    """The sweeper, and services that end what is at work, until there is nothing left."""
+    for turn in range(12):
+        world.clock.advance(301 if turn else 3600)
+        await sweep(world.context, world.orchestrations)
+        assert wrong(world) is None
+        assert not [row for row in world.index._active.values() if row.job_id not in world.ledger._jobs] or turn < 2
+        for job in jobs(world):
+            if job.status is JobStatus.PAUSED:
+                await asks(ControlKind.RESUME, f"turn {turn}", job.job_id)(world)
+            elif job.status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS) and job.job_id in started(world):
+                await dispatch(world, job.job_id)
+                await ends(job.job_id)(world)
+        assert wrong(world) is None
+    left = {job.job_id: job.status.value for job in jobs(world) if not job.status.terminal}
+    desk, freed = world.index.desks._desks["tenant_a"].desk, world.index.desks._freed.get("tenant_a")
+    assert (left, world.index._active, desk.inside, desk.staged, desk.lines) == ({}, {}, {}, 0, {})
+    assert not freed
+
+
+async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
+    """How many calls the first of the works made."""
+    world = limited(meeting.world, max_inflight_per_tenant=1, overflow="stage")
+    await prepared(world, case)
+    meeting.killed, meeting.watch = killed, lambda: wrong(world)
+    works = {str(place): work(apart(world)) for place, work in enumerate(case.works)}
+    ended = await meeting.at_once(**works)
+    if killed is None:
+        # nobody died: without any sweep nobody waits who was let in
+        untold = [
+            row.job_id
+            for row in world.index._active.values()
+            if desk_counts.place_of(row).state is PlaceState.ADMITTED
+            and row.job_id in world.ledger._jobs
+            and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
+        ]
+        assert untold == [], ended
+        rows = [desk_counts.place_of(row).state for row in world.index._active.values()]
+        if PlaceState.WAITING in rows:
+            assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
+    await settled(world)
+    return meeting._calls["0"]
+
+
+def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) -> int:
+    """How many orders there were. Raises AssertionError."""
+    longest = [0] * len(case.works)
+
+    async def scenario(meeting: Meeting) -> None:
+        await meets(meeting, case, None)
+        for place in range(len(case.works)):
+            longest[place] = max(longest[place], meeting._calls[str(place)])
+
+    count = every_order(scenario, interruptions=interruptions)
+    for place, calls in enumerate(longest):
+        for call in kills(calls):
+
+            async def with_a_death(meeting: Meeting, killed: tuple[str, int] = (str(place), call)) -> None:
+                await meets(meeting, case, killed)
+
+            count += every_order(with_a_death, interruptions=min(1, interruptions - 1))
+    return count
+
+
+#: a death at each so many calls; each case begins with another
+_EVERY = 9
+
+
+#: those with the most orders
+_LARGEST = ("two creations and an end", "a withdrawal and its late creator")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in _LARGEST])
+def test_the_desk_in_every_order(name: str) -> None:
+    """Race desk: one interruption, or one of them killed at some of its calls: nothing is ever wrong, and all ends."""
+    first = 1 + list(CASES).index(name) % _EVERY
+    assert explore(CASES[name], interruptions=1, kills=lambda calls: range(first, calls + 1, _EVERY)) > 5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("name", CASES)
+def test_the_desk_in_every_order_for_long(name: str) -> None:
+    """Two interruptions, and one of them killed at any call with one."""
+    explore(CASES[name], interruptions=2, kills=lambda calls: range(1, calls + 1))
+
+
+async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> None:
+    """Race place: its pause looked at it before the resume, and takes the place away after it; of two interruptions."""
+    world = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    await prepared(world, Case(()))
+    index, other = world.index, apart(world)
+    read_active, move_place = index.read_active, index.move_place
+
+    async def after_it_the_first_ends(*args: Any) -> Any:
+        index.__dict__["read_active"] = read_active
+        found = await read_active(*args)
+        await ends(FIRST)(other)
+        return found
+
+    async def after_a_resume(*args: Any, **fields: Any) -> None:
+        index.__dict__["move_place"] = move_place
+        await asks(ControlKind.RESUME, "2", SECOND)(other)
+        await move_place(*args, **fields)
+
+    index.__dict__ |= {"read_active": after_it_the_first_ends, "move_place": after_a_resume}
+    await asks(ControlKind.PAUSE, job_id=SECOND)(world)
+    assert (await world.job(SECOND)).job.status is JobStatus.QUEUED
+    assert wrong(world) is None
+    await settled(world)
+
+
+def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
+    """A hold ends by time beside a cancel of the job that waits for it and a resume at a full gate: no line is lost."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = replace(meeting.world, context=replace(meeting.world.context, gates=GateDirectory()))
+        now, other = world.clock.now(), envelope().request_type
+        await world.index.desks.enter_tenant("tenant_a", now - timedelta(days=1))
+        hold = Hold(reason="x", actor="o", at=now, until=now + timedelta(microseconds=12))
+        held = GateState(gate=Gate(GateKind.TYPE, "tenant_a", "OCR"), rule_seq=1, hold=hold)
+        full = GateState(gate=Gate(GateKind.TYPE, "tenant_a", other), rule=Rule(max_active=1), rule_seq=1)
+        desk = Desk(tenant="tenant_a", counted_at=now).with_state(held).with_state(full)
+        await world.index.write_desk(DeskWrite(before=None, after=desk))
+        waits = await submitted(world, **ONE)
+        await submitted(world, doc_id="e")
+        paused = await submitted(world, doc_id="d")
+        await asks(ControlKind.PAUSE, "0", paused)(world)
+        works = (asks(ControlKind.CANCEL, "7", waits), asks(ControlKind.RESUME, "8", paused))
+        await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
+        desk = world.index.desks._desks["tenant_a"].desk
+        rows = [desk_counts.place_of(row) for row in world.index._active.values()]
+        rows += [row.place for row in world.index.desks._freed.get("tenant_a", {}).values()]
+        assert desk.staged == sum(place.is_staged for place in rows)
+        assert {place.line for place in rows if place.state is PlaceState.WAITING} <= desk.lines.keys()
+
+    assert every_order(scenario, interruptions=2) > 100
+
+
+# --- mutants
+
+
+def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WAIT is written with the claim, before the job has rows."""
+
+    def arrived(desk: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
+        decision = arrive(desk, directory, candidate, now, **fields)
+        if decision.place.state is not PlaceState.ARRIVING:
+            return decision
+        after, place = line_up(decision.desk, directory, decision.place, now)
+        return replace(decision, desk=after, place=place)
+
+    insert = MemoryIndex._insert
+
+    def inserted(self: MemoryIndex, reservation: Reservation) -> None:
+        insert(self, reservation)
+        key = (reservation.job.tenant, reservation.job.job_id)
+        row = self._active[key]
+        if row.place is not None and row.place.state is PlaceState.WAITING:
+            self._active[key] = replace(row, check_at=ASLEEP)
+            self.desks.stand_in_line(row)
+
+    monkeypatch.setattr(arrivals, "arrive", arrived)
+    monkeypatch.setattr(MemoryIndex, "_insert", inserted)
+
+
+def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finishes a creation does not read with which status its rows are written."""
+
+    async def queued(*args: Any) -> JobStatus:
+        await initial_status_of(*args)
+        return JobStatus.QUEUED
+
+    monkeypatch.setattr(create_job, "initial_status_of", queued)
+
+
+def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has an ACTIVE row is thought to hold a place."""
+    monkeypatch.setattr(freed, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate, 0))
+
+
+def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end leaves no FREED row, and whoever made it lowers the count in a transaction of its own."""
+    close = MemoryIndex.close
+
+    async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:
+        active = self._active.get((job.tenant, job.job_id))
+        left = await close(self, job, **{**fields, "counted": False})
+        row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
+        if row is not None:
+            self.desks._freed.setdefault(job.tenant, {}).clear()
+            stored = self.desks._desks[job.tenant]
+            self.desks._desks[job.tenant] = replace(stored, desk=give_back(stored.desk, row.place))
+        return left
+
+    monkeypatch.setattr(MemoryIndex, "close", closed)
+
+
+def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn leaves the FREED rows that it has taken."""
+    write = desk_turns.desk_write
+
+    async def written(*args: Any) -> Any:
+        return replace(await write(*args), freed=())
+
+    monkeypatch.setattr(freed, "desk_write", written)
+
+
+MUTANTS = {
+    lines_up_at_once: "a creation and its duplicate",
+    finishes_without_a_look: "a creation and its duplicate",
+    counts_by_existence: "a cancel of a staged job",
+    ends_without_a_row: "a duplicate of a staged job",
+    takes_rows_twice: "a duplicate of a staged job",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_desk_that_is_built_otherwise_fails(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the choices that the desk rests on is needed."""
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        explore(CASES[MUTANTS[mutant]], interruptions=1, kills=lambda calls: range(1, calls + 1))

@@ -1,0 +1,226 @@
+"""Divisions that meet each other, creations, ends and resets, in every order of their calls (R54, R61)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.gates import divided
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.rules import EVERY, Gate
+from shared.core.jobs.states import JobStatus
+from shared.operations.gates import desk_counts
+from shared.operations.gates.divisions import divide
+from shared.operations.jobs.transition import notify
+from shared.operations.quotas import quotas
+from shared.operations.sweeper.sweep import sweep
+from tests.operations.breaking import ends
+from tests.operations.conftest import World
+from tests.operations.divided import (
+    BY,
+    OCR,
+    PLATFORM,
+    apart,
+    book,
+    breaker_of,
+    count,
+    fail,
+    inside,
+    log,
+    posted,
+    served,
+    statuses,
+    with_breaker,
+)
+from tests.operations.interleave import Meeting, Work, every_order
+from tests.operations.support import cancelled, limited
+
+
+def divides(gate: Gate = PLATFORM) -> Work:
+    async def work(world: World) -> None:
+        for tenant, entered in (await divide(world.context, gate)).items():
+            await notify(world.context, world.orchestrations, tenant, entered)
+
+    return work
+
+
+def posts(number: int, tenant: str) -> Work:
+    async def work(world: World) -> None:
+        await posted(world, number, tenant)
+
+    return work
+
+
+def cancels(tenant: str) -> Work:
+    async def work(world: World) -> None:
+        await cancelled(world, inside(world)[tenant][0])
+
+    return work
+
+
+LIMIT = 2
+
+
+def wrong(world: World) -> str | None:
+    """More than the limit is lent, or inside."""
+    desks = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    kept = sum(max(desk.share(PLATFORM).keep, desk.active) for desk in desks)
+    held = sum(not desk_counts.place_of(row).is_staged for row in world.index._active.values())
+    return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
+
+
+def gives_up(job_id: str) -> Work:
+    async def work(world: World) -> None:
+        await cancelled(world, job_id)
+        await divides()(world)
+
+    return work
+
+
+CASES = {
+    "two divisions and an end": (divides(), divides(), cancels("a")),
+    "a division, and another after one gave up": (divides(), gives_up("job_6")),
+    "a creation elsewhere, a division and an end": (posts(9, "c"), divides(), cancels("a")),
+    "two creations of new tenants": (posts(9, "c"), posts(8, "d")),
+}
+
+
+async def prepared(world: World) -> World:
+    world = limited(world, max_inflight=LIMIT, overflow="stage")
+    for number in range(2):
+        await posted(world, number, "a")
+    assert await posted(world, 3, "b") == "job_6"
+    await posted(world, 4, "a")
+    await served(world)
+    await cancelled(world, inside(world)["a"][0])
+    assert (count(world), (await book(world)).lent) == ({"a": 1}, 2)
+    world.clock.advance(5)
+    return world
+
+
+async def meets(meeting: Meeting, works: tuple[Work, ...], killed: tuple[str, int] | None) -> None:
+    world = await prepared(meeting.world)
+    meeting.killed, meeting.watch = killed, lambda: wrong(world)
+
+    await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
+    meeting.killed = None
+    for _ in range(8):
+        world.clock.advance(301)
+        await sweep(world.context, world.orchestrations)
+        assert wrong(world) is None
+    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
+    assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free place"
+
+
+def explore(name: str, *, kills: Iterable[int], interruptions: int = 1) -> int:
+    works = CASES[name]
+
+    async def scenario(meeting: Meeting) -> None:
+        await meets(meeting, works, None)
+
+    found = every_order(scenario, interruptions=interruptions)
+    for call in kills:
+
+        async def with_a_death(meeting: Meeting, call: int = call) -> None:
+            await meets(meeting, works, ("0", call))
+
+        found += every_order(with_a_death, interruptions=min(1, interruptions))
+    return found
+
+
+#: three that meet have some hundred orders
+_LARGEST = "a creation elsewhere, a division and an end"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name == _LARGEST)) for name in CASES])
+def test_divisions_in_every_order(name: str) -> None:
+    """Race division: never more lent than there is, and no job waits beside a free slot afterwards."""
+    assert explore(name, kills=()) > 5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", CASES)
+def test_divisions_in_every_order_for_long(name: str) -> None:
+    """With two interruptions, and the first killed at any call."""
+    explore(name, kills=range(1, 40), interruptions=2)
+
+
+def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: a gift of an earlier division comes after a later one has taken."""
+
+    def given(share: Any, account: Any, keep: int, epoch: int) -> Any:
+        return replace(share, keep=max(share.keep, keep))
+
+    def taken(share: Any, goal: int, epoch: int) -> Any:
+        return replace(share, keep=min(share.keep, goal))
+
+    monkeypatch.setattr(divided, "given", given)
+    monkeypatch.setattr(divided, "taken", taken)
+    with pytest.raises(AssertionError, match="are lent"):
+        explore("a division, and another after one gave up", kills=())
+
+
+# --- a breaker that opens
+
+OPENING_LIMIT = 4
+
+
+def over_the_limit(world: World) -> str | None:
+    """More than the number is lent, or inside."""
+    found = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    lent = sum(
+        max(desk.share(OCR).keep, desk.counted_of(OCR)) + desk.inside_of(OCR) - desk.counted_of(OCR) for desk in found
+    )
+    return f"{lent} are lent of {OPENING_LIMIT}" if lent > OPENING_LIMIT else None
+
+
+def resets() -> Work:
+    async def work(world: World) -> None:
+        await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+
+    return work
+
+
+OPENINGS = {
+    "two divisions that open it, and one that comes": (divides(OCR), divides(OCR), posts(50, "t2")),
+    "a division that opens it, and a reset": (divides(OCR), resets()),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "interruptions"),
+    [
+        ("a division that opens it, and a reset", 1),
+        pytest.param("two divisions that open it, and one that comes", 1, marks=pytest.mark.long),
+        *(pytest.param(name, 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]) for name in OPENINGS),
+    ],
+)
+def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
+    """Race division: never more inside than the number; it opens once, or was reset; book and log say the same."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = limited(meeting.world)
+        await with_breaker(world, max_active=OPENING_LIMIT)
+        jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
+        await fail(world, jobs[0])
+        await ends(world, jobs[3])
+        world.clock.advance(1)
+        meeting.watch = lambda: over_the_limit(world)
+
+        await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(OPENINGS[name])})
+        world.clock.advance(61)
+        await sweep(world.context, world.orchestrations)
+        found, entries = await breaker_of(world), await log(world)
+        assert entries.count("BREAKER_OPENED") <= 1
+        assert found.epoch == len([each for each in entries if each in ("BREAKER_OPENED", "BREAKER_RESET")])
+        is_open = found.state is BreakerState.OPEN
+        assert is_open is (entries[-1] == "BREAKER_OPENED")
+        late = await posted(world, 90, "t3")
+        assert not is_open or await statuses(world, [late]) == [JobStatus.THROTTLED]
+        assert over_the_limit(world) is None
+
+    assert every_order(scenario, interruptions=interruptions) > 3

@@ -1,0 +1,198 @@
+"""A job comes, moves and ends whatever becomes of the rows and queues that are not its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory.feed import MemoryFeed
+from shared.core.gates import ends
+from shared.core.gates.rules import Gate, GateKind, GateState, Rule
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.gates import freed
+from shared.operations.process.hinting import Hinting
+from shared.operations.sweeper.sweep import sweep
+from tests.operations.conftest import World
+from tests.operations.gated import Dying, desk_of, ended, posted, ruled, staging, status
+from tests.operations.gates.test_gate_counts import counted_by_another, hurrying
+from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends, submitted
+
+__all__ = ["staging"]  # a fixture
+
+
+@pytest.mark.parametrize("fault", [LedgerUnavailable("away"), TypeError("a decoder's own fault")])
+async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exception) -> None:
+    """A process goes on with its last copy for five minutes; then it stages new jobs. Other jobs go on and end."""
+    [first, second] = await posted(world, 1, 2)
+    await dispatch(world, first)
+    versions = world.index.desks.versions
+
+    async def away() -> Any:
+        raise fault
+
+    world.index.desks.versions = away  # type: ignore[method-assign]
+    world.clock.advance(299)
+    await service_sends(world, first, "RESULT", 1)
+    assert await world.index.read_active("tenant_a", first) is None
+    await posted(world, 3)
+    world.clock.advance(2)
+    [late] = await posted(world, 4)
+    assert await status(world, late) == ["THROTTLED"]
+    await dispatch(world, second)
+    await service_sends(world, second, "RESULT", 1)
+    assert await world.index.read_active("tenant_a", second) is None
+    world.index.desks.versions = versions  # type: ignore[method-assign]
+    world.clock.advance(61)
+    await sweep(world.context, world.orchestrations)
+    assert await status(world, late) == ["QUEUED"]
+
+
+async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
+    """The next job starts at once; the sweeper writes the row again."""
+    first, second = await posted(staging, 1, 2)
+    listed = staging.index._listed["tenant_a"]
+    del listed[next(row for row, each in listed.items() if each.job_id == first)]
+    await ended(staging, first)
+    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    staging.clock.advance(1)
+    await sweep(staging.context, staging.orchestrations)
+    rows = await staging.index.list_jobs("tenant_a", after=None, limit=9)
+    assert {row.job_id: row.status for row in rows}[first] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("name", ["dependants", "is_dependant"])
+async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name: str) -> None:
+    """The ended job gives its slot back, and makes no call that meets the fault; the sweeper notifies the others."""
+    [first] = await posted(staging, 1)
+    waits = await create_numbered(staging, 2, dependencies=[first])
+    [third] = await posted(staging, 3)
+    ports: Any = {"index": Dying(staging.index, name)}
+    await ended(replace(staging, context=replace(staging.context, **ports)), first)
+    assert await status(staging, first, third) == ["SUCCEEDED", "QUEUED"]
+    calls = staging.context.desk_calls.calls  # type: ignore[attr-defined]
+    assert first not in [job_id for _, job_id, _ in calls]
+    await ended(staging, third)
+    for _ in range(3):
+        staging.clock.advance(61)
+        await sweep(staging.context, staging.orchestrations)
+    assert await staging.index.read_active("tenant_a", first) is None
+    assert await status(staging, waits.stored.record.job.job_id) == ["QUEUED"]
+
+
+async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judging an end raises: the job is counted out all the same."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(freed, "judged", broken)
+    assert ends.judged is not broken
+    first, second = await posted(staging, 1, 2)
+    await ended(staging, first)
+    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert (await desk_of(staging)).active == 1
+
+
+@pytest.mark.parametrize("fault", [LedgerUnavailable("away"), AttributeError("of the sender")])
+async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault: Exception) -> None:
+    """The end waits for its hint after the next job has started, and the sweeper looks at the job soon."""
+
+    class Broken:
+        async def send(self, *_: Any, **__: Any) -> None:
+            assert (await staging.job(second)).job.status is JobStatus.QUEUED, "the slot waits for the hint"
+            raise fault
+
+    feed = MemoryFeed()
+    hinting = Hinting(Broken(), staging.clock)  # type: ignore[arg-type]
+    first, second = await posted(staging, 1, 2)
+    await dispatch(staging, first)
+    context = replace(staging.context, feed=feed, hinting=hinting)
+    await service_sends(replace(staging, context=context), first, "RESULT", 1)
+    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    soon = staging.clock.now() + timedelta(minutes=1)
+    assert [row.job_id for row in await staging.index.due_for_clearing("tenant_a", now=soon, limit=9)] == [first]
+
+
+async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
+    """The end is done; the next job starts within a minute."""
+    first, second = await posted(staging, 1, 2)
+    ports: Any = {"desks": Dying(staging.context.desks, "freed")}
+    await ended(replace(staging, context=replace(staging.context, **ports)), first)
+    assert await staging.index.read_active("tenant_a", first) is None
+    assert await status(staging, second) == ["THROTTLED"]
+    staging.clock.advance(60)
+    await sweep(staging.context, staging.orchestrations)
+    assert await status(staging, second) == ["QUEUED"]
+    assert (await desk_of(staging)).active == 1
+
+
+async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
+    """Its dependants could not be read, so its ACTIVE row says ENDED and its FREED row waits: the count has it."""
+    world = limited(staging, max_inflight_per_tenant=2, overflow="stage")
+    first, second = await posted(world, 1, 2)
+    await create_numbered(world, 3, dependencies=[first])
+    await dispatch(world, first)
+    waiting = await posted(world, 4, 5)
+    # the second count of the desk comes with the end's own turn
+    world.clock.advance(61)
+    ports: Any = {"index": Dying(world.index, "dependants")}
+    await service_sends(replace(world, context=replace(world.context, **ports)), first, "RESULT", 1)
+    assert sorted(await status(world, second, *waiting)) == ["QUEUED", "QUEUED", "THROTTLED"]
+    assert (await create_numbered(world, 6)).stored.record.job.status is JobStatus.THROTTLED
+
+
+async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
+    """Sixty at once, beside an end: the jobs of another line keep theirs, and start."""
+    types = ("OCR", "OCR_EMBEDDING_SIS")
+    gates = [Gate(GateKind.TYPE, "tenant_a", each) for each in types]
+    await ruled(world, *(GateState(gate=gate, rule=Rule(max_active=1), rule_seq=1) for gate in gates))
+    world.clock.advance(61)
+    jobs = await posted(world, *range(61))
+    others = [await submitted(world, doc_id=f"other-{number}") for number in range(3)]
+    await dispatch(world, jobs[0])
+    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
+    together = replace(world, context=replace(world.context, **ports))
+    await asyncio.gather(
+        service_sends(together, jobs[0], "RESULT", 1), *(cancelled(together, job_id) for job_id in jobs[1:])
+    )
+    desk = await desk_of(world)
+    assert (desk.active, desk.staged, desk.waiting) == (1, 2, 2)
+    for job_id in others[:2]:
+        await cancelled(world, job_id)
+    assert await status(world, others[2]) == ["QUEUED"]
+
+
+def yielding(port: Any) -> Any:
+    """The port, each of whose calls lets others go first."""
+
+    class Yielding:
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(port, name)
+            if not asyncio.iscoroutinefunction(found):
+                return found
+
+            async def call(*args: Any, **fields: Any) -> Any:
+                await asyncio.sleep(0)
+                return await found(*args, **fields)
+
+            return call
+
+    return Yielding()
+
+
+async def test_ends_share_a_turn_that_fails(staging: World) -> None:
+    """Another process counts for a long time: twenty ends wait for it once, together."""
+    world = limited(staging, max_inflight_per_tenant=30, overflow="stage")
+    jobs = await posted(world, *range(20))
+    await counted_by_another(world, timedelta(hours=1))
+    began = world.clock.now()
+    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
+    together = replace(hurrying(world), context=replace(hurrying(world).context, **ports))
+    await asyncio.gather(*(ended(together, job_id) for job_id in jobs))
+    assert world.clock.now() - began <= timedelta(seconds=8)
+    assert world.index._active == {}

@@ -1,0 +1,188 @@
+"""Whoever dies or is away while a job is at its gates: no place is lost, and the line goes on (R48, R49)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.jobs.occurrences import ControlKind
+from shared.errors import CreationWithdrawn, DataLost, LedgerUnavailable, OrchestrationUnavailable
+from tests.jobs import START
+from tests.operations.conftest import World
+from tests.operations.gated import desk_of, ended, held, killed_at, posted, ruled, staging, status
+from tests.operations.support import control, dispatch, service_sends, swept
+
+__all__ = ["staging"]  # a fixture
+
+
+async def test_a_creation_that_died_is_withdrawn_and_gives_back_what_it_held(staging: World) -> None:
+    """Before its rows, inside and staged: after five minutes neither counts, and the next one is in."""
+    for number in (1, 2):
+        with pytest.raises(LedgerUnavailable):
+            await posted(killed_at(staging, "ledger", "create"), number)
+    [third] = await posted(staging, 3)
+    desk = await desk_of(staging)
+    assert (desk.active, desk.staged, desk.waiting) == (1, 2, 1)
+    staging.clock.advance(301)
+    assert sorted(await swept(staging))[:2] == ["withdraw", "withdraw"]
+    assert await status(staging, third) == ["QUEUED"]
+    desk = await desk_of(staging)
+    assert (desk.active, desk.staged) == (1, 0)
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: World, after: bool) -> None:
+    """By the sweeper a minute later, or by the same request: it stands in line once."""
+    await posted(staging, 1)
+    for number in (2, 3):
+        with pytest.raises(LedgerUnavailable):
+            await posted(killed_at(staging, "index", "move_places", after=after), number)
+    [second] = await posted(staging, 2)
+    staging.clock.advance(61)
+    await swept(staging)
+    desk = await desk_of(staging)
+    assert (desk.active, desk.waiting, desk.staged) == (1, 2, 2)
+    assert await status(staging, second) == ["THROTTLED"]
+
+
+async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -> None:
+    """Race desk: its claim is gone with its place; whoever writes its rows meets the tombstone."""
+    await posted(staging, 1)
+    create = staging.ledger.create
+
+    async def slow(*args: Any) -> Any:
+        staging.ledger.create = create  # type: ignore[method-assign]
+        staging.clock.advance(301)
+        await swept(staging)
+        return await create(*args)
+
+    staging.ledger.create = slow  # type: ignore[method-assign]
+    with pytest.raises(CreationWithdrawn):
+        await posted(staging, 2)
+    desk = await desk_of(staging)
+    assert (desk.active, desk.staged) == (1, 0)
+
+
+async def test_a_lost_answer_takes_one_place(staging: World) -> None:
+    """The index took the reservation, and the SDK's second try meets it: the job has one place, as was written."""
+    real = staging.index.reserve
+
+    async def answer_lost(*args: Any, **fields: Any) -> None:
+        await real(*args, **fields)
+        await real(*args, **fields)
+
+    staging.index.reserve = answer_lost  # type: ignore[method-assign]
+    first, second = await posted(staging, 1, 2)
+    assert await status(staging, first, second) == ["QUEUED", "THROTTLED"]
+    desk = await desk_of(staging)
+    assert (desk.active, desk.waiting) == (1, 1)
+
+
+async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
+    """Whoever ended the first died before it notified the next: a minute later it is notified, with one start."""
+    first, second = await posted(staging, 1, 2)
+    read = staging.ledger.read
+
+    async def fails(job_id: str) -> Any:
+        if job_id == second:
+            raise LedgerUnavailable("killed here")
+        return await read(job_id)
+
+    staging.ledger.read = fails  # type: ignore[method-assign]
+    await ended(staging, first)
+    staging.ledger.read = read  # type: ignore[method-assign]
+    assert await status(staging, first, second) == ["SUCCEEDED", "THROTTLED"]
+    assert (await desk_of(staging)).active == 1
+    staging.clock.advance(61)
+    assert await swept(staging) == ["admit"]
+    assert await status(staging, second) == ["QUEUED"]
+    assert staging.orchestrations.started == [first, second]
+
+
+async def test_an_engine_that_is_away_fails_nobody_elses_end(staging: World) -> None:
+    """The start of the next one fails: the reply that ended the first is taken, and the sweeper starts the next."""
+    first, second = await posted(staging, 1, 2)
+    await dispatch(staging, first)
+    start = staging.orchestrations.start
+
+    async def away(*args: Any) -> None:
+        raise OrchestrationUnavailable("away")
+
+    staging.orchestrations.start = away  # type: ignore[method-assign]
+    await service_sends(staging, first, "RESULT", 1)
+    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    staging.orchestrations.start = start  # type: ignore[method-assign]
+    staging.clock.advance(61)
+    assert await swept(staging) == ["start"]
+    assert staging.orchestrations.started == [first, second]
+
+
+async def test_a_hold_that_ends_by_time_moves_the_line_in_a_sweep(world: World) -> None:
+    """Nobody is there at the instant: more than a transaction takes go in, in their order, in one pass."""
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until))
+    waiting = await posted(world, *range(45))
+    assert world.orchestrations.started == []
+    world.clock.advance(3600)
+    await swept(world)
+    assert sorted(world.orchestrations.started) == sorted(waiting)
+    assert world.orchestrations.started[:3] != waiting[-3:]
+    assert (await desk_of(world)).waiting == 0
+
+
+@pytest.mark.parametrize("kind", list(ControlKind))
+async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind: ControlKind) -> None:
+    """The job moved and its place did not: a resumed one lines up in the next pass, the others within the hour."""
+    _, second = await posted(staging, 1, 2)
+    if kind is ControlKind.RESUME:
+        await control(staging, second, ControlKind.PAUSE)
+    calls = {ControlKind.CANCEL: "close", ControlKind.PAUSE: "move_place", ControlKind.RESUME: "move_places"}
+    dying = killed_at(staging, "index", calls[kind])
+    with pytest.raises(LedgerUnavailable):
+        await control(dying, second, kind)
+    staging.clock.advance(61 if kind is ControlKind.RESUME else 3600)
+    await swept(staging)
+    desk = await desk_of(staging)
+    expected = {ControlKind.RESUME: (1, 1), ControlKind.PAUSE: (0, 1), ControlKind.CANCEL: (0, 0)}[kind]
+    assert (desk.waiting, desk.staged) == expected
+    assert (await staging.index.read_active("tenant_a", second) is None) is (kind is ControlKind.CANCEL)
+
+
+async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging: World) -> None:
+    """It was let in and had been paused: the sweeper's look sets it aside."""
+    first, second, third = await posted(staging, 1, 2, 3)
+    with pytest.raises(LedgerUnavailable):
+        await control(killed_at(staging, "index", "move_place"), second, ControlKind.PAUSE)
+    await ended(staging, first)
+    assert await status(staging, second, third) == ["PAUSED", "THROTTLED"]
+    staging.clock.advance(61)
+    await swept(staging)
+    assert await status(staging, second, third) == ["PAUSED", "QUEUED"]
+    desk = await desk_of(staging)
+    assert (desk.active, desk.staged) == (1, 1)
+
+
+@pytest.mark.parametrize("fault", [DataLost("gone"), LedgerUnavailable("away")])
+async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fault: Exception) -> None:
+    """Its time is over and the sweeper's look at it fails: the next end lets it in, and fails nobody."""
+    soon = START + timedelta(minutes=5)
+    first, second = [(await posted(staging, number, expires_at=soon))[0] for number in (1, 2)]
+    staging.clock.advance(400)
+    read = staging.ledger.read
+
+    async def fails(job_id: str) -> Any:
+        if job_id == second:
+            raise fault
+        return await read(job_id)
+
+    staging.ledger.read = fails  # type: ignore[method-assign]
+    assert "failed, the next sweep tries again" in await swept(staging)
+    await dispatch(staging, first)
+    await service_sends(staging, first, "RESULT", 1)
+    staging.ledger.read = read  # type: ignore[method-assign]
+    assert await status(staging, first) == ["SUCCEEDED"]
+    stored = await staging.index.desks.read("tenant_a")
+    assert stored is not None
+    assert (stored.desk.active, stored.desk.waiting) == (1, 0)

@@ -1,0 +1,116 @@
+"""A gate that its desk has forgotten and that is used again: its log goes on where it was (R52, R79)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shared.access.caller import Caller
+from shared.core.chained_log import entry_hash
+from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.operations.gates.over_all import state_over_all
+from shared.operations.quotas import quotas
+from shared.ports.desks import DeskWrite
+from shared.refusals import RuleChanged
+from shared.wiring import seen_by
+from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
+from tests.operations.conftest import World
+from tests.operations.fed import TENANT, Fed, logs, of, swept_at_the_hour
+from tests.operations.gated import desk_of, posted
+from tests.operations.ruled import OCR, OPERATOR, entries, ruled
+from tests.operations.support import limited
+
+EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
+
+
+@pytest.fixture(params=["with feeds", "without"])
+async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
+    """A rule was set at the gate and removed, and nothing is left of it."""
+    world = limited(world)
+    fed = of(world)
+    if request.param == "without":
+        fed.world = world
+    await ruled(fed.world, OCR, max_active=5)
+    await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
+    if fed.world.context.feed is not None:
+        await fed.taken()
+        await swept_at_the_hour(fed)
+    stored = await world.index.desks.read(TENANT)
+    assert stored is not None
+    assert OCR.id not in stored.desk.gates
+    return fed
+
+
+async def goes_on(fed: Fed) -> None:
+    """Chained, and in the feed."""
+    log = await entries(fed.world, OCR)
+    assert [each.seq for each in log] == [1, 2, 3]
+    assert [each.prev_hash for each in log[1:]] == [each.hash for each in log[:-1]]
+    assert log[-1].hash == entry_hash(vars(log[-1]))
+    if fed.world.context.feed is not None:
+        await fed.taken()
+        assert [each for each in await logs(fed) if each.startswith(OCR.id)] == [f"{OCR.id}:{n}:0" for n in (1, 2, 3)]
+
+
+async def test_a_breaker_for_each_type_opens_at_it(fed: Fed) -> None:
+    """Else the end of the job could never be written, and its place never be free."""
+    await with_breaker(fed.world, EACH_TYPE)
+    for job_id in await posted(fed.world, *range(MIN_CALLS)):
+        await ends(fed.world, job_id)
+    assert (await breaker_of(fed.world)).epoch == 1
+    await goes_on(fed)
+
+
+async def test_a_rule_is_set_after_a_rate_for_each_type_counted_at_it(fed: Fed) -> None:
+    await ruled(fed.world, EACH_TYPE, max_per_hour=60)
+    await posted(fed.world, 1)
+    await quotas.preview_rule(fed.world.context, OCR, {"max_active": 7}, rule_seq=2)
+    await ruled(fed.world, OCR, seq=2, max_active=7)
+    await goes_on(fed)
+
+
+OVER_ALL = [Gate.over_all(kind, name) for kind, name in ((GateKind.PLATFORM, ""), (GateKind.PLATFORM_TYPE, "OCR"))]
+OVER_ALL += [Gate.over_all(GateKind.MODE, "BURST"), Gate.over_all(GateKind.LANE, "3")]
+
+
+@pytest.mark.parametrize("gate", OVER_ALL, ids=lambda gate: gate.words)
+@pytest.mark.parametrize("is_fed", [True, False], ids=["with feeds", "without"])
+@pytest.mark.parametrize("sees_all", [True, False])
+async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was_read(
+    world: World, gate: Gate, is_fed: bool, sees_all: bool
+) -> None:
+    """Read by an operator, also one who may change quotas and not read all jobs."""
+    fed = of(limited(world))
+    world = fed.world if is_fed else world
+    await quotas.hold(world.context, world.orchestrations, gate, OPERATOR, until=None)
+    await quotas.resume(world.context, world.orchestrations, gate, OPERATOR)
+    if is_fed:
+        await fed.taken()
+        await swept_at_the_hour(fed)
+    stored = await world.context.desks.read(EVERY)
+    assert stored is not None
+    assert gate.id not in stored.desk.gates
+    operator = Caller(actor="op", scopes=frozenset(), tenant=None, sees_all=sees_all, moves_all=True)
+    read = await state_over_all(seen_by(operator, world.context, moving=False), gate, by_operator=True)
+    previewed = await quotas.preview_rule(world.context, gate, {}, rule_seq=read.rule_seq)
+    assert previewed.changed.before.rule_seq == read.rule_seq == 2
+    with pytest.raises(RuleChanged):
+        await quotas.preview_rule(world.context, gate, {}, rule_seq=0)
+
+
+async def test_a_desk_that_does_not_know_the_head_of_a_log_goes_past_it(world: World) -> None:
+    """As a GATES row that was restored: jobs end, the breaker opens, and the log stays numbered and chained."""
+    world = limited(world, overflow="stage")
+    for number in (20, 21):
+        await ruled(world, OCR, breaker={"min_calls": 2}, max_active=number)
+    stored = await world.index.desks.read(TENANT)
+    assert stored is not None
+    behind = stored.desk.with_state(replace(stored.desk.state(OCR), log_seq=1))
+    await world.index.write_desk(DeskWrite(before=stored, after=behind))
+    for job_id in await posted(world, 1, 2):
+        await ends(world, job_id)
+    log = await entries(world, OCR)
+    assert [(each.seq, each.type) for each in log] == [(1, "RULE_SET"), (2, "RULE_SET"), (3, "BREAKER_OPENED")]
+    assert log[2].prev_hash == log[1].hash
+    assert (await desk_of(world)).active == 0

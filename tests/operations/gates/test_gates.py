@@ -1,0 +1,302 @@
+"""Jobs at their tenant's desk, from the POST to the end: who goes in, who waits and who is refused (R48, R49)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.gates.rules import GateState, Hold, Rule
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerRefused, LedgerUnavailable
+from shared.operations.gates import freed
+from shared.operations.gates.freed import let_in
+from shared.ports.desks import DeskWrite
+from shared.ports.index import Reservation
+from shared.refusals import LimitReached
+from tests.jobs import START
+from tests.operations.conftest import World
+from tests.operations.gated import TENANT, desk_of, ended, held, posted, ruled, staging, status
+from tests.operations.support import cancelled, control, create_numbered, limited, redrive, swept
+
+__all__ = ["staging"]  # a fixture
+
+
+# --- a life in line
+
+
+async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World) -> None:
+    """202 and THROTTLED, without an orchestration; with the end of the first it is QUEUED, and its time begins."""
+    first, second, third = await posted(staging, 1, 2, 3)
+    assert await status(staging, first, second, third) == ["QUEUED", "THROTTLED", "THROTTLED"]
+    assert staging.orchestrations.started == [first]
+    assert (await staging.job(second)).job.deadline_at is None
+    staging.clock.advance(600)
+    await ended(staging, first)
+    assert await status(staging, first, second, third) == ["SUCCEEDED", "QUEUED", "THROTTLED"]
+    assert staging.orchestrations.started == [first, second]
+    job = (await staging.job(second)).job
+    assert job.admitted_at == staging.clock.now()
+    assert job.total_time_s is not None
+    assert job.deadline_at == staging.clock.now() + timedelta(seconds=job.total_time_s)
+    [event] = [each for each in await staging.ledger.events(second) if each.type == "ADMITTED"]
+    assert event.data["waited_s"] == 600
+    [passed] = event.data["gates"]
+    assert (passed["name"], passed["active"], passed["max_active"]) == ("tenant tenant_a", 1, 1)
+    desk = await desk_of(staging)
+    assert (desk.active, desk.waiting) == (1, 1)
+    await ended(staging, second, 2)
+    await ended(staging, third, 3)
+    desk = await desk_of(staging)
+    assert (desk.active, desk.staged, desk.lines) == (0, 0, {})
+
+
+async def test_the_position_is_that_of_the_line(staging: World) -> None:
+    """The answer says whose turn it is, and which gate it is that is shut."""
+    answers = [await create_numbered(staging, number) for number in (1, 2, 3)]
+    found = [answer.decision.position for answer in answers if answer.decision is not None]
+    assert found == [None, 1, 2]
+    assert answers[2].decision is not None
+    assert answers[2].decision.stopped_by is not None
+    assert answers[2].decision.stopped_by.gate == TENANT
+
+
+async def test_priority_goes_first(staging: World) -> None:
+    """Half an hour older, and no more."""
+    first, low, normal, high = [
+        (await posted(staging, number, priority=priority))[0]
+        for number, priority in enumerate(("normal", "low", "normal", "high"))
+    ]
+    for expected in (high, normal, low):
+        await ended(staging, first, 1)
+        assert staging.orchestrations.started[-1] == expected
+        first = expected
+
+
+async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
+    """It leaves its line, its index rows say how it ended, and nothing was started."""
+    first, second, third = await posted(staging, 1, 2, 3)
+    await cancelled(staging, second)
+    assert await status(staging, first, second, third) == ["QUEUED", "CANCELLED", "THROTTLED"]
+    desk = await desk_of(staging)
+    assert (desk.active, desk.waiting, desk.staged) == (1, 1, 1)
+    assert await staging.index.read_active("tenant_a", second) is None
+    assert staging.orchestrations.raised == []
+    await ended(staging, first)
+    assert staging.orchestrations.started == [first, third]
+
+
+async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: World) -> None:
+    """Others go by; resumed it lines up where its age puts it; resumed with a place free it goes in."""
+    first, second, third = await posted(staging, 1, 2, 3)
+    await control(staging, second, ControlKind.PAUSE)
+    desk = await desk_of(staging)
+    assert (desk.waiting, desk.staged) == (1, 2)
+    assert await swept(staging) == []
+    staging.clock.advance(60)
+    [fourth] = await posted(staging, 4)
+    await control(staging, second, ControlKind.RESUME)
+    await ended(staging, first)
+    assert staging.orchestrations.started[-1] == second
+    await control(staging, third, ControlKind.PAUSE)
+    await ended(staging, second, 2)
+    assert staging.orchestrations.started[-1] == fourth
+    await ended(staging, fourth, 3)
+    await control(staging, third, ControlKind.RESUME)
+    assert await status(staging, third) == ["QUEUED"]
+    assert staging.orchestrations.started[-1] == third
+    await desk_of(staging)
+
+
+@pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
+async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKind) -> None:
+    """Nobody has looked since the hold's time was over: its own transaction does not let in what leaves with it."""
+    await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=1)))
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until, Rule(max_active=1)))
+    first, second = await posted(world, 1, 2)
+    world.clock.advance(3601)
+    await control(world, first, kind)
+    assert await status(world, second) == ["QUEUED"]
+    assert world.orchestrations.started == [second]
+    desk = await desk_of(world)
+    assert (desk.active, desk.waiting) == (1, 0)
+
+
+async def test_a_duplicate_of_a_staged_job_is_that_job(staging: World) -> None:
+    """Neither a second stand in line nor a start past the gate, nor a refusal where every line is full."""
+    await posted(staging, 1)
+    [second] = await posted(staging, 2)
+    again = await create_numbered(staging, 2)
+    assert (again.replayed, again.stored.record.job.job_id) == (True, second)
+    assert again.stored.record.job.status is JobStatus.THROTTLED
+    desk = await desk_of(staging)
+    assert (desk.active, desk.waiting) == (1, 1)
+    assert len(staging.orchestrations.started) == 1
+
+
+async def test_what_ended_in_line_is_redriven_through_the_gates(staging: World) -> None:
+    """A new job, which waits in its turn, and has the total time that the old one never used."""
+    first, second = await posted(staging, 1, 2)
+    await cancelled(staging, second)
+    old = (await staging.job(second)).job
+    created = await redrive(staging, second)
+    new = created.stored.record.job
+    assert (new.status, new.total_time_s) == (JobStatus.THROTTLED, old.total_time_s)
+    assert (await staging.job(second)).job.redriven_by == new.job_id
+    await ended(staging, first)
+    assert staging.orchestrations.started == [first, new.job_id]
+
+
+async def test_those_let_in_before_a_redrive_are_notified(world: World) -> None:
+    """A redrive is a creation: whom time has let in before it learns it as well."""
+    [old] = await posted(world, 1)
+    await cancelled(world, old)
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until, Rule(max_active=1)))
+    world.clock.advance(20)
+    [waits] = await posted(world, 2)
+    world.clock.advance(3601)
+    new = (await redrive(world, old)).stored.record.job
+    assert await status(world, waits, new.job_id) == ["QUEUED", "THROTTLED"]
+    await desk_of(world)
+
+
+async def test_nothing_expires_in_line(staging: World) -> None:
+    """A job that waits has no total time yet: a sweep days later leaves it where it is."""
+    _, second = await posted(staging, 1, 2)
+    staging.clock.advance(6 * 86_400)
+    await swept(staging)
+    assert await status(staging, second) == ["THROTTLED"]
+    assert (await desk_of(staging)).waiting == 1
+
+
+async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's limit: a creation with 50 dependencies, and a turn after 40 ends, admit as many as there is room."""
+
+    async def no_turn(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable
+
+    until = START + timedelta(hours=1)
+    await ruled(world, held(until))
+    waiting = await posted(world, *range(50))
+    world.clock.advance(3601)
+    reserve, write, sizes = world.index.reserve_together, world.index.write_desk, []
+
+    async def reserves(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        # CLAIM, LIST, ACTIVE and DUE; GATES; WAIT out, ACTIVE, DUE out and in
+        own = sum(4 + len(each.job.dependencies or ()) for each in reservations)
+        sizes.append(own + 1 + 4 * len(desk.let_in if desk is not None else ()))
+        await reserve(reservations, desk)
+
+    async def writes(desk: DeskWrite) -> None:
+        if desk.let_in:
+            sizes.append(1 + len(desk.freed) + 4 * len(desk.let_in))
+        await write(desk)
+
+    world.index.reserve_together, world.index.write_desk = reserves, writes  # type: ignore[method-assign]
+    await posted(world, 60, dependencies=waiting)
+    assert 90 < sizes[0] <= 100
+    await ruled(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
+    held_again = await posted(world, *range(61, 141))
+    for job_id in held_again[-40:]:
+        # their turn is never taken
+        with monkeypatch.context() as patched:
+            patched.setattr(freed, "let_in", no_turn)
+            await cancelled(world, job_id)
+    await ruled(world, GateState(gate=TENANT, rule_seq=3))
+    sizes.clear()
+    await let_in(world.context, "tenant_a")
+    assert 80 < sizes[0] <= 100
+
+
+async def test_jobs_that_come_and_end_together_share_transactions(world: World) -> None:
+    """Forty creations of one process, then forty ends: a few writes of the desk, and each job has its own rows."""
+    world = limited(world, max_inflight_per_tenant=100, overflow="stage")
+    await posted(world, 0)
+    writes = Counter[str]()
+
+    def counted(name: str) -> Any:
+        real = getattr(world.index, name)
+
+        async def call(*args: Any, **fields: Any) -> None:
+            writes[name] += 1
+            # others come meanwhile
+            await asyncio.sleep(0)
+            await real(*args, **fields)
+
+        return call
+
+    for name in ("reserve_together", "write_desk"):
+        setattr(world.index, name, counted(name))
+    created = await asyncio.gather(*(create_numbered(world, number) for number in range(1, 41)))
+    jobs = [each.stored.record.job.job_id for each in created]
+    assert await status(world, *jobs) == ["QUEUED"] * 40
+    assert writes["reserve_together"] <= 5
+    await asyncio.gather(*(ended(world, job_id) for job_id in jobs))
+    assert writes["write_desk"] <= 8
+    assert (await desk_of(world)).active == 1
+
+
+async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
+    """A duplicate, a job past the limit and a row that the store refuses: each has an outcome of its own."""
+    world = limited(world, max_inflight_per_tenant=3)
+    await posted(world, 0)
+    reserve = world.index.reserve_together
+
+    async def refuses(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+        await asyncio.sleep(0)
+        if any(each.job.doc_id == "doc-2" for each in reservations):
+            raise LedgerRefused("a row is too large")
+        await reserve(reservations, desk)
+
+    world.index.reserve_together = refuses  # type: ignore[method-assign]
+    found = await asyncio.gather(
+        *(create_numbered(world, number) for number in (1, 1, 2, 3, 4)), return_exceptions=True
+    )
+    outcomes = [type(each).__name__ if isinstance(each, Exception) else "Created" for each in found]
+    assert sorted(outcomes) == ["Created", "Created", "Created", "LedgerRefused", "LimitReached"]
+    assert (await desk_of(world)).active == 3
+
+
+# --- what is refused
+
+
+async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> None:
+    """429 with the setting's name, and nothing is written; a duplicate is answered all the same."""
+    rejecting = limited(world, max_inflight_per_tenant=1)
+    await posted(rejecting, 1)
+    with pytest.raises(LimitReached) as refused:
+        await posted(rejecting, 2)
+    assert (refused.value.limit, refused.value.retry_after_s) == ("LUCIUS_MAX_INFLIGHT_PER_TENANT", 30)
+    assert (await create_numbered(rejecting, 1)).replayed
+    desk = await desk_of(rejecting)
+    assert (desk.active, desk.staged, len(world.ledger._jobs)) == (1, 0, 1)
+
+
+async def test_the_end_of_the_line_is_refused(world: World) -> None:
+    """`max_staged`, with the time at which the rate lets the next one in; paused ones count."""
+    await ruled(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1, max_staged=1)))
+    _, second = await posted(world, 1, 2)
+    await control(world, second, ControlKind.PAUSE)
+    world.clock.advance(20)
+    with pytest.raises(LimitReached) as refused:
+        await posted(world, 3)
+    assert (refused.value.limit, refused.value.retry_after_s) == ("max_staged", 40)
+    assert len(world.ledger._jobs) == 2
+
+
+async def test_a_newcomer_waits_behind_whom_time_has_let_in(world: World) -> None:
+    """The first in line goes in with the creation of another type's job, and is told."""
+    await ruled(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
+    first, second = await posted(world, 1, 2)
+    world.clock.advance(61)
+    [third] = await posted(world, 3, request_type="OCR_EMBEDDING")
+    assert await status(world, first, second, third) == ["QUEUED", "QUEUED", "THROTTLED"]
+    assert world.orchestrations.started == [first, second]
+    await desk_of(world)

@@ -1,0 +1,154 @@
+import asyncio
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from shared.core.gates.rules import Gate, GateKind
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerRefused
+from shared.operations.gates import freed
+from shared.operations.gates.desk_turns import Entered
+from shared.operations.jobs.creation import Created
+from shared.operations.process.gate_directory import GateDirectory
+from shared.operations.process.submissions import Submissions
+from shared.operations.quotas import quotas
+from shared.refusals import LimitReached
+from tests.operations.conftest import World
+from tests.operations.divided import BY
+from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends
+
+
+async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
+    """The error has the limit and when to try again; nothing is written; another tenant is not touched."""
+    world = limited(world, max_inflight_per_tenant=1)
+    await create_numbered(world, 1)
+    with pytest.raises(LimitReached) as refused:
+        await create_numbered(world, 2)
+    assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+    assert refused.value.retry_after_s > 0
+    assert len(await world.index.list_jobs("tenant_a", after=None, limit=10)) == 1
+    assert not (await create_numbered(world, 3, tenant_id="tenant_b")).replayed
+
+
+async def test_a_duplicate_is_never_refused(world: World) -> None:
+    """The same request at the limit is still the same job."""
+    world = limited(world, max_inflight_per_tenant=1)
+    first = await create_numbered(world, 1)
+    assert (await create_numbered(world, 1)).stored.record.job.job_id == first.stored.record.job.job_id
+
+
+async def test_an_ended_job_makes_room(world: World) -> None:
+    """The end of a job counts down in its index transaction."""
+    world = limited(world, max_inflight_per_tenant=1)
+    job_id = (await create_numbered(world, 1)).stored.record.job.job_id
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    assert not (await create_numbered(world, 2)).replayed
+
+
+async def test_tens_at_once_are_exact(world: World) -> None:
+    """Of thirty different requests at once exactly the limit gets in."""
+    world = limited(world, max_inflight_per_tenant=7)
+    answers = await asyncio.gather(*(create_numbered(world, number) for number in range(30)), return_exceptions=True)
+    assert sum(isinstance(answer, Created) for answer in answers) == 7
+    assert sum(isinstance(answer, LimitReached) for answer in answers) == 23
+
+
+@pytest.mark.parametrize(
+    ("limits", "mode", "name"),
+    [
+        ({"max_inflight": 2}, "DEFAULT", "LUCIUS_MAX_INFLIGHT"),
+        ({"max_inflight_burst": 2}, "BURST", "LUCIUS_MAX_INFLIGHT_BURST"),
+    ],
+)
+async def test_a_limit_over_all_tenants_refuses_and_makes_room(
+    world: World, limits: dict[str, int], mode: str, name: str
+) -> None:
+    """By the name of its setting; an end makes room, whether a sweep came by or not."""
+    world = limited(world, **limits)
+    first = (await create_numbered(world, 1, mode=mode)).stored.record.job.job_id
+    await create_numbered(world, 2, mode=mode)
+    with pytest.raises(LimitReached) as refused:
+        await create_numbered(world, 3, mode=mode)
+    assert refused.value.limit == name
+    await dispatch(world, first)
+    await service_sends(world, first, "RESULT", 1)
+    assert not (await create_numbered(world, 3, mode=mode)).replayed
+
+
+@pytest.mark.parametrize("fault", [LedgerRefused, asyncio.CancelledError])
+async def test_a_creation_that_is_broken_off_frees_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
+) -> None:
+    """Whatever ends the reservation, the place is free for the next request."""
+    world = limited(world, max_inflight=1)
+
+    async def broken(*args: object, **kwargs: object) -> None:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.index, "reserve_together", broken)
+        with pytest.raises(fault):
+            await create_numbered(world, 1)
+    assert not (await create_numbered(world, 2)).replayed
+
+
+async def test_a_limit_of_burst_lets_default_through(world: World) -> None:
+    """The limit of one mode does not hold back the other."""
+    world = limited(world, max_inflight_burst=1)
+    await create_numbered(world, 1, mode="BURST")
+    assert not (await create_numbered(world, 2, mode="DEFAULT")).replayed
+
+
+@pytest.mark.parametrize(("limit", "mode"), [("max_inflight", "DEFAULT"), ("max_inflight_burst", "BURST")])
+@pytest.mark.parametrize("processes", [1, 4])
+async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, mode: str, processes: int) -> None:
+    """Of one tenant and of many, at once: as many go in as may be, whoever asks; the others are refused."""
+    free = 20
+    settings = replace(world.context.settings, **{limit: free})
+    each = [
+        replace(
+            world,
+            context=replace(world.context, settings=settings, gates=GateDirectory(), submissions=Submissions()),
+        )
+        for _ in range(processes)
+    ]
+    posts = [
+        create_numbered(each[n % processes], n, mode=mode, tenant_id=f"tenant_{n % 5}") for n in range(50 * processes)
+    ]
+    answers = await asyncio.gather(*posts, return_exceptions=True)
+    assert {type(answer) for answer in answers} == {Created, LimitReached}
+    assert sum(isinstance(answer, Created) for answer in answers) == free
+
+
+async def _dies(*_: object) -> Entered:
+    """The turn after an end, in a process that dies before it."""
+    return Entered()
+
+
+async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
+    """Of 86 FREED rows only the last one makes room; the processes of these jobs died before their turns."""
+    others = 85
+    ids = itertools.count(1000)
+    world = replace(world, context=replace(world.context, new_job_id=lambda: f"job_{next(ids)}"))
+    for gate, number in (
+        (Gate(GateKind.TENANT, "tenant_a"), {"max_staged": 1}),
+        (Gate(GateKind.TYPE, "tenant_a", "OCR"), {"max_active": 1}),
+    ):
+        await quotas.set_rule(world.context, world.orchestrations, gate, number, BY, rule_seq=None)
+    jobs = [
+        (await create_numbered(world, number, request_type="EMBEDDING")).stored.record.job.job_id
+        for number in range(others)
+    ]
+    await create_numbered(world, 1000)
+    waits = (await create_numbered(world, 1001)).stored.record.job.job_id
+    with pytest.raises(LimitReached, match="jobs that wait"):
+        await create_numbered(world, 1002)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(freed, "take_turn", _dies)
+        for job_id in (*jobs, waits):
+            await cancelled(world, job_id)
+    assert len(await world.index.desks.freed("tenant_a", limit=1000)) == others + 1
+    status = (await create_numbered(world, 2000)).stored.record.job.status
+    assert status is JobStatus.THROTTLED

@@ -1,0 +1,252 @@
+"""A tenant whose jobs cannot be counted holds no limit over all tenants closed, and the limit is kept (R54)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.gates.rules import EVERY
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.gates import desk_counts, tenant_counts
+from shared.operations.gates.divisions import divide
+from shared.operations.jobs.transition import notify
+from shared.operations.sweeper.sweep import sweep
+from tests.operations.conftest import World
+from tests.operations.divided import OCR, PLATFORM, apart, book, count, inside, posted, ruled, served, statuses
+from tests.operations.gates.test_gate_counts import hurrying
+from tests.operations.interleave import Meeting, Work, every_order
+from tests.operations.support import cancelled, limited
+
+UNREADABLE = [LedgerUnavailable("the row is away"), TypeError("a decoder's own fault")]
+
+
+class Away:
+    """Rows of tenants that the store does not give."""
+
+    def __init__(self, world: World, fault: Exception, *tenants: str, desks: bool = True, rows: bool = False) -> None:
+        self.tenants = set(tenants)
+        for port, name, is_away in ((world.index.desks, "read", desks), (world.index, "list_active", rows)):
+            if is_away:
+                setattr(port, name, self._away(getattr(port, name), fault))
+
+    def _away(self, read: Any, fault: Exception) -> Any:
+        async def call(tenant: str, **fields: Any) -> Any:
+            if tenant in self.tenants:
+                raise fault
+            return await read(tenant, **fields)
+
+        return call
+
+    def back(self) -> None:
+        self.tenants.clear()
+
+
+async def minutes(world: World, number: int) -> None:
+    for _ in range(number):
+        world.clock.advance(61)
+        await sweep(world.context, world.orchestrations)
+        await served(world)
+
+
+@pytest.mark.parametrize("fault", UNREADABLE)
+async def test_an_unreadable_desk_holds_no_limit_closed(world: World, fault: Exception) -> None:
+    """Its jobs are counted by their ACTIVE rows; a request of another tenant hears nothing of the fault."""
+    for number, tenant in enumerate(("bad", "bad", "good")):
+        await posted(world, number, tenant)
+    Away(world, fault, "bad")
+    await ruled(world, max_active=4)
+    jobs = [await posted(world, 10 + number, "good") for number in range(2)]
+    await served(world)
+    assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
+    await minutes(world, 3)
+    assert count(world) == {"bad": 2, "good": 2}
+    await cancelled(world, inside(world)["good"][0])
+    await served(world)
+    assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED]
+
+
+@pytest.mark.parametrize("fault", UNREADABLE)
+async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, fault: Exception) -> None:
+    """The others keep what they have, so its jobs of before never come on top; its first count gives the rest back."""
+    for number, tenant in enumerate(("bad", "worse", "good")):
+        await posted(world, number, tenant)
+    away = Away(world, fault, "bad", "worse", rows=True)
+    await ruled(world, max_active=4)
+    jobs = [await posted(world, 10 + number, "good") for number in range(2)]
+    assert await statuses(world, jobs) == [JobStatus.THROTTLED] * 2
+    await cancelled(world, inside(world)["good"][0])
+    await served(world)
+    # as many as it had when the limit was set
+    assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
+    assert (await book(world)).uncounted == {"bad", "worse"}
+    away.tenants.remove("worse")
+    await minutes(world, 1)
+    assert (await book(world)).uncounted == {"bad"}
+    assert count(world) == {"bad": 1, "worse": 1, "good": 1}
+    away.back()
+    await minutes(world, 1)
+    assert (await book(world)).uncounted == frozenset()
+    assert count(world) == {"bad": 1, "worse": 1, "good": 2}
+
+
+async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: World) -> None:
+    """More than a page of jobs: the first division reserves slots, a call counts the jobs, the next division knows."""
+    for number, tenant in enumerate(("many", "many", "good")):
+        await posted(world, number, tenant)
+    began, patched = world.clock.now(), pytest.MonkeyPatch()
+    with patched.context() as patch:
+        patch.setattr(desk_counts, "_PAGE", 2)
+        world = hurrying(limited(world, max_inflight=3, overflow="stage"))
+        late = await posted(world, 10, "good")
+        assert await statuses(world, [late]) == [JobStatus.THROTTLED]
+        assert world.clock.now() - began <= timedelta(seconds=2)
+        assert (await book(world)).uncounted == {"many"}
+        await served(world)
+        await minutes(world, 1)
+    found = await book(world)
+    assert (found.uncounted, found.accounts["many"].lent) == (frozenset(), 2)
+    await cancelled(world, inside(world)["good"][0])
+    await served(world)
+    assert await statuses(world, [late]) == [JobStatus.QUEUED]
+
+
+async def test_the_second_count_goes_by_the_first(world: World) -> None:
+    """A tenant that is away then keeps what it is lent, and the others get all that is free."""
+    for number, tenant in enumerate(("bad", "good")):
+        await posted(world, number, tenant)
+    await ruled(world, max_active=4)
+    Away(world, UNREADABLE[0], "bad", rows=True)
+    world.clock.advance(61)
+    jobs = [await posted(world, 10 + number, "good") for number in range(3)]
+    await served(world)
+    assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED]
+    assert (await book(world)).uncounted == frozenset()
+
+
+async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, capsys: Any) -> None:
+    """The divisions of the other gates follow; so does the change that could not be divided."""
+    await ruled(world, max_active=1)
+    read = world.context.books.read
+    broken = PLATFORM.id
+
+    async def failing(gate_id: str) -> Any:
+        if gate_id == broken:
+            raise TypeError("a decoder's own fault")
+        return await read(gate_id)
+
+    world.context.books.read = failing  # type: ignore[method-assign]
+    await ruled(world, OCR, max_active=1)
+    await ruled(world, max_active=2)
+    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.clock.advance(120)
+    await sweep(world.context, world.orchestrations)
+    assert (await book(world, OCR)).divided_at == world.clock.now()
+    broken = ""
+    await sweep(world.context, world.orchestrations)
+    assert (await book(world)).divided_at == world.clock.now()
+
+
+async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
+    """A new job is staged, and starts once the book can be read."""
+    await ruled(world, max_active=2)
+    read = world.context.books.read
+
+    async def failing(gate_id: str) -> Any:
+        raise UNREADABLE[0]
+
+    world.context.books.read = failing  # type: ignore[method-assign]
+    job_id = await posted(world, 1, "a")
+    assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
+    world.context.books.read = read  # type: ignore[method-assign]
+    await minutes(world, 1)
+    assert await statuses(world, [job_id]) == [JobStatus.QUEUED]
+
+
+# --- in every order
+
+LIMIT = 3
+
+
+def wrong(world: World) -> str | None:
+    """More jobs hold a slot than the limit allows."""
+    held = sum(not desk_counts.place_of(row).is_staged for row in world.index._active.values())
+    return f"{held} are active, of {LIMIT}" if held > LIMIT else None
+
+
+def divides() -> Work:
+    async def work(world: World) -> None:
+        for tenant, entered in (await divide(world.context, PLATFORM)).items():
+            await notify(world.context, world.orchestrations, tenant, entered)
+
+    return work
+
+
+async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...]) -> None:
+    """Two tenants have a job each when the limit is set, and one of a third waits; `tenants` cannot be read."""
+    world = limited(meeting.world, max_inflight=LIMIT, overflow="stage")
+    before = limited(meeting.world)
+    for number, tenant in enumerate("ab"):
+        await posted(before, number, tenant)
+    away = Away(world, UNREADABLE[0], *tenants, rows=True)
+    meeting.watch = lambda: wrong(world)
+
+    async def heals(world: World) -> None:
+        await world.context.books.read(PLATFORM.id)
+        away.back()
+        await divides()(world)
+
+    await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate([*works, heals])})
+    for _ in range(2):
+        world.clock.advance(301)
+        await sweep(world.context, world.orchestrations)
+        await served(world)
+        assert wrong(world) is None
+    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
+    assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free slot"
+    kept = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    assert sum(max(desk.share(PLATFORM).keep, desk.active) for desk in kept) <= LIMIT
+
+
+def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str, ...] = ("b",)) -> int:
+    """Returns the number of orders."""
+    return every_order(lambda meeting: meets(meeting, works, tenants), interruptions=interruptions)
+
+
+def posts(number: int, tenant: str) -> Work:
+    async def work(world: World) -> None:
+        await posted(world, number, tenant)
+
+    return work
+
+
+WORKS = {
+    "a creation": (posts(9, "c"),),
+    "two creations and a division": (posts(9, "c"), posts(8, "a"), divides()),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tenants", "interruptions"),
+    [
+        ("a creation", ("b",), 1),
+        pytest.param("a creation", ("a", "b"), 2, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+        pytest.param(
+            "two creations and a division", ("a", "b"), 1, marks=[pytest.mark.long, pytest.mark.timeout(7200)]
+        ),
+    ],
+)
+def test_a_first_count_in_every_order(name: str, tenants: tuple[str, ...], interruptions: int) -> None:
+    """Race division: the tenant's rows come back at any moment; the limit is kept, and no job waits beside a slot."""
+    assert explore(WORKS[name], interruptions=interruptions, tenants=tenants) > 5
+
+
+def test_a_first_count_without_a_reserve_exceeds_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: a tenant that cannot be counted is booked as one without jobs."""
+    monkeypatch.setattr(tenant_counts, "with_reserve", lambda book, limit: replace(book, uncounted=frozenset()))
+    with pytest.raises(AssertionError, match="are active"):
+        explore([posts(9, "c"), posts(8, "c")], interruptions=0)

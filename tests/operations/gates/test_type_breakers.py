@@ -1,0 +1,330 @@
+"""Breakers of a job type over all tenants, from the ends of jobs to the next ones in (R54, R61, R62)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.gates import desk_turns, type_breakers
+from shared.operations.gates.divisions import divide
+from shared.operations.gates.over_all import state_over_all
+from shared.operations.gates.waiting import standing_of
+from shared.operations.quotas import quotas
+from shared.operations.sweeper.sweep import sweep
+from shared.refusals import QuotaInvalid
+from shared.views.explain import explain
+from shared.views.quota import quota_over_all
+from tests.operations.breaking import ends
+from tests.operations.conftest import World
+from tests.operations.divided import (
+    BY,
+    COOLDOWN,
+    OCR,
+    book,
+    breaker_of,
+    count,
+    fail,
+    inside,
+    log,
+    posted,
+    ruled,
+    served,
+    statuses,
+    with_breaker,
+)
+from tests.operations.ruled import world
+from tests.operations.support import cancelled
+
+__all__ = ["world"]  # a fixture
+
+
+async def opened(world: World, **numbers: Any) -> list[str]:
+    """An open breaker, with a job of before at each of three tenants, and two that wait at each."""
+    await with_breaker(world, **numbers)
+    jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
+    await fail(world, jobs[0], jobs[2])
+    assert (await breaker_of(world)).state is BreakerState.OPEN
+    waiting = [await posted(world, 100 + number, f"t{number % 3}") for number in range(6)]
+    await served(world)
+    assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
+    return waiting
+
+
+async def gone_in(world: World, jobs: Iterable[str]) -> list[str]:
+    held = {job_id for ids in inside(world).values() for job_id in ids}
+    return [job_id for job_id in jobs if job_id in held]
+
+
+async def cooled_down(world: World) -> None:
+    until = (await breaker_of(world)).until
+    assert until is not None
+    world.clock.advance((until - world.clock.now()).total_seconds())
+    await served(world)
+
+
+async def test_one_tenant_alone_does_not_open_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of its documents are broken; with the bad end of another it opens, and is known once."""
+    seen: list[GateState] = []
+    monkeypatch.setattr(type_breakers, "on_breakers_opened", seen.extend)
+    await with_breaker(world)
+    bad = [await posted(world, number, "t0") for number in range(4)]
+    other = await posted(world, 9, "t1")
+    await fail(world, *bad)
+    found = await breaker_of(world)
+    assert (found.state, found.bad, found.calls) == (BreakerState.CLOSED, 4, 4)
+    await fail(world, other)
+    assert (await breaker_of(world)).state is BreakerState.OPEN
+    assert [(state.gate, state.breaker and state.breaker.opened_by) for state in seen] == [(OCR, (5, 5))]
+    assert await log(world) == ["RULE_SET", "BREAKER_OPENED"]
+
+
+@pytest.mark.parametrize("max_active", [None, 6])
+async def test_it_opens_probes_over_all_tenants_and_closes(world: World, max_active: int | None) -> None:
+    """Nobody goes in though jobs of before end; then one of all tenants, two, four, and at the end everybody."""
+    waiting = await opened(world, max_active=max_active)
+    for ids in inside(world).values():
+        for job_id in ids:
+            await cancelled(world, job_id)
+    world.clock.advance(20)
+    await served(world)
+    assert count(world) == {}
+    await cooled_down(world)
+    # with jobs that wait: one probe, and as many again after as many good ends
+    for allowed in (1, 2):
+        held = await gone_in(world, waiting)
+        assert len(held) == allowed
+        for job_id in held:
+            await ends(world, job_id, good=True)
+            world.clock.advance(1)
+            await served(world)
+    held = await gone_in(world, waiting)
+    assert len(held) == 3
+    for job_id in held:
+        await ends(world, job_id, good=True)
+        world.clock.advance(1)
+        await served(world)
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    assert await log(world) == ["RULE_SET", "BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
+    late = [await posted(world, 200 + number, f"t{number % 4}") for number in range(5)]
+    assert await gone_in(world, late) == late
+
+
+async def test_half_open_what_was_inside_before_takes_no_probes_place(world: World) -> None:
+    """It takes one of the number's, though: with four inside of before, and five allowed, one goes in."""
+    waiting = await opened(world, max_active=5)
+    assert sum(count(world).values()) == 4
+    await cooled_down(world)
+    assert len(await gone_in(world, waiting)) == 1
+    world.clock.advance(3 * COOLDOWN)
+    await served(world)
+    assert sum(count(world).values()) == 5
+    before = next(job_id for ids in inside(world).values() for job_id in ids if job_id not in waiting)
+    await ends(world, before)
+    assert (await breaker_of(world)).state is BreakerState.HALF_OPEN
+    world.clock.advance(COOLDOWN)
+    await served(world)
+    assert sum(count(world).values()) == 5
+    assert len(await gone_in(world, waiting)) == 2
+
+
+async def test_one_bad_probe_opens_it_again(world: World) -> None:
+    """For twice as long, and what goes on probing elsewhere counts no more."""
+    waiting = await opened(world)
+    await cooled_down(world)
+    [probe] = await gone_in(world, waiting)
+    await fail(world, probe)
+    found = await breaker_of(world)
+    assert (found.state, found.epoch, found.cooldown_s) == (BreakerState.OPEN, 2, 2 * COOLDOWN)
+    assert await gone_in(world, waiting) == []
+
+
+async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
+    """And an emergency too; at the end of the cool-down one of all goes in, and in the end each."""
+    await opened(world)
+    await ruled(world, Gate(GateKind.TENANT, "new"), emergency_max_active=5)
+    late = [await posted(world, 300, "new"), await posted(world, 301, "new", priority="emergency")]
+    assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
+    standing = await standing_of(world.context, (await world.job(late[1])).job)
+    text = explain(await world.job(late[1]), world.clock.now(), None, standing=standing).text
+    assert "the breaker of type:OCR, which is open until" in text
+    world.clock.advance(33 * 2 * COOLDOWN)
+    await sweep(world.context, world.orchestrations)
+    await served(world)
+    assert await gone_in(world, late) == late
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+
+
+async def test_a_tenant_that_leaves_the_book_counts_again(world: World) -> None:
+    """Its first end in six hours asks for a division to read it, also a good one."""
+    await with_breaker(world)
+    await ends(world, await posted(world, 1, "t0"), good=True)
+    await served(world)
+    assert (await breaker_of(world)).calls == 1
+    assert set((await book(world, OCR)).accounts) == {"t0"}
+    world.clock.advance(timedelta(hours=7).total_seconds())
+    await sweep(world.context, world.orchestrations)
+    assert (await book(world, OCR)).accounts == {}
+    for number in (2, 3):
+        await ends(world, await posted(world, number, "t0"), good=True)
+    world.clock.advance(1)
+    await served(world)
+    assert [end.good for end in (await breaker_of(world)).ring] == [True, True]
+
+
+async def test_a_reset_lets_all_in(world: World) -> None:
+    """In an epoch of its own; again it changes nothing."""
+    waiting = await opened(world)
+    changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+    assert changed.after is not changed.before
+    await served(world)
+    assert await gone_in(world, waiting) == waiting
+    found = await breaker_of(world)
+    assert (found.state, found.epoch, found.calls) == (BreakerState.CLOSED, 2, 0)
+    again = await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+    assert again.after is again.before
+    assert (await log(world))[-1] == "BREAKER_RESET"
+
+
+async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
+    """And one that comes later begins anew; so does one of a rule that was deleted."""
+    waiting = await opened(world)
+    await ruled(world, OCR, breaker=None, max_active=50)
+    await served(world)
+    assert await gone_in(world, waiting) == waiting
+    await with_breaker(world)
+    assert ((await breaker_of(world)).state, (await breaker_of(world)).calls) == (BreakerState.CLOSED, 0)
+    await fail(world, waiting[0], waiting[1])
+    assert (await breaker_of(world)).state is BreakerState.OPEN
+    await quotas.delete_rule(world.context, world.orchestrations, OCR, BY, rule_seq=None)
+    late = await posted(world, 400, "t0")
+    assert await gone_in(world, [late]) == [late]
+    await with_breaker(world)
+    assert (await breaker_of(world)).state is BreakerState.CLOSED
+
+
+@pytest.mark.parametrize("broken", ["write_desk", "write", "put_over_all"])
+@pytest.mark.parametrize("turn", range(1, 5))
+async def test_a_division_that_dies_while_it_opens_is_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch, broken: str, turn: int
+) -> None:
+    """At each of its writes: the next one goes on; it opens once, and nobody goes in meanwhile who was told."""
+    await with_breaker(world)
+    jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
+    await fail(world, jobs[0])
+    await ends(world, jobs[2])
+    port = {"write_desk": world.index, "write": world.context.books, "put_over_all": world.context.desks}[broken]
+    found, calls = getattr(port, broken), []
+
+    async def dies(*args: Any, **fields: Any) -> Any:
+        calls.append(1)
+        if len(calls) == turn:
+            raise LedgerUnavailable("gone")
+        return await found(*args, **fields)
+
+    world.clock.advance(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(port, broken, dies)
+        with contextlib.suppress(LedgerUnavailable):
+            await served(world)
+    world.clock.advance(61)
+    await sweep(world.context, world.orchestrations)
+    found_now = await breaker_of(world)
+    assert (found_now.state, found_now.epoch) == (BreakerState.OPEN, 1)
+    assert await log(world) == ["RULE_SET", "BREAKER_OPENED"]
+    late = [await posted(world, 100 + number, f"t{number}") for number in range(4)]
+    assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
+
+
+async def test_a_limit_holds_while_a_breaker_comes_and_goes(world: World) -> None:
+    """Four at once of three tenants, at every moment of two openings and a reset."""
+    await with_breaker(world, max_active=4)
+    for turn in range(60):
+        await posted(world, turn, f"t{turn % 3}")
+        held = sorted((job_id for ids in inside(world).values() for job_id in ids), key=lambda each: int(each[4:]))
+        assert len(held) <= 4
+        if turn % 2 and held:
+            await ends(world, held[0], good=turn > 20)
+        world.clock.advance(5)
+        await served(world)
+        if turn == 40:
+            await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+        assert sum(count(world).values()) <= 4
+    assert (await log(world)).count("BREAKER_OPENED") >= 1
+
+
+async def test_what_was_published_too_late_is_made_good(world: World) -> None:
+    """A directory that says less than the desk of `*`: the next division publishes that one, with its rule."""
+    await opened(world)
+    rows = await world.context.desks.directory()
+    state, since = rows.over_all[OCR.id]
+    await ruled(world, OCR, max_active=7)
+    await world.context.desks.put_over_all(OCR, replace(state, breaker=None), since)
+    world.clock.advance(12)
+    await divide(world.context, OCR)
+    stored = await world.context.desks.read(EVERY)
+    assert stored is not None
+    assert (await world.context.desks.directory()).over_all[OCR.id][0] == stored.desk.state(OCR)
+    assert stored.desk.state(OCR).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
+
+
+async def test_the_gate_shows_its_breaker(world: World) -> None:
+    """To an operator and to others: as the last division left it."""
+    await opened(world)
+    for by_operator in (True, False):
+        state = await state_over_all(world.context, OCR, by_operator=by_operator)
+        shown = quota_over_all(
+            await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+        ).breaker
+        assert shown is not None
+        assert (shown.state, shown.bad, shown.calls) == ("OPEN", 2, 2)
+    await cooled_down(world)
+    world.clock.advance(COOLDOWN)
+    await served(world)
+    state = await state_over_all(world.context, OCR, by_operator=True)
+    shown = quota_over_all(
+        await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+    ).breaker
+    assert shown is not None
+    assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
+
+
+async def test_which_rules_may_have_one(world: World) -> None:
+    """Of a type, over all tenants with `min_tenants`; the platform and a mode have none."""
+    await ruled(world, OCR, breaker={"min_tenants": 3})  # type: ignore[arg-type]
+    for gate, members in (
+        (Gate.over_all(GateKind.PLATFORM), {"breaker": {}}),
+        (Gate.over_all(GateKind.MODE, "BURST"), {"breaker": {}}),
+        (OCR, {"weight": 2}),
+        (OCR, {"max_staged": 2}),
+    ):
+        with pytest.raises(QuotaInvalid):
+            await ruled(world, gate, **members)  # type: ignore[arg-type]
+
+
+async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the desk."""
+    await ruled(world, OCR, max_active=9)
+    asked: list[str] = []
+    found = world.context.books.ask
+
+    async def ask(gate_id: str, tenant: str) -> None:
+        asked.append(tenant)
+        await found(gate_id, tenant)
+
+    jobs = [await posted(world, number, "t0") for number in range(3)]
+    monkeypatch.setattr(world.context.books, "ask", ask)
+    await fail(world, jobs[0])
+    await ends(world, jobs[1], good=True)
+    assert asked == []
+    stored = await world.context.desks.read("t0")
+    assert stored is not None
+    assert (stored.desk.share(OCR).breaker.ring, stored.desk.share(OCR).breaker.epoch) == ((), 0)

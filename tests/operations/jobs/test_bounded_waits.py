@@ -1,0 +1,112 @@
+"""What one tenant, one log or one bulk may take of a process: a wait, a number of reads, a number of calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.bulks import BulkAction, BulkState
+from shared.core.gates.desk import Desk
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import Gate, GateKind
+from shared.operations.bulks.work_bulk import work_bulk
+from shared.operations.gates import freed
+from shared.operations.gates.gate_logs import state_of
+from shared.telemetry import committed
+from tests.jobs import START
+from tests.operations.bulked import made, outcomes, started, worked
+from tests.operations.conftest import World
+from tests.operations.divided import served
+from tests.operations.gated import desk_of, ended, posted, staging, status
+
+__all__ = ["staging"]  # a fixture
+
+
+async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tenant's row does not answer: it leaves its FREED row, and one call takes the turn of all."""
+    monkeypatch.setattr(freed, "_PATIENCE", timedelta(milliseconds=20))
+    first, second = await posted(staging, 1, 2)
+    read, answers = staging.index.desks.read, asyncio.Event()
+
+    async def slow(tenant: str) -> Any:
+        await answers.wait()
+        return await read(tenant)
+
+    staging.index.desks.read = slow  # type: ignore[method-assign]
+    await ended(staging, first)
+    assert await staging.index.read_active("tenant_a", first) is None
+    staging.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    await asyncio.gather(*(freed.take_turn(staging.context, "tenant_a", f"job_{number}") for number in range(5)))
+    assert [tenant for tenant, *_ in staging.context.desk_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
+    assert await status(staging, second) == ["THROTTLED"]
+    answers.set()
+    await served(staging)
+    assert await status(staging, second) == ["QUEUED"]
+    await desk_of(staging)
+
+
+async def test_a_fault_of_telemetry_is_none_of_the_job(
+    staging: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end is closed and its slot is free, as ever; the log says what failed."""
+    first, second = await posted(staging, 1, 2)
+
+    def faulty(*_: Any, **__: Any) -> None:
+        raise KeyError("of an instrument")
+
+    monkeypatch.setattr(committed, "increment", faulty)
+    await ended(staging, first)
+    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert "TELEMETRY_FAILED" in caplog.text
+
+
+@pytest.mark.parametrize("entries", [0, 1, 999, 1000, 1001, 4_321, 1_000_000])
+@pytest.mark.parametrize("pruned", [0, 700])
+async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int, pruned: int) -> None:
+    """A desk that forgot the gate asks for it within its turn; the oldest entries may be gone."""
+    gate, reads = Gate(GateKind.SOURCE, "tenant_a", "scanner"), Counter[str]()
+
+    async def log(tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
+        reads[tenant] += 1
+        numbers = range(max(after, pruned) + 1, entries + 1)[:limit]
+        return [
+            LogEntry(
+                gate_id=gate_id,
+                seq=seq,
+                type="HELD",
+                at=START,
+                actor="",
+                reason="",
+                data={},
+                prev_hash="",
+                hash=f"{seq}",
+            )
+            for seq in numbers
+        ]
+
+    world.index.desks.log = log  # type: ignore[method-assign]
+    state = await state_of(world.context, Desk(tenant="tenant_a", counted_at=START), gate)
+    assert (state.log_seq, state.log_hash) == ((entries, f"{entries}") if entries > pruned else (0, ""))
+    assert reads["tenant_a"] <= 25
+
+
+async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None:
+    """A ninth bulk at work in one process comes again later, and ends all the same."""
+    job_id = await made(world, 1)
+    world.clock.advance(1)
+    bulk = await started(world, BulkAction.CANCEL, request_type="OCR")
+    queue = world.context.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue.clear()
+    for _ in range(8):
+        await world.context.bulk_turns.acquire()
+    await work_bulk(world.context, world.orchestrations, "tenant_a", bulk.bulk_id)
+    [(_, _, at)] = queue
+    assert at > world.clock.now()
+    assert await outcomes(world, bulk) == {}
+    world.context.bulk_turns.release()
+    assert (await worked(world, bulk)).state is BulkState.DONE
+    assert await status(world, job_id) == ["CANCELLED"]

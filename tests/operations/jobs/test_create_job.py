@@ -1,0 +1,161 @@
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.jobs.states import JobStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.creation import Created
+from shared.refusals import DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
+from tests.jobs import envelope
+from tests.operations.conftest import World
+
+
+async def create(world: World, **changes: Any) -> Created:
+    return await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id="corr-1")
+
+
+async def test_a_request_becomes_rows_and_an_orchestration(world: World) -> None:
+    """Claim, rows, start; the job is QUEUED with its steps PENDING."""
+    created = await create(world)
+    job = created.stored.record.job
+    assert (created.replayed, job.status, job.correlation_id) == (False, JobStatus.QUEUED, "corr-1")
+    assert world.orchestrations.started == [job.job_id]
+    assert [step.step_id for step in created.stored.record.steps] == ["ocr", "embedding", "sis"]
+    assert [event.type for event in await world.ledger.events(job.job_id)] == ["JOB_CREATED"]
+
+
+async def test_the_same_request_is_the_same_job(world: World) -> None:
+    """A duplicate creates nothing and names the first job and its time."""
+    first = await create(world)
+    world.clock.advance(60)
+    second = await create(world)
+    assert second.replayed
+    assert second.stored.record == first.stored.record
+
+
+async def test_fifty_at_once_are_one_job(world: World) -> None:
+    """Concurrent duplicates all get the one job."""
+    created = await asyncio.gather(*(create(world) for _ in range(50)))
+    assert len({each.stored.record.job.job_id for each in created}) == 1
+    assert sum(not each.replayed for each in created) == 1
+
+
+async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+    """An idempotency key stands for one body."""
+    first = await create(world, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict) as refused:
+        await create(world, idempotency_key="k", doc_id="another")
+    assert refused.value.job_id == first.stored.record.job.job_id
+
+
+async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
+    """Killed after the claim: the next POST of the same body writes the rows and starts the orchestration."""
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        async def create(self, *_: Any) -> Any:
+            raise LedgerUnavailable
+
+    dying = replace(world.context, ledger=Dying())
+    with pytest.raises(LedgerUnavailable):
+        await create_job(dying, world.orchestrations, envelope(), correlation_id=None)
+    assert world.orchestrations.started == []
+    world.clock.advance(60)
+    created = await create(world)
+    job = created.stored.record.job
+    assert created.replayed
+    assert job.created_at < world.clock.now()
+    assert world.orchestrations.started == [job.job_id]
+
+
+async def test_an_expired_claim_makes_a_new_job(world: World) -> None:
+    """Thirty days after the end the same request is a new job."""
+    first = await create(world)
+    job = replace(first.stored.record.job, status=JobStatus.SUCCEEDED, completed_at=world.clock.now())
+    await world.index.close(job, claim_expires_at=world.clock.now())
+    world.clock.advance(1)
+    second = await create(world)
+    assert not second.replayed
+    assert second.stored.record.job.job_id != job.job_id
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"input_ref": "ftp://host/a"}, "input_ref.uri"),
+        ({"output_ref": "https://user@host/a"}, "output_ref.uri"),
+        ({"mode": "BURST"}, "doc_id"),
+        ({"payload": {"ocr": 1, "sis": {"prompt_set": ["a"]}}}, "payload.ocr"),
+        ({"payload": {"other": {}, "sis": {"prompt_set": ["a"]}}}, "payload.other"),
+    ],
+)
+async def test_what_is_wrong_is_named_and_nothing_is_written(world: World, changes: dict[str, Any], path: str) -> None:
+    """The error has the path of what is wrong; no row, no orchestration."""
+    with pytest.raises(RequestInvalid) as refused:
+        await create(world, **changes)
+    assert path in [place for place, _ in refused.value.errors]
+    assert await world.index.tenants() == []
+    assert world.orchestrations.started == []
+
+
+async def test_an_unknown_request_type_is_refused_with_the_known_ones(world: World) -> None:
+    """The error lists every request type that has a protocol; no row, no orchestration."""
+    with pytest.raises(ProtocolUnknown) as refused:
+        await create(world, request_type="NOTHING")
+    assert refused.value.known == world.context.registry.request_types
+    assert "OCR_EMBEDDING_SIS" in refused.value.known
+    assert await world.index.tenants() == []
+    assert world.orchestrations.started == []
+
+
+async def test_a_directive_too_large_for_the_bus_is_refused(world: World) -> None:
+    """At POST, instead of a job that can never be dispatched."""
+    with pytest.raises(DirectiveTooLarge, match="step sis"):
+        await create(world, payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["x" * 3000] * 100}})
+
+
+async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> None:
+    """`{...}` and `{"sis": {...}}` are the same parameters."""
+    flat = await create(world, request_type="SIS", payload={"prompt_set": ["why?"]})
+    keyed = await create(world, request_type="SIS", payload={"sis": {"prompt_set": ["why?"]}})
+    assert flat.stored.record.steps[0].payload == keyed.stored.record.steps[0].payload == {"prompt_set": ["why?"]}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "own", "refused"),
+    [
+        (set(), None, []),
+        (set(), {"account.blob.core.windows.net"}, []),
+        (set(), {"account.blob.core.windows.net/documents"}, ["output_ref.uri"]),
+        (set(), {"elsewhere.example"}, ["input_ref.uri", "output_ref.uri"]),
+        (set(), {""}, ["input_ref.uri", "output_ref.uri"]),
+        ({"elsewhere.example"}, {"account.blob.core.windows.net"}, ["input_ref.uri", "output_ref.uri"]),
+    ],
+)
+async def test_references_keep_the_policy_of_all_and_of_the_tenant(
+    world: World, hosts: set[str], own: set[str] | None, refused: list[str]
+) -> None:
+    """Schemes, hosts and containers, for everybody and within that for one tenant."""
+    settings = replace(world.context.settings, allowed_ref_hosts=frozenset(hosts))
+    mine = {"tenant_a": frozenset(own)} if own is not None else {}
+    world = replace(world, context=replace(world.context, settings=settings, ref_hosts=mine))
+    if not refused:
+        await create(world, tenant_id=" TENANT_A ")
+        return
+    with pytest.raises(RequestInvalid) as error:
+        await create(world, tenant_id=" TENANT_A ")
+    assert [path for path, _ in error.value.errors] == refused
+
+
+async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(world: World) -> None:
+    """A key holds 512 characters, and each byte of a letter outside a-z takes three of them."""
+    assert (await create(world, tenant_id="ß" * 85)).stored.record.job.tenant == "ß" * 85
+    with pytest.raises(RequestInvalid) as refused:
+        await create(world, tenant_id="ß" * 86)
+    [(path, why)] = refused.value.errors
+    assert (path, "is 516 characters as a key of at most 512" in why) == ("tenant_id", True)

@@ -1,0 +1,144 @@
+import contextlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.canonical import jcs_digest
+from shared.core.jobs.as_of import as_of
+from shared.core.jobs.job import Record
+from shared.refusals import JobNotFound
+from shared.views.audit import bundle
+from shared.views.receipt import PARTS, receipt
+from tests.audit_proof import verify
+from tests.jobs import START, body
+from tests.operations.conftest import World
+from tests.operations.support import (
+    TALES,
+    TAMPERINGS,
+    MakeJob,
+    eventful,
+    history,
+    leaves,
+)
+
+
+@TALES
+async def test_a_job_as_of_any_event_is_what_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, tale: MakeJob
+) -> None:
+    """Folding the events over the created job gives the very rows that stood after each of them."""
+    was: dict[tuple[str, int], Record] = {}
+    real = world.ledger._put
+
+    def remembered(record: Record) -> Any:
+        was[record.job.job_id, record.job.event_seq] = record
+        return real(record)
+
+    monkeypatch.setattr(world.ledger, "_put", remembered)
+    job_id = await tale(world)
+    record, events = await history(world, job_id)
+    assert len(events) >= 3
+    for seq in range(1, len(events) + 1):
+        then = was[job_id, seq]
+        folded = as_of(record, events, seq)
+        assert folded.job == replace(then.job, suppressed=record.job.suppressed)
+        assert [replace(step, updated_at=START) for step in folded.steps] == [
+            replace(step, updated_at=START, lease_id=None, heartbeats=0) for step in then.steps
+        ]
+    with pytest.raises(ValueError, match="events 1 to"):
+        as_of(record, events, len(events) + 1)
+
+
+@TALES
+async def test_a_bundle_proves_itself(world: World, tale: MakeJob) -> None:
+    """Written to a file and read again, the whole job is proved; its head may be held against a noted one."""
+    record, events = await history(world, await tale(world))
+    given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
+    assert verify(given, head=events[-1].hash) == []
+    assert verify(given, head="another") == ["the head is not the one that was noted"]
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+async def test_every_tampering_is_found(world: World, tampering: str) -> None:
+    """A bundle that was changed and got a new digest fails."""
+    record, events = await history(world, await eventful(world))
+    given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
+    TAMPERINGS[tampering](given)
+    assert "the digest is not that of the content" in verify(given)
+    del given["digest"]
+    given["digest"] = f"sha256:{jcs_digest(given)}"
+    found = verify(given)
+    assert found
+    assert "the digest is not that of the content" not in found
+
+
+@TALES
+async def test_every_value_of_a_bundle_counts(world: World, tale: MakeJob) -> None:
+    """Any one value changed, anywhere, with a new digest: found for every kind of value, without an exception."""
+    record, events = await history(world, await tale(world))
+    text = json.dumps(bundle(record, events, world.clock.now()))
+    free = {"taken_at", "digest", "updated_at", "suppressed"}
+    paths = [path for path in leaves(json.loads(text)) if not free & set(path)]
+    assert len(paths) > 100
+    for number, path in enumerate(paths):
+        given = json.loads(text)
+        place = given
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = ["tampered", 1e300, {"x": [None]}, float("nan")][number % 4]
+        with contextlib.suppress(ValueError):
+            given["digest"] = "sha256:" + jcs_digest({name: given[name] for name in given if name != "digest"})
+        assert verify(given), path
+
+
+@pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
+def test_what_is_not_a_bundle_is_refused(given: Any) -> None:
+    """Anything at all gets an answer and no exception."""
+    assert verify(given)
+
+
+@TALES
+async def test_a_receipt_adds_up(world: World, tale: MakeJob) -> None:
+    """Every second from creation to end, or to now, stands under one part of one step."""
+    record, events = await history(world, await tale(world))
+    world.clock.advance(7)
+    costs = receipt(record, events, world.clock.now())
+    assert sum(body(costs.total).values()) == pytest.approx(costs.elapsed_s)
+    for part in PARTS:
+        assert sum(getattr(step, part) for step in costs.steps) == pytest.approx(getattr(costs.total, part))
+
+
+async def test_a_receipt_separates_waiting_from_working(world: World) -> None:
+    """Queue, ACK, service, backoff and pause, each with its own seconds."""
+    record, events = await history(world, await eventful(world))
+    costs = receipt(record, events, world.clock.now())
+    queue_s = costs.total.queue_s
+    assert 0 < queue_s < 10
+    assert body(costs.total) == {
+        "queue_s": queue_s,
+        "ack_s": 32.0,
+        "service_s": 330.0,
+        "backoff_s": pytest.approx(16 - queue_s, abs=0.01),
+        "paused_s": 1000.0,
+        "backlog_s": 0,
+        "gated_s": 0,
+        "dependent_s": 0,
+    }
+    assert (costs.attempts_total, costs.replies_ignored) == (2, 1)
+
+
+async def test_no_job_no_history(world: World) -> None:
+    """Nor for what cannot be a job id."""
+    for job_id in ("job_none", "job:cancel", "j" * 200):
+        with pytest.raises(JobNotFound) as refused:
+            await history(world, job_id)
+        assert refused.value.job_id == job_id
+
+
+async def test_events_come_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history longer than a page is read whole."""
+    monkeypatch.setattr("shared.operations.jobs.read_history._PAGE", 3)
+    record, events = await history(world, await eventful(world))
+    assert [event.seq for event in events] == list(range(1, record.job.event_seq + 1))

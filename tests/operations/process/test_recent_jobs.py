@@ -1,0 +1,165 @@
+"""What a process committed last is decided on again without a read, and never believed where it is behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.verdict import VerdictKind
+from shared.errors import LedgerUnavailable
+from shared.operations.process import recent_jobs
+from shared.operations.process.recent_jobs import KEPT_FOR, RecentJobs
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.durable import InstanceState
+from shared.ports.ledger import Stored
+from tests.jobs import START, planned
+from tests.operations.actors import JOB, ONE, first_of_two, in_flight, in_service, queued, sends
+from tests.operations.conftest import World
+from tests.operations.interleave import Meeting, every_order, process_of
+from tests.operations.support import control, dispatch, service_sends, submitted
+
+
+class Counting:
+    """The world's ledger; of each method it knows how often it was called, and of commits how many were refused."""
+
+    def __init__(self, world: World) -> None:
+        self._ledger = world.ledger
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._ledger, name)
+
+        async def call(*args: Any, **fields: Any) -> Any:
+            self.calls[name] += 1
+            try:
+                return await method(*args, **fields)
+            except Exception:
+                self.calls[f"{name} refused"] += 1
+                raise
+
+        return call
+
+
+def counted(world: World) -> tuple[World, Counter[str]]:
+    ledger = Counting(world)
+    return replace(world, context=replace(world.context, ledger=ledger)), ledger.calls
+
+
+async def test_a_process_decides_on_what_it_committed(world: World) -> None:
+    """A job whose functions are all in one process is never read."""
+    world, calls = counted(world)
+    await submitted(world, **ONE)
+    job_id = "job_2"
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "RESULT", 2)
+    assert calls == {"create": 1, "commit": 3}
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+
+
+async def test_an_outcome_that_moves_nothing_is_decided_on_a_fresh_read(world: World) -> None:
+    """A repeated ACK, and a reply of an attempt that another process recorded: neither write is refused."""
+    await first_of_two(world)
+    lanes, calls = counted(process_of(world))
+    await service_sends(lanes, JOB, "ACK", 1)
+    await service_sends(lanes, JOB, "ACK", 2)
+    await service_sends(lanes, JOB, "RESULT", 3)
+    elsewhere = replace(world, context=replace(world.context, recent_jobs=RecentJobs()))
+    assert (await dispatch(elsewhere, JOB, "embedding")).kind is VerdictKind.SENT
+    await service_sends(lanes, JOB, "ACK", 4, step_id="embedding")
+    assert (await world.job(JOB)).steps[1].status == "PROCESSING"
+    assert calls["commit refused"] == 0
+    assert calls["read"] == 2
+
+
+@pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
+async def test_a_dispatch_that_is_behind_obeys_the_ledger(world: World, kind: ControlKind) -> None:
+    """Race recent: a control in another process came first; a fresh read gives the verdict, and nothing is sent."""
+    await queued(world)
+    behind = process_of(world)
+    await control(world, JOB, kind)
+    verdict = await dispatch(behind, JOB)
+    assert verdict.kind is (VerdictKind.PARK if kind is ControlKind.PAUSE else VerdictKind.END)
+    assert world.publisher.sent == []
+
+
+async def test_an_orchestration_that_was_replaced_records_nothing(world: World) -> None:
+    """Race recent: the instance fences where this process has not heard that another one took the job over (R13)."""
+    await queued(world)
+    behind, created = process_of(world), await world.ledger.read(JOB)
+    world.orchestrations.states[JOB] = InstanceState.ENDED
+    world.clock.advance(61)
+    await sweep(world.context, world.orchestrations)
+    assert created is not None
+    behind.context.recent_jobs.note(created, world.clock.now())
+    assert (await world.job(JOB)).job.instance_id == f"{JOB}.r1"
+    assert (await dispatch(behind, JOB)).kind is VerdictKind.END
+    assert world.publisher.sent == []
+
+
+async def test_a_reply_that_is_behind_is_decided_again(world: World) -> None:
+    """Race recent: a pause in another process moved the row; the RESULT counts all the same, once."""
+    await in_service(world)
+    behind, calls = counted(process_of(world))
+    await control(world, JOB, ControlKind.PAUSE)
+    await service_sends(behind, JOB, "RESULT", 2)
+    assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
+    assert calls["commit refused"] == 1
+
+
+async def test_a_commit_without_an_answer_is_not_remembered(world: World) -> None:
+    """It may have been committed: the next decision is on a fresh read, and the same reply is found in it."""
+    await in_flight(world)
+    real = world.ledger.commit
+
+    async def answer_lost(*args: Any) -> Stored:
+        await real(*args)
+        world.ledger.commit = real  # type: ignore[method-assign]
+        raise LedgerUnavailable
+
+    world.ledger.commit = answer_lost  # type: ignore[method-assign]
+    with pytest.raises(LedgerUnavailable):
+        await service_sends(world, JOB, "ACK", 1)
+    assert world.context.recent_jobs.recall(JOB, world.clock.now()) is None
+    await service_sends(world, JOB, "RESULT", 2)
+    assert [event.type for event in await world.ledger.events(JOB)][2:] == ["ACK", "RESULT"]
+
+
+def test_replies_that_arrive_together_make_no_conflict() -> None:
+    """In one process; the later is decided on what the earlier left."""
+
+    async def scenario(meeting: Meeting) -> None:
+        await in_flight(meeting.world)
+        world, calls = counted(meeting.world)
+        await meeting.at_once(a=sends("ACK", 1)(world), b=sends("RESULT", 2)(world))
+        assert calls["commit refused"] == 0
+        assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
+
+    assert every_order(scenario) > 2
+
+
+async def test_a_job_is_kept_for_a_minute_and_not_past_its_end(world: World) -> None:
+    """Nor past its bound in characters, the oldest going first."""
+    recent, stored = RecentJobs(), Stored(planned("job_1"), "1")
+    recent.note(stored, START)
+    assert recent.recall("job_1", START + KEPT_FOR / 2) is stored
+    assert recent.recall("job_1", START + KEPT_FOR) is None
+    ended = replace(stored.record, job=replace(stored.record.job, status=JobStatus.SUCCEEDED))
+    recent.note(Stored(ended, "2"), START)
+    assert recent.recall("job_1", START) is None
+    assert (recent._kept, recent._characters) == ({}, 0)
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In characters of all records together; the oldest goes first."""
+    size = len(repr(planned("job_1")))
+    monkeypatch.setattr(recent_jobs, "MAX_CHARACTERS", 3 * size)
+    recent = RecentJobs()
+    for number in range(5):
+        recent.note(Stored(planned(f"job_{number}"), "1"), START)
+    assert list(recent._kept) == ["job_2", "job_3", "job_4"]

@@ -1,0 +1,235 @@
+"""Deliveries: whoever dies when, and whatever is lost, each is posted (R85)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared import telemetry
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState
+from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.operations.sweeper.heal_deliveries import MAX_OVERDUE
+from shared.operations.sweeper.sweep import sweep
+from shared.operations.webhooks.deliver_webhooks import FLOW_ROWS, deliver
+from shared.operations.webhooks.webhooks import read_hook, remove_hook
+from shared.ports.hooks import HookWrite
+from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
+from tests.operations.conftest import World
+from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
+
+BAD = Answer(status=500)
+BY = "user:somebody"
+PENDING, DELIVERED, DEAD = DeliveryState.PENDING, DeliveryState.DELIVERED, DeliveryState.DEAD
+DONE = {"filter": {"types": frozenset({"job.completed"})}}
+
+
+@pytest.fixture
+def given(world: World) -> Hooked:
+    return hooked(world)
+
+
+@pytest.mark.parametrize("dies", ["before the post", "after the post", "before the messages"])
+@pytest.mark.parametrize("answer", [OK, BAD, Answer(status=410), Answer(status=404)])
+async def test_a_process_that_dies(given: Hooked, dies: str, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message comes again, or is lost and the sweeper sends it: it is posted at least once, under one id."""
+    hook = await given.hook()
+    [row] = await happened(given, 1, hook)
+    given.receiver.answer = answer
+    with monkeypatch.context() as patch:
+        if dies == "before the post":
+            patch.setattr("shared.operations.webhooks.deliver_webhooks.post", _dies)
+        elif dies == "after the post":
+            patch.setattr(given.feed.hooks, "write", _dies)
+        else:
+            patch.setattr("shared.operations.webhooks.deliver_webhooks._go_on", _dies)
+        with pytest.raises(Killed):
+            await deliver(given.world.context, call_of(row))
+    given.queue.sent.clear()
+    given.world.context.known_feeds.forget(TENANT)
+    posted = len(given.receiver.got)
+    assert posted == (0 if dies == "before the post" else 1)
+    # the bus gives its message again, which does nothing where the row was written
+    await given.delivered([call_of(row)])
+    assert len(given.receiver.got) == (posted + 1 if dies != "before the messages" else posted)
+    given.queue.sent.clear()
+    given.receiver.answer = OK
+    for _ in range(3):
+        given.world.clock.advance(130)
+        await given.healed()
+        await given.delivered()
+    assert len(set(given.receiver.ids)) == 1
+    expected = PENDING if answer.status == 410 else DELIVERED
+    assert await states(given, hook) == [expected]
+
+
+class Killed(BaseException):
+    """As a process that is gone: nothing catches it."""
+
+
+async def _dies(*_args: Any, **_options: Any) -> Any:
+    raise Killed
+
+
+@pytest.mark.parametrize("lost", ["tries", "probe", "flow"])
+async def test_messages_that_are_lost(given: Hooked, lost: str) -> None:
+    """A minute late the sweeper sends them again."""
+    hook = await given.hook()
+    given.receiver.answer = OK if lost == "tries" else BAD
+    rows = await happened(given, 30, hook)
+    if lost != "tries":
+        await given.delivered([call_of(row) for row in rows])
+    given.queue.sent = [] if lost != "flow" else given.queue.sent
+    given.receiver.answer = OK
+    if lost == "flow":
+        given.world.clock.advance(5)
+        calls = given.taken()
+        await deliver(given.world.context, next(call for call in calls if call.kind == "probe"))
+        given.queue.sent.clear()
+    await given.healed()
+    assert given.queue.sent == []
+    given.world.clock.advance(70)
+    await given.healed()
+    await given.run(timedelta(seconds=10))
+    assert set(await states(given, hook)) == {DELIVERED}
+
+
+async def test_a_bus_that_takes_no_messages(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feed and the deliveries are written all the same."""
+    hook = await given.hook(**DONE)
+
+    tried = 0
+
+    async def away(*_args: Any, **_options: Any) -> None:
+        nonlocal tried
+        tried += 1
+        raise BusUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(given.queue, "send", away)
+        for number in range(3):
+            await given.finished(idempotency_key=str(number))
+    # who writes the feed does not wait for it each time
+    assert tried == 1
+    assert await states(given, hook) == [PENDING] * 3
+    given.world.clock.advance(61)
+    await sweep(given.world.context, given.world.orchestrations)
+    await given.delivered()
+    assert await states(given, hook) == [DELIVERED] * 3
+
+
+async def test_tables_that_do_not_answer(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = await given.hook()
+    [row] = await happened(given, 1, hook)
+
+    async def away(*_args: Any, **_options: Any) -> None:
+        raise LedgerUnavailable("away")
+
+    for name in ("read", "delivery", "write"):
+        with monkeypatch.context() as patch:
+            patch.setattr(given.feed.hooks, name, away)
+            await deliver(given.world.context, call_of(row))
+    assert await states(given, hook) == [PENDING]
+    given.world.clock.advance(61)
+    await given.healed()
+    await given.delivered()
+    assert await states(given, hook) == [DELIVERED]
+
+
+async def test_what_waited_for_a_hook_that_was_removed_raises_no_alert(
+    given: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "set_gauge", gauges.__setitem__)
+    gone, other = await given.hook(), await given.hook("https://other.example")
+    await happened(given, 1, gone)
+    given.world.clock.advance(600)
+    await happened(given, 1, other)
+    for expected in (600.0, 0.0):
+        await given.healed()
+        assert gauges["webhook_oldest_seconds"] == expected
+        if expected:
+            await remove_hook(given.world.context, TENANT, gone.id, BY)
+
+
+async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
+    """However many wait: of each what a pass reads, and none of hooks that wait, are off or are gone."""
+    busy, other, waiting, gone = [await given.hook(f"https://{name}.example") for name in ("a", "b", "c", "d")]
+    for hook in (busy, other, waiting, gone):
+        await happened(given, MAX_OVERDUE + 10 if hook is busy else 3, hook)
+    given.receiver.by_url["https://c.example"] = BAD
+    for number in range(5):
+        row = (await given.feed.hooks.pending(TENANT, waiting.id, limit=1))[0].delivery
+        given.world.clock.time = row.due_at or given.world.clock.now()
+        await deliver(given.world.context, call_of(row))
+        assert number < 5
+    await remove_hook(given.world.context, TENANT, gone.id, BY)
+    given.queue.sent.clear()
+    given.world.clock.advance(3600)
+    await given.healed()
+    sent = [(call.hook_id, call.kind) for call, _ in given.queue.sent]
+    assert sorted(sent) == sorted([(busy.id, "flow"), *[(other.id, "try")] * 3, (waiting.id, "probe")])
+    given.queue.sent = [each for each in given.queue.sent if each[0].hook_id == busy.id]
+    # what the pass before began is void
+    [(first, _)] = given.queue.sent
+    await given.healed()
+    given.queue.sent = [each for each in given.queue.sent if each[0].kind == "flow"]
+    assert [call.tries for call, _ in given.queue.sent] == [first.tries, first.tries + 1]
+    await given.run(timedelta(minutes=1))
+    assert set(await states(given, busy)) == {DELIVERED}
+    assert [url for url, _, _ in given.receiver.got].count("https://a.example") == MAX_OVERDUE + 10
+
+
+async def test_callbacks_that_wait_for_their_turn_hide_no_lost_one(given: Hooked) -> None:
+    """However many fail, each for half a day: the oldest hundred are not all that the sweeper sees."""
+    later = given.world.clock.now() + timedelta(hours=3)
+    for row in await happened(given, MAX_OVERDUE + 5, DEFAULT_HOOK, "fails"):
+        stored = await given.feed.hooks.delivery(TENANT, DEFAULT_HOOK, row.number, "fails")
+        assert stored is not None
+        waits = replace(stored.delivery, tries=6, due_at=later)
+        await given.feed.hooks.write(HookWrite(tenant=TENANT, deliveries=[(stored, waits)]))
+    await happened(given, 3, DEFAULT_HOOK, "good")
+    await read_hook(given.world.context, TENANT, DEFAULT_HOOK)
+    await given.feed.hooks.note(TENANT, given.world.clock.now())
+    given.world.clock.advance(61)
+    await given.healed()
+    assert [(call.name, call.kind) for call in given.taken()] == [("good", "try")] * 3
+    # more of them flow, and the flow does not go through those that have time
+    await happened(given, MAX_OVERDUE, DEFAULT_HOOK, "good")
+    given.world.clock.advance(61)
+    await given.healed()
+    [flow] = given.taken()
+    await deliver(given.world.context, flow)
+    assert [call.name for call in given.taken()] == ["good"] * FLOW_ROWS
+
+
+async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
+    """After an hour, and not while anything waits; a process notes them more often than that."""
+    await given.finished(callback_urls={"done": "https://a.example"})
+    assert [each.tenant for each in await given.feed.hooks.noted()] == [TENANT]
+    given.world.clock.advance(4000)
+    await given.healed()
+    assert [each.tenant for each in await given.feed.hooks.noted()] == [TENANT]
+    await given.delivered()
+    await given.finished(idempotency_key="2", callback_urls={"done": "https://a.example"})
+    await given.delivered()
+    await given.healed()
+    assert len(await given.feed.hooks.noted()) == 1
+    given.world.clock.advance(4000)
+    await given.healed()
+    assert await given.feed.hooks.noted() == []
+
+
+def test_messages_on_the_wire() -> None:
+    call = DeliveryCall(tenant="ä", hook_id="hook_1", number=10**12, name="☃", tries=3, kind="probe")
+    assert decode_call(encode_call(call)) == call
+    for body in (
+        *(b"", b"{", b"[]", b"{}", b"\xff"),
+        encode_call(replace(call, kind="other")),
+        encode_call(replace(call, number=-1)),
+        encode_call(replace(call, tries=True)),
+        encode_call(replace(call, name=None)),  # type: ignore[arg-type]
+    ):
+        assert decode_call(body) is None
