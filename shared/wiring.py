@@ -60,7 +60,7 @@ from shared.core.jobs import durable_names
 from shared.operations.context import Context
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
@@ -212,7 +212,7 @@ class Wiring:
             deliveries=ServiceBusDeliveries(publisher.client) if settings.sends_webhooks else None,
             hinting=Hinting(ServiceBusHints(publisher.client), clock) if settings.events != "off" else None,
             known_feeds=known_feeds,
-            passing=Passing(topic, stores.feed, known_feeds, clock) if topic is not None else None,
+            passing=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
             clock=clock,
             sleep=asyncio.sleep,
             random=random.random,

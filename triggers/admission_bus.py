@@ -21,7 +21,7 @@ from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.gates.divisions import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.transition import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.settings import SERVICEBUS_SETTING
@@ -60,7 +60,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         elif call.job_id is None:
             await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant, due_at=call.due_at))
         elif (stored := await context.ledger.read(call.job_id)) is not None:
-            await follow(context, orchestrations, stored)
+            await reconcile_place(context, orchestrations, stored)
 
     return bp
 

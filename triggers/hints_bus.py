@@ -13,7 +13,7 @@ import azure.functions as func
 from shared import telemetry
 from shared.core.events.hints import decode_hint
 from shared.core.jobs.routing import HINTS_QUEUE
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import HINTS_S, limited
 from shared.wiring import Wiring
@@ -42,6 +42,6 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         for message, hint in found:
             if hint is None:
                 telemetry.warn("HINT_UNKNOWN", message_id=message.message_id)
-        await take_hints(wiring.context(), [hint for _, hint in found if hint is not None])
+        await write_feed(wiring.context(), [hint for _, hint in found if hint is not None])
 
     return bp

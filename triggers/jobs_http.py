@@ -10,7 +10,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.waiting import standing_of
+from shared.operations.gates.waiting import queue_position_of
 from shared.operations.jobs.backlog import directives_ahead
 from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
@@ -234,7 +234,7 @@ async def _job_events(request: Request) -> func.HttpResponse:
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
     last, ahead = await last_transition(context, record), await directives_ahead(context, record)
-    standing = await standing_of(context, record.job) if record.job.is_staged else None
+    standing = await queue_position_of(context, record.job) if record.job.is_staged else None
     waits = record.job.status is JobStatus.WAITING_FOR_JOBS
     missing = await missing_of(context, record.job) if waits else None
     explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing, missing=missing)

@@ -281,7 +281,7 @@ async def _remove(request: Request) -> func.HttpResponse:
 
 async def _test(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
-    return respond(request.http, views.hook_test(await webhooks.test_hook(context, tenant, hook_id)))
+    return respond(request.http, views.hook_test(await webhooks.send_test_event(context, tenant, hook_id)))
 
 
 async def _rotate(request: Request) -> func.HttpResponse:

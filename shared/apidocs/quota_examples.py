@@ -12,7 +12,7 @@ from shared.core.gates.changes import ChangeType, changed
 from shared.core.gates.desk import Candidate, Desk, Line
 from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
-from shared.core.gates.standing import standing
+from shared.core.gates.standing import queue_position
 from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
 from shared.ports.usage import SeenSource
 from shared.responses.usage import UsageReport
@@ -50,7 +50,7 @@ def by_model(job_id: str) -> JsonObject:
     waiting = Waiting(candidate, 0, "", _AT + timedelta(seconds=30))
     now = _AT + timedelta(minutes=1)
     gate = quota(desk, Directory(), after, now, waiting)
-    stands = waiting_job(standing(desk, Directory(), waiting, 1, now), 1)
+    stands = waiting_job(queue_position(desk, Directory(), waiting, 1, now), 1)
     return {
         "Quota": _body(gate),
         "QuotaPage": {"quotas": [_body(gate)], "next": None},

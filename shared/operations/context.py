@@ -14,7 +14,7 @@ from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.in_flight import InFlight
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.process.row_faults import RowFaults
@@ -94,7 +94,7 @@ class Context:
     #: and of the logs that they have
     compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
     #: None: the feeds are passed on to no topic
-    passing: Passing | None = None
+    passing: TopicRelay | None = None
     #: who waits in this process for a tenant's feed
     feed_tails: Tails = field(default_factory=Tails)
     #: context of all tenants, if this one is of a caller who sees some tenants only; None: this one is of all tenants

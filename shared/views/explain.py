@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Literal
 
 from shared.contracts.messages import Reply
-from shared.core.gates.desk import Shut, Word
+from shared.core.gates.desk import BlockReason, GateVerdict
 from shared.core.gates.rules import GateKind
-from shared.core.gates.standing import MAX_POSITION, Standing
+from shared.core.gates.standing import MAX_POSITION, QueuePosition
 from shared.core.jobs.backlog import MAX_SHOWN
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance, lease_digest
@@ -37,7 +37,7 @@ def explain(
     last: Event | None = None,
     *,
     directives_ahead: int | None = None,
-    standing: Standing | None = None,
+    standing: QueuePosition | None = None,
     missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
     """What the job waits for and what each possible next occurrence would do.
@@ -94,19 +94,23 @@ def explain(
 
 #: why a gate lets nobody in, for people
 _WHY = {
-    Shut.HELD: "is held",
-    Shut.FULL: "has as many jobs inside as it may have",
-    Shut.RATE: "starts no more at its rate now",
-    Shut.LINE: "is open, and others wait before it",
+    BlockReason.HELD: "is held",
+    BlockReason.FULL: "has as many jobs inside as it may have",
+    BlockReason.RATE: "starts no more at its rate now",
+    BlockReason.LINE: "is open, and others wait before it",
 }
 
 
-def _gates(standing: Standing | None) -> str:
+def _gates(standing: QueuePosition | None) -> str:
     """What a job in line waits for; None: it is on its way into its line."""
     if standing is None:
         return "its place in line"
-    word = standing.stopped_by
-    what = _breaker(word) if word.shut is Shut.BREAKER else f"the gate of {word.gate.words}, which {_why(word)}"
+    verdict = standing.stopped_by
+    what = (
+        _breaker(verdict)
+        if verdict.blocked_by is BlockReason.BREAKER
+        else f"the gate of {verdict.gate.words}, which {_why(verdict)}"
+    )
     place = standing.position if standing.position is not None else f"over {MAX_POSITION:,}"
     text = f"{what}; its position in line is {place}"
     if standing.expected_at is not None:
@@ -114,21 +118,21 @@ def _gates(standing: Standing | None) -> str:
     return f"{text}, and only an end or a person lets it in"
 
 
-def _breaker(word: Word) -> str:
-    whose = f"the breaker of {word.gate.words}"
-    if word.gate.kind is GateKind.TYPE:
-        whose = f"the breaker of type {word.gate.name} of tenant {word.gate.tenant}"
-    elif word.opens_at is None:
+def _breaker(verdict: GateVerdict) -> str:
+    whose = f"the breaker of {verdict.gate.words}"
+    if verdict.gate.kind is GateKind.TYPE:
+        whose = f"the breaker of type {verdict.gate.name} of tenant {verdict.gate.tenant}"
+    elif verdict.opens_at is None:
         return f"{whose}, which is half-open and lets few in at once, of all tenants"
-    if word.allowed or word.opens_at is None:
-        return f"{whose}, which is half-open and lets {word.allowed} in at once"
-    return f"{whose}, which is open until {_iso(word.opens_at)}"
+    if verdict.allowed or verdict.opens_at is None:
+        return f"{whose}, which is half-open and lets {verdict.allowed} in at once"
+    return f"{whose}, which is open until {_iso(verdict.opens_at)}"
 
 
-def _why(word: Word) -> str:
-    why = _WHY[word.shut or Shut.LINE]
-    if word.shut is Shut.FULL and word.rule is not None and word.rule.max_active is not None:
-        why += f" ({word.rule.max_active})"
+def _why(verdict: GateVerdict) -> str:
+    why = _WHY[verdict.blocked_by or BlockReason.LINE]
+    if verdict.blocked_by is BlockReason.FULL and verdict.rule is not None and verdict.rule.max_active is not None:
+        why += f" ({verdict.rule.max_active})"
     return why
 
 
@@ -146,7 +150,7 @@ def _brought_here(last: Event) -> Move:
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
-def _stopped_by(record: Record, step: Step | None, standing: Standing | None) -> str | None:
+def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | None) -> str | None:
     if standing is not None:
         return standing.stopped_by.gate.words
     return step.gated_by if step is not None and _blocked_by(record, step) == "GATED" else None

@@ -13,7 +13,7 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, GateKind, GateState, Rule
-from shared.core.gates.standing import Standing, TenantPart, waiting_of
+from shared.core.gates.standing import QueuePosition, TenantPart, waiting_of
 from shared.responses.quota import (
     Quota,
     QuotaBreaker,
@@ -97,9 +97,9 @@ def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange
     return QuotaChange(changed=before is not after, before=plain(before), after=plain(after), quota=now)
 
 
-def waiting_job(standing: Standing, position: int) -> WaitingJob:
-    candidate, word = standing.waiting.candidate, standing.stopped_by
-    assert word.shut is not None
+def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
+    candidate, verdict = standing.waiting.candidate, standing.stopped_by
+    assert verdict.blocked_by is not None
     return WaitingJob(
         jobId=candidate.job_id,
         position=position,
@@ -107,9 +107,9 @@ def waiting_job(standing: Standing, position: int) -> WaitingJob:
         source=candidate.source,
         priority=candidate.priority,
         created_at=standing.waiting.created_at,
-        stopped_by=word.gate.id,
-        gate=word.gate.words,
-        why=word.shut.value,
+        stopped_by=verdict.gate.id,
+        gate=verdict.gate.words,
+        why=verdict.blocked_by.value,
         nextEligibleAt=standing.expected_at,
     )
 

@@ -27,9 +27,9 @@ from shared.core.jobs.routing import EVENTS_TOPIC
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.events.read_feed import EventFilter, read_feed
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.ports.feed import FeedEvent
 from shared.wiring import SystemClock
 from tests.jobs import START
@@ -194,7 +194,7 @@ async def send_hints(
         for tenant in tenants:
             # there are no jobs to read: what the process knows of SEEN has to be right
             context.known_feeds.forget(tenant)
-        await take_hints(context, batch)
+        await write_feed(context, batch)
 
     for first in range(0, len(hints), 100):
         place = chance.randrange(2)
@@ -210,7 +210,7 @@ async def send_hints(
 
 
 class Falls:
-    """In the place of `Passing`: the process dies before its first send."""
+    """In the place of `TopicRelay`: the process dies before its first send."""
 
     def sent(self, write: Any) -> int:
         return int(write.head.sent)
@@ -246,7 +246,7 @@ async def test_twenty_tenants_and_readers_that_drop(azurite: str, world: World, 
 
         def process() -> Context:
             known = KnownFeeds()
-            passing = Passing(topic, feed, known, SystemClock(), asyncio.sleep, closing_task)
+            passing = TopicRelay(topic, feed, known, SystemClock(), asyncio.sleep, closing_task)
             return replace(world.context, feed=feed, known_feeds=known, passing=passing)
 
         tasks: list[asyncio.Task[None]] = []

@@ -34,7 +34,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.directive import encode_directive
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
@@ -44,7 +44,7 @@ from shared.operations.jobs.transition import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.quotas.quotas import By, hold
@@ -366,7 +366,7 @@ async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pyt
     )
     feed = TablesFeed(account, f"feed{uuid.uuid4().hex[:12]}", clock.now)
     known = KnownFeeds()
-    passing = Passing(topic, feed, known, clock, spawn=_nobody) if mode == "topic" else None
+    passing = TopicRelay(topic, feed, known, clock, spawn=_nobody) if mode == "topic" else None
 
     def process(world: World) -> World:
         if mode == "off":
@@ -386,7 +386,7 @@ async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pyt
         return found
 
     async def take(hints: Sequence[Hint]) -> None:
-        await take_hints(teller, hints)
+        await write_feed(teller, hints)
         if passing is not None:
             # as after the half minute
             await passing.catch_up(clock.now() + timedelta(minutes=1))

@@ -33,11 +33,11 @@ from shared.core.webhooks.webhooks import Answer
 from shared.errors import LuciusError
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.gates.divisions import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.transition import notify
 from shared.operations.process.hinting import Hinting
@@ -224,7 +224,7 @@ class _Calls:
             elif job_id is None:
                 await notify(context, orchestrations, tenant, await let_in(context, tenant, due_at=at))
             elif (stored := await context.ledger.read(job_id)) is not None:
-                await follow(context, orchestrations, stored)
+                await reconcile_place(context, orchestrations, stored)
 
         app.enqueue(f"call of {tenant}", work, at)
 
@@ -246,7 +246,7 @@ class _Hints:
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
         found = [hint for each in hints if (hint := decode_hint(encode_hint(each))) is not None]
-        self._app.enqueue("hints", lambda: take_hints(self._app.context, found), at)
+        self._app.enqueue("hints", lambda: write_feed(self._app.context, found), at)
 
 
 class _Deliveries:

@@ -16,7 +16,7 @@ from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import public_events
 from shared.errors import BusUnavailable
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep
@@ -50,7 +50,7 @@ class Fed:
         return [hint for hint in found if hint is not None]
 
     async def taken(self, hints: Sequence[Hint] | None = None) -> None:
-        await take_hints(self.world.context, await self.hints() if hints is None else hints)
+        await write_feed(self.world.context, await self.hints() if hints is None else hints)
 
     async def ids(self, tenant: str = TENANT) -> list[str]:
         events = await self.feed.events(tenant, after=0, limit=10_000)

@@ -21,7 +21,7 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.core.events.hints import decode_hint, encode_hint
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import KnownFeeds
@@ -118,7 +118,7 @@ class Hooked:
         await self.world.context.hinting.settle()
         sent, self.hints.sent = self.hints.sent, []
         found = [decode_hint(encode_hint(hint)) for hint, _ in sent]
-        await take_hints(self.world.context, [hint for hint in found if hint is not None])
+        await write_feed(self.world.context, [hint for hint in found if hint is not None])
 
     def taken(self) -> list[DeliveryCall]:
         """What is due, over the wire."""

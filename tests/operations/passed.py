@@ -12,7 +12,7 @@ from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import BusUnavailable
 from shared.operations.process import passing as module
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.ports.feed import FeedEvent, FeedWrite
 from tests.memory_bus import MemoryEvents
 from tests.operations.conftest import StillClock, World
@@ -49,7 +49,7 @@ class Process:
     def __init__(self, feed: MemoryFeed, topic: MemoryEvents, clock: StillClock) -> None:
         self.feed, self.topic, self.clock = feed, topic, clock
         self.known = KnownFeeds()
-        self.passing = Passing(topic, feed, self.known, clock, self._sleep, self._spawn)
+        self.passing = TopicRelay(topic, feed, self.known, clock, self._sleep, self._spawn)
         self._background: list[Coroutine[Any, Any, None]] = []
         self.slept_s = 0.0
 

@@ -20,7 +20,7 @@ from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dispatch_step import dispatch_step
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.read_history import read_history
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
@@ -152,7 +152,7 @@ async def answered(world: World) -> None:
     while calls:
         _, job_id, _ = calls.pop(0)
         if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:
-            await follow(world.context, world.orchestrations, stored)
+            await reconcile_place(world.context, world.orchestrations, stored)
 
 
 async def eventful(world: World) -> str:

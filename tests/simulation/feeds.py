@@ -23,11 +23,11 @@ from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.process.passing import Passing
+from shared.operations.process.passing import TopicRelay
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
@@ -112,7 +112,7 @@ class Feeds:
         world, known_feeds = self._world, KnownFeeds()
         topic = world._port(self.topic, BusUnavailable)
         assert context.feed is not None
-        passing = Passing(topic, context.feed, known_feeds, world, world.scheduler.pause, world.host.spawn)
+        passing = TopicRelay(topic, context.feed, known_feeds, world, world.scheduler.pause, world.host.spawn)
         return replace(context, known_feeds=known_feeds, passing=passing, hook_calls=HookCalls())
 
     async def prune(self) -> None:
@@ -190,7 +190,7 @@ class Feeds:
         world, hint = self._world, decode_hint(body)
         assert hint is not None
         try:
-            await world.host.serve(take_hints(world.random.choice(self._takers), [hint]))
+            await world.host.serve(write_feed(world.random.choice(self._takers), [hint]))
         except HostDown:
             self._deliver(body, LOCK_S)
         except Exception as error:

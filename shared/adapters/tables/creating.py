@@ -13,7 +13,7 @@ from shared.core.canonical import encode_key
 from shared.ports.index import Claim, Reservation
 
 
-def claim_of(entity: Entity) -> Claim:
+def decode_claim(entity: Entity) -> Claim:
     """Returns the claim of a CLAIM row."""
     return Claim(
         job_id=entity["job_id"],

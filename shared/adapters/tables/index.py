@@ -26,7 +26,7 @@ from shared.adapters.tables.active import (
     moves_place,
     settle,
 )
-from shared.adapters.tables.creating import claim_of, rows_of
+from shared.adapters.tables.creating import decode_claim, rows_of
 from shared.adapters.tables.decoding import all_decoded, decoded
 from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.ending import (
@@ -126,7 +126,7 @@ class TablesIndex(TablesLists):
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), claim_row(claim))
-        return decoded(claim_of, entity) if entity is not None else None
+        return decoded(decode_claim, entity) if entity is not None else None
 
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None

@@ -57,7 +57,7 @@ def rank(created_at: datetime, priority: str) -> int:
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
 
 
-class Shut(StrEnum):
+class BlockReason(StrEnum):
     """Why a gate lets nobody in."""
 
     HELD = "HELD"
@@ -70,12 +70,12 @@ class Shut(StrEnum):
 
 
 @dataclass(frozen=True)
-class Word:
+class GateVerdict:
     """What one gate says to one job."""
 
     gate: Gate
     #: None: it may pass
-    shut: Shut | None = None
+    blocked_by: BlockReason | None = None
     #: when it opens by time alone; None: only an end or a person opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
@@ -85,8 +85,12 @@ class Word:
     @property
     def needs_division(self) -> bool:
         """Whether a division among the tenants may open it; an open breaker only time does."""
-        by_time = self.shut is Shut.BREAKER and self.opens_at is not None
-        return self.gate.kind in DIVIDED and self.shut in (Shut.FULL, Shut.RATE, Shut.BREAKER) and not by_time
+        by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
+        return (
+            self.gate.kind in DIVIDED
+            and self.blocked_by in (BlockReason.FULL, BlockReason.RATE, BlockReason.BREAKER)
+            and not by_time
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,50 +195,52 @@ def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
 
-def words(desk: Desk, directory: Directory, like: Candidate | Line, now: datetime, *, emergency: bool) -> list[Word]:
+def evaluate_gates(
+    desk: Desk, directory: Directory, like: Candidate | Line, now: datetime, *, emergency: bool
+) -> list[GateVerdict]:
     """What each gate says to a job of this type, mode and source."""
     gates = gates_of(desk, directory, like.job_type, like.mode, like.source)
-    return [_word(desk, directory, gate, now, emergency=emergency) for gate in gates]
+    return [_evaluate(desk, directory, gate, now, emergency=emergency) for gate in gates]
 
 
-def _word(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> Word:
+def _evaluate(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> GateVerdict:
     if gate.kind in DIVIDED:
-        return _word_over_all(desk, directory.over_all[gate.id], now, emergency=emergency)
+        return _evaluate_platform(desk, directory.over_all[gate.id], now, emergency=emergency)
     state = desk.state(gate)
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
-        return Word(gate, Shut.HELD, state.hold.until, rule)
+        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
     breaker = state.breaker if rule is not None and rule.breaker is not None else None
     if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
-        return Word(gate, Shut.BREAKER, breakers.next_change(breaker, now), rule, allowed)
+        return GateVerdict(gate, BlockReason.BREAKER, breakers.next_change(breaker, now), rule, allowed)
     if emergency:
         if gate.kind is GateKind.TENANT and rule is not None and desk.emergencies >= (rule.emergency_max_active or 0):
-            return Word(gate, Shut.FULL, None, rule)
-        return Word(gate, rule=rule)
+            return GateVerdict(gate, BlockReason.FULL, None, rule)
+        return GateVerdict(gate, rule=rule)
     if rule is not None and rule.max_active is not None and desk.inside_of(gate) >= rule.max_active:
-        return Word(gate, Shut.FULL, None, rule)
+        return GateVerdict(gate, BlockReason.FULL, None, rule)
     if (at := rate.next_start(state, rule, now)) is not None:
-        return Word(gate, Shut.RATE, at, rule)
-    return Word(gate, rule=rule)
+        return GateVerdict(gate, BlockReason.RATE, at, rule)
+    return GateVerdict(gate, rule=rule)
 
 
-def _word_over_all(desk: Desk, state: GateState, now: datetime, *, emergency: bool) -> Word:
+def _evaluate_platform(desk: Desk, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
     """By the tenant's share of it: whether there is more, only a division says."""
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
-        return Word(gate, Shut.HELD, state.hold.until, rule)
+        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
     share = desk.share(gate)
     is_used_up = not emergency and desk.counted_of(gate) >= share.keep
     if rule is not None and rule.breaker is not None and share.breaker.limited:
         if (until := share.breaker.until) is not None and until > now:
-            return Word(gate, Shut.BREAKER, until, rule, 0)
+            return GateVerdict(gate, BlockReason.BREAKER, until, rule, 0)
         if is_used_up:
-            return Word(gate, Shut.BREAKER, None, rule)
+            return GateVerdict(gate, BlockReason.BREAKER, None, rule)
     if is_used_up and rule is not None and rule.max_active is not None:
-        return Word(gate, Shut.FULL, None, rule)
+        return GateVerdict(gate, BlockReason.FULL, None, rule)
     if not emergency and share.tokens < 1 and rate.rate_of(state, rule, now) is not None:
-        return Word(gate, Shut.RATE, None, rule)
-    return Word(gate, rule=rule)
+        return GateVerdict(gate, BlockReason.RATE, None, rule)
+    return GateVerdict(gate, rule=rule)
 
 
 def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
@@ -244,10 +250,10 @@ def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
     return allowed if is_reached else None
 
 
-def words_to(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[Word]:
+def evaluate_for(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[GateVerdict]:
     """The same to a job."""
     emergency = is_emergency(desk, directory, candidate.priority)
-    return words(desk, directory, candidate, now, emergency=emergency)
+    return evaluate_gates(desk, directory, candidate, now, emergency=emergency)
 
 
 def epoch_of(desk: Desk, job_type: str) -> int:

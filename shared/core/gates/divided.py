@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate, type_breaker
 from shared.core.gates.breaker import Breaker, BreakerState
-from shared.core.gates.desk import Candidate, Desk, Line, Word, enter, is_emergency
-from shared.core.gates.letting import words_of
+from shared.core.gates.desk import Candidate, Desk, GateVerdict, Line, enter, is_emergency
+from shared.core.gates.letting import evaluate_queue
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
 from shared.core.gates.standing import lines_of
 
@@ -86,7 +86,7 @@ class Book:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class Demand:
     """A tenant as a division reads it."""
 
     tenant: str
@@ -141,11 +141,11 @@ def room_for(book: Book, joining: Sequence[str]) -> int:
     return found
 
 
-def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Claim:
+def demand_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Demand:
     """`coming`: a new job that asks."""
     rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
     share, inside, counted = desk.share(gate), desk.inside_of(gate), desk.counted_of(gate)
-    return Claim(
+    return Demand(
         tenant=desk.tenant,
         inside=counted,
         requested=requested(desk, directory, gate, now, coming),
@@ -157,15 +157,15 @@ def claim_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming
     )
 
 
-def in_epoch(claim: Claim, breaker: Breaker) -> Claim:
+def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
     """The claim as it is once its desk was told where the breaker stands."""
     if claim.share.breaker.epoch >= breaker.epoch:
         return claim
-    share = type_breaker.begun(claim.share, breaker, claim.inside)
+    share = type_breaker.start_epoch(claim.share, breaker, claim.inside)
     return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
 
 
-def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Claim], now: datetime) -> int | None:
+def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Demand], now: datetime) -> int | None:
     """How many there are to lend; None: the gate has neither a number nor a breaker that is not closed.
 
     What is inside of an older epoch takes none of the breaker's, and all the same one of the number's.
@@ -175,7 +175,7 @@ def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Cla
     return min((each for each in (free, allowed) if each is not None), default=None)
 
 
-def used_by(claim: Claim, lent: int) -> int:
+def used_by(claim: Demand, lent: int) -> int:
     """Returns the places that the tenant's jobs have once those that wait were let in by what it is lent."""
     return max(claim.inside, min(claim.needed, lent)) + claim.before
 
@@ -190,7 +190,7 @@ def has_room(book: Book, max_active: int | None, tenant: str, inside: int, now: 
     return limit is None or others + inside < limit
 
 
-def in_book(claims: Sequence[Claim], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
+def in_book(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
     """Tenants that stay in the book: that have or want something, and, as room allows, whose ends still count."""
     found = {claim.tenant for claim in claims if claim.needed or claim.before or lent[claim.tenant]}
     if has_breaker:
@@ -219,7 +219,9 @@ def requested(desk: Desk, directory: Directory, gate: Gate, now: datetime, comin
     found = 0
     for line in lines:
         for _ in range(line.count):
-            if found == MAX_REQUESTED or any(word.shut is not None for word in words_of(desk, directory, line, now)):
+            if found == MAX_REQUESTED or any(
+                verdict.blocked_by is not None for verdict in evaluate_queue(desk, directory, line, now)
+            ):
                 break
             desk = enter(desk, directory, _one_of(line), now)
             found += 1
@@ -232,7 +234,7 @@ def _one_of(line: Line) -> Candidate:
     )
 
 
-def accounts_of(book: Book, claims: Sequence[Claim]) -> dict[str, Account]:
+def accounts_of(book: Book, claims: Sequence[Demand]) -> dict[str, Account]:
     """The accounts with the place time of now; who did not wait starts level with those who do."""
     before = {claim.tenant: book.accounts.get(claim.tenant, Account()) for claim in claims}
     after = {}
@@ -255,13 +257,13 @@ def accounts_of(book: Book, claims: Sequence[Claim]) -> dict[str, Account]:
     return after
 
 
-def targets(limit: int, claims: Sequence[Claim], accounts: Mapping[str, Account]) -> dict[str, int]:
+def fair_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
     """How many places each shall keep: place by place, to the one with the least place time by its weight.
 
     In a full book those who need none keep none.
     """
     if len(claims) >= MAX_TENANTS and (idle := {claim.tenant: 0 for claim in claims if not claim.needed}):
-        return targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
+        return fair_targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
     if sum(claim.needed for claim in claims) > limit:
         # who does not wait for more keeps none: what of it is inside comes back as it ends
         held = sum(claim.inside for claim in claims if not claim.requested)
@@ -280,7 +282,7 @@ def targets(limit: int, claims: Sequence[Claim], accounts: Mapping[str, Account]
 
 
 def _in_turns(
-    places: int, wishes: Mapping[str, int], claims: Sequence[Claim], accounts: Mapping[str, Account]
+    places: int, wishes: Mapping[str, int], claims: Sequence[Demand], accounts: Mapping[str, Account]
 ) -> dict[str, int]:
     """So many places, one by one, to whom has the least place time; nobody gets more than its wish."""
     weights = {claim.tenant: claim.weight for claim in claims}
@@ -303,7 +305,7 @@ def lent_after(
     limit: int,
     goals: Mapping[str, int],
     lent: Mapping[str, int],
-    claims: Sequence[Claim],
+    claims: Sequence[Demand],
     accounts: Mapping[str, Account],
 ) -> dict[str, int]:
     """What is lent once what is free was given to those below their goals; `lent`: after all that was taken."""
@@ -315,7 +317,7 @@ def lent_after(
 def with_tokens(
     book: Book,
     state: GateState,
-    claims: Sequence[Claim],
+    claims: Sequence[Demand],
     accounts: Mapping[str, Account],
     now: datetime,
     *,
@@ -363,7 +365,7 @@ def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
     return replace(share, keep=max(share.keep, keep), tokens=tokens, tokens_lent=lent)
 
 
-def timed(before: Desk, after: Desk, now: datetime) -> Desk:
+def accrue_slot_time(before: Desk, after: Desk, now: datetime) -> Desk:
     """The desk after a change, with the place time of what was inside until now."""
     shares = {
         # the clock of another may have been ahead
@@ -411,7 +413,7 @@ def _before(desk: Desk, gate: Gate) -> int:
 
 def is_stopped(desk: Desk, directory: Directory, gate: Gate, now: datetime) -> bool:
     """Whether a division of the gate may let somebody in line go on."""
-    return any(stopping_division(words_of(desk, directory, line, now)) == gate for line in desk.lines.values())
+    return any(stopping_division(evaluate_queue(desk, directory, line, now)) == gate for line in desk.lines.values())
 
 
 def _is_in_line(desk: Desk, gate: Gate) -> bool:
@@ -423,7 +425,7 @@ def _place_ms(share: Share, inside: int, now: datetime) -> int:
     return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
 
 
-def stopping_division(found: Sequence[Word]) -> Gate | None:
+def stopping_division(found: Sequence[GateVerdict]) -> Gate | None:
     """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
-    shut = [word for word in found if word.shut is not None]
-    return shut[0].gate if shut and all(word.needs_division for word in shut) else None
+    shut = [verdict for verdict in found if verdict.blocked_by is not None]
+    return shut[0].gate if shut and all(verdict.needs_division for verdict in shut) else None

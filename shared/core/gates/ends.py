@@ -61,7 +61,7 @@ class Freed:
 
 
 @dataclass(frozen=True)
-class Judged:
+class RecordedOutcome:
     """A desk after the end of a job."""
 
     desk: Desk
@@ -77,7 +77,9 @@ def is_good(job: Job) -> bool | None:
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
-def judged(desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool | None) -> Judged:
+def record_outcome(
+    desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool | None
+) -> RecordedOutcome:
     """The desk after the end of a job has counted at the breakers of its type. The desk has the job's slot back
     already. `good`: as `is_good` says; an end of a job that was not active says nothing.
     """
@@ -85,27 +87,27 @@ def judged(desk: Desk, directory: Directory, place: Place, now: datetime, *, goo
     state = desk.state(gate)
     rule = directory.rule_of(state)
     if place.state is not PlaceState.ADMITTED or good is None:
-        return Judged(desk)
-    desk, seen_by = type_breaker.ended(desk, directory, place, now, good=good)
+        return RecordedOutcome(desk)
+    desk, seen_by = type_breaker.record_end(desk, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
         # a breaker that comes later begins anew
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
-            return Judged(desk, seen_by=seen_by)
+            return RecordedOutcome(desk, seen_by=seen_by)
         kept_state = numbered(state, replace(state, breaker=kept), epoch_of(desk, gate.name))
-        return Judged(desk.with_state(kept_state), seen_by=seen_by)
-    state, log = transitioned(state, at(state.breaker or Breaker(), now), now)
+        return RecordedOutcome(desk.with_state(kept_state), seen_by=seen_by)
+    state, log = change_breaker(state, at(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # of a job of an older epoch it is one of before
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
     after = numbered(state, replace(state, breaker=after), epoch_of(desk, gate.name)).breaker or after
-    state, more = transitioned(state, after, now)
+    state, more = change_breaker(state, after, now)
     is_opened = after.epoch != found.epoch
-    return Judged(desk.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
+    return RecordedOutcome(desk.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
 
 
-def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tuple[LogEntry, ...]]:
+def advance_breakers(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tuple[LogEntry, ...]]:
     """The desk whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
     entries: list[LogEntry] = []
     for state in desk.gates.values():
@@ -114,12 +116,12 @@ def settled(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tupl
             continue
         after = at(state.breaker, now)
         if after.state is not state.breaker.state:
-            changed, log = transitioned(state, after, now)
+            changed, log = change_breaker(state, after, now)
             desk, entries = desk.with_state(changed), [*entries, *log]
     return desk, tuple(entries)
 
 
-def transitioned(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
+def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
     """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)

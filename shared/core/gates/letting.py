@@ -12,16 +12,16 @@ from shared.core.gates.desk import (
     EMERGENCY,
     Candidate,
     Desk,
+    GateVerdict,
     Line,
     TooManyLines,
-    Word,
     enter,
+    evaluate_gates,
     gates_of,
     is_emergency,
     line_of,
     stand,
     step_away,
-    words,
 )
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Directory
@@ -46,7 +46,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class LetIn:
+class AdmissionResult:
     """What a desk lets in at one moment."""
 
     desk: Desk
@@ -63,7 +63,7 @@ class LetIn:
     log: tuple[LogEntry, ...] = ()
 
 
-class Letting:
+class AdmissionRound:
     """Who goes in next, lowest rank first among the lines whose gates are open; a line is read when it is its turn.
 
     Use: while `wants()` names a line, `load` its first rows, as many as `room` and one more; then take `result`.
@@ -100,10 +100,10 @@ class Letting:
         self._set_head(number)
 
     @property
-    def result(self) -> LetIn:
+    def result(self) -> AdmissionResult:
         # who has moved to another line was not looked at there
         self._read_out -= {target for _, target in self._relined}
-        return LetIn(
+        return AdmissionResult(
             self._desk,
             tuple(self._admitted),
             tuple(self._passed),
@@ -168,13 +168,13 @@ class Letting:
 
 def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
     """Whether the first of the line may go in."""
-    return all(word.shut is None for word in words_of(desk, directory, desk.lines[number], now))
+    return all(verdict.blocked_by is None for verdict in evaluate_queue(desk, directory, desk.lines[number], now))
 
 
-def words_of(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[Word]:
+def evaluate_queue(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[GateVerdict]:
     """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
     emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
-    return words(desk, directory, line, now, emergency=emergency)
+    return evaluate_gates(desk, directory, line, now, emergency=emergency)
 
 
 def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
@@ -189,12 +189,12 @@ def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: da
 _SOONEST = timedelta(seconds=1)
 
 
-def called(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> Desk:
+def schedule_wake_up(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> Desk:
     """Returns the desk with the wake-up that its waiting queues need, but for those that are `read_out`.
 
     A wake-up that is on its way stays if it is soon enough.
     """
-    at = next_look(desk, directory, now, read_out=read_out)
+    at = next_wake_up(desk, directory, now, read_out=read_out)
     if at is None:
         return desk
     at = max(at, now + _SOONEST)
@@ -202,14 +202,14 @@ def called(desk: Desk, directory: Directory, now: datetime, *, read_out: Collect
     return desk if is_on_its_way else replace(desk, wake_at=at)
 
 
-def next_look(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> datetime | None:
+def next_wake_up(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> datetime | None:
     """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
     an end or a person does. A line that is `read_out` waits for the end of a job that left it, or for the sweeper.
     """
     found: list[datetime] = []
     for number, line in desk.lines.items():
-        shut = [word for word in words_of(desk, directory, line, now) if word.shut is not None]
-        by_time = [word.opens_at for word in shut if not word.needs_division]
+        shut = [verdict for verdict in evaluate_queue(desk, directory, line, now) if verdict.blocked_by is not None]
+        by_time = [verdict.opens_at for verdict in shut if not verdict.needs_division]
         if not shut:
             found += [now] if number not in read_out else []
         elif by_time and None not in by_time:

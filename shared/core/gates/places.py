@@ -8,22 +8,22 @@ from enum import StrEnum
 
 from shared.core.gates.desk import (
     EMERGENCY,
+    BlockReason,
     Candidate,
     Desk,
-    Shut,
+    GateVerdict,
     TooManyLines,
-    Word,
     count,
     empty_line,
     enter,
     epoch_of,
+    evaluate_for,
     leave,
     line_of,
     longer,
     max_staged,
     stand,
     step_away,
-    words_to,
 )
 from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory, GateState
@@ -145,9 +145,9 @@ class Decision:
     desk: Desk
     place: Place
     #: what each gate said
-    words: tuple[Word, ...]
+    words: tuple[GateVerdict, ...]
     #: the gate that keeps it out; None: it goes in
-    stopped_by: Word | None = None
+    stopped_by: GateVerdict | None = None
     #: it is the n-th of its line
     position: int | None = None
 
@@ -155,18 +155,18 @@ class Decision:
 class LineFull(Exception):
     """As many jobs of the tenant are staged as may be."""
 
-    def __init__(self, limit: int, word: Word) -> None:
+    def __init__(self, limit: int, verdict: GateVerdict) -> None:
         super().__init__(f"{limit} jobs are staged")
         self.limit = limit
-        self.word = word
+        self.verdict = verdict
 
 
 class Rejects(Exception):
     """A limit that refuses instead of staging."""
 
-    def __init__(self, word: Word) -> None:
-        super().__init__(word.gate.words)
-        self.word = word
+    def __init__(self, verdict: GateVerdict) -> None:
+        super().__init__(verdict.gate.words)
+        self.verdict = verdict
 
 
 def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
@@ -174,22 +174,24 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
 
     Raises Rejects and LineFull: nothing is to be written.
     """
-    verdicts = tuple(words_to(desk, directory, candidate, now))
-    stopped_by = next((word for word in verdicts if word.shut is not None), None)
+    verdicts = tuple(evaluate_for(desk, directory, candidate, now))
+    stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
     try:
         _, line = line_of(desk, directory, candidate)
     except TooManyLines:
         raise LineFull(len(desk.lines), stopped_by or verdicts[0]) from None
     if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
         # whatever the tenant's rule is, it is not what stops the job
-        stopped_by = Word(verdicts[0].gate, Shut.LINE)
+        stopped_by = GateVerdict(verdicts[0].gate, BlockReason.LINE)
     if stopped_by is None:
         place = let_in(desk, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(enter(desk, directory, candidate, now), place, verdicts)
-    shut = [word for word in verdicts if word.shut is not None] or [stopped_by]
+    shut = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
     # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
-    known = [word for word in shut if not word.needs_division] or shut
-    if (refusing := next((word for word in known if word.rule is not None and word.rule.rejects), None)) is not None:
+    known = [verdict for verdict in shut if not verdict.needs_division] or shut
+    if (
+        refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
+    ) is not None:
         raise Rejects(refusing)
     if desk.staged >= (limit := max_staged(desk, directory)):
         raise LineFull(limit, stopped_by)
@@ -199,7 +201,7 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
 
 def set_apart(desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime) -> Decision:
     """Decides on a new job that depends on others: it has no slot and counts as staged. Raises LineFull."""
-    verdicts = tuple(words_to(desk, directory, candidate, now))
+    verdicts = tuple(evaluate_for(desk, directory, candidate, now))
     if desk.staged >= (limit := max_staged(desk, directory)):
         raise LineFull(limit, verdicts[0])
     place = Place(
@@ -216,12 +218,12 @@ def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tu
     if place.uncounted:
         desk, place = replace(desk, staged=desk.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
-    verdicts = words_to(desk, directory, candidate, now)
+    verdicts = evaluate_for(desk, directory, candidate, now)
     try:
         number, line = line_of(desk, directory, candidate)
     except TooManyLines:
         raise LineFull(len(desk.lines), verdicts[0]) from None
-    may_pass = not line.count and all(word.shut is None for word in verdicts)
+    may_pass = not line.count and all(verdict.blocked_by is None for verdict in verdicts)
     if may_pass and not others_first(desk, directory, candidate, now):
         inside = enter(desk, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from shared.core.gates import rate
 from shared.core.gates.desk import (
+    BlockReason,
     Desk,
+    GateVerdict,
     Line,
-    Shut,
-    Word,
-    words,
+    evaluate_gates,
 )
 from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
@@ -22,14 +22,14 @@ MAX_POSITION = 1_000
 
 
 @dataclass(frozen=True)
-class Standing:
+class QueuePosition:
     """A job in line."""
 
     waiting: Waiting
     #: from 1 on; None: over `MAX_POSITION`
     position: int | None
     #: the gate that keeps it, or the others before it
-    stopped_by: Word
+    stopped_by: GateVerdict
     #: an estimate, by time alone; None: only an end or a person lets it in
     expected_at: datetime | None
 
@@ -70,16 +70,16 @@ def waiting_of(desk: Desk, gate: Gate) -> int:
     return sum(line.count for line in lines_of(desk, gate, only=True).values())
 
 
-def standings(
+def queue_positions(
     desk: Desk, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[Waiting]], now: datetime
-) -> Iterator[Standing]:
+) -> Iterator[QueuePosition]:
     """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
     found = (each for line in rows.values() for each in line)
     if gate.kind is GateKind.SOURCE:
         found = (each for each in found if each.candidate.source == gate.name)
     ordered = sorted(found, key=lambda each: order_of(desk, each))
     for position, waiting in enumerate(ordered[:MAX_POSITION], start=1):
-        yield standing(desk, directory, waiting, position, now)
+        yield queue_position(desk, directory, waiting, position, now)
 
 
 def order_of(desk: Desk, waiting: Waiting) -> tuple[int, int, str]:
@@ -88,36 +88,41 @@ def order_of(desk: Desk, waiting: Waiting) -> tuple[int, int, str]:
     return (0 if line is not None and line.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
 
 
-def standing(desk: Desk, directory: Directory, waiting: Waiting, position: int | None, now: datetime) -> Standing:
+def queue_position(
+    desk: Desk, directory: Directory, waiting: Waiting, position: int | None, now: datetime
+) -> QueuePosition:
     line = desk.lines.get(waiting.line)
     candidate = waiting.candidate
     emergency = line is not None and line.emergency
-    found = words(desk, directory, candidate, now, emergency=emergency)
-    return Standing(waiting, position, stopping(found), expected(desk, found, position, now))
+    found = evaluate_gates(desk, directory, candidate, now, emergency=emergency)
+    return QueuePosition(waiting, position, stopping(found), expected(desk, found, position, now))
 
 
-def stopping(found: Sequence[Word]) -> Word:
+def stopping(found: Sequence[GateVerdict]) -> GateVerdict:
     """The word to name: that of the first gate that is shut; of open ones the first, before which others wait."""
-    return next((word for word in found if word.shut is not None), Word(found[0].gate, Shut.LINE, None, found[0].rule))
+    return next(
+        (verdict for verdict in found if verdict.blocked_by is not None),
+        GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),
+    )
 
 
-def expected(desk: Desk, found: Iterable[Word], position: int | None, now: datetime) -> datetime | None:
+def expected(desk: Desk, found: Iterable[GateVerdict], position: int | None, now: datetime) -> datetime | None:
     """When time alone lets the job in at that position; None: nobody can say."""
     at = now
-    for word in found:
-        if position is None or (word.shut is not None and word.opens_at is None):
+    for verdict in found:
+        if position is None or (verdict.blocked_by is not None and verdict.opens_at is None):
             return None
-        if word.shut is Shut.BREAKER and position > 1:
+        if verdict.blocked_by is BlockReason.BREAKER and position > 1:
             # whoever is first has to end well before
             return None
-        at = max(at, word.opens_at or now, _by_rate(desk, word, position, now))
+        at = max(at, verdict.opens_at or now, _by_rate(desk, verdict, position, now))
     return at
 
 
-def _by_rate(desk: Desk, word: Word, position: int, now: datetime) -> datetime:
+def _by_rate(desk: Desk, verdict: GateVerdict, position: int, now: datetime) -> datetime:
     """When the gate's rate has earned as many starts as the job needs before its own."""
-    state = rate.settled(desk.state(word.gate), word.rule, now)
-    per_hour = rate.rate_of(state, word.rule, now)
+    state = rate.settled(desk.state(verdict.gate), verdict.rule, now)
+    per_hour = rate.rate_of(state, verdict.rule, now)
     if per_hour is None or state.credit is None:
         return now
     missing = position * rate.START - state.credit

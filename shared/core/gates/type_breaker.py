@@ -25,39 +25,41 @@ from shared.core.gates.places import Place
 from shared.core.gates.rules import DeskBreaker, Directory, Gate, GateKind, Share
 
 
-def aligned(desk: Desk, directory: Directory) -> Desk:
+def sync_breaker(desk: Desk, directory: Directory) -> Desk:
     """The desk as what is published makes it; its next write, for whatever else, has it."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
-            desk = aligned_to(desk, state.gate, state.breaker)
+            desk = sync_breaker_with(desk, state.gate, state.breaker)
     return desk
 
 
-def aligned_to(desk: Desk, gate: Gate, breaker: Breaker) -> Desk:
+def sync_breaker_with(desk: Desk, gate: Gate, breaker: Breaker) -> Desk:
     """The desk that knows where the breaker stands; the very same where it knew already, or knows a later epoch."""
     share = desk.share(gate)
     if breaker.epoch > share.breaker.epoch:
-        share = begun(share, breaker, desk.counted_of(gate))
+        share = start_epoch(share, breaker, desk.counted_of(gate))
         since = epoch_of(desk, gate.name) + 1
         return desk.with_share(replace(share, breaker=replace(share.breaker, since=since)))
-    return desk if (after := closed(share, breaker)) is share else desk.with_share(after)
+    return desk if (after := close_epoch(share, breaker)) is share else desk.with_share(after)
 
 
-def begun(share: Share, breaker: Breaker, counted: int) -> Share:
+def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
     """The share in a later epoch, in which none of its jobs inside counts; of what it kept the unused is left."""
     limited = breaker.state is not BreakerState.CLOSED
     known = DeskBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
     return replace(share, keep=0 if limited else max(0, share.keep - counted), breaker=known)
 
 
-def closed(share: Share, breaker: Breaker) -> Share:
+def close_epoch(share: Share, breaker: Breaker) -> Share:
     """The share without the limit of a breaker that has closed; within an epoch none comes back."""
     known = share.breaker
     is_over = known.limited and known.epoch == breaker.epoch and breaker.state is BreakerState.CLOSED
     return replace(share, breaker=replace(known, limited=False, until=None)) if is_over else share
 
 
-def ended(desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool) -> tuple[Desk, Gate | None]:
+def record_end(
+    desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool
+) -> tuple[Desk, Gate | None]:
     """The desk with the end of a job that was inside; the gate, where a division has to see it.
 
     That is at a bad end, at each end while few may go in, and at the tenant's first in six hours: from then on every

@@ -40,7 +40,7 @@ STEP_KEPT = frozenset(
 STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "result", "completed_at"})
 
 
-def claim_of(job_id: str) -> str:
+def claim_key_of(job_id: str) -> str:
     """The claim (RowKey without its prefix) that makes one job's redrives one new job."""
     return digest(f"redrive:{job_id}")
 
@@ -77,7 +77,7 @@ def plan_redrive(
         job_id=job_id,
         instance_id=job_id,
         status=initial_status,
-        idempotency_hash=claim_of(old.job.job_id),
+        idempotency_hash=claim_key_of(old.job.job_id),
         requested_at=created_at,
         redrive_of=old.job.job_id,
         first_job_id=old.job.first_job_id or old.job.job_id,

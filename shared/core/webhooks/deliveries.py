@@ -46,7 +46,7 @@ EXPIRED, JOB_GONE = "EXPIRED", "JOB_GONE"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class RecordedAnswer:
     """What a try leads to."""
 
     #: as it was, where nothing of it changes
@@ -79,7 +79,9 @@ def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] 
     return found + [(DEFAULT_HOOK, name) for name in callbacks]
 
 
-def judged(hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_probe: bool = False) -> Judgement:
+def record_answer(
+    hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_probe: bool = False
+) -> RecordedAnswer:
     """What the answer to a try makes of its delivery and hook.
 
     A delivery of `default` has a schedule of its own, since its addresses have nothing in common.
@@ -95,15 +97,15 @@ def judged(hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_
     )
     if answer.is_success:
         well, flows = _succeeded(hook, now)
-        return Judgement(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
+        return RecordedAnswer(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
     if hook.id == DEFAULT_HOOK:
         return _of_default(hook, tried, answer, now)
     if answer.status == _GONE:
         if hook.state is not HookState.ENABLED:
             # what was under way when another one heard the same: no refusal of this event
-            return Judgement(hook=hook, delivery=tried)
+            return RecordedAnswer(hook=hook, delivery=tried)
         off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
-        return Judgement(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
+        return RecordedAnswer(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
     if _is_refusal(answer):
         return _refused(hook, tried, answer, now, is_probe=is_probe)
     return _failed(hook, tried, answer, now, is_probe=is_probe)
@@ -119,14 +121,14 @@ def _succeeded(hook: Hook, now: datetime) -> tuple[Hook, bool]:
     return replace(well, waits_until=None, probe=hook.probe + 1), True
 
 
-def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Judgement:
+def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
     tried = replace(tried, refusals=tried.refusals + _is_refusal(answer))
     if answer.status == _GONE or tried.refusals >= MAX_REFUSALS or tried.tries > len(WAITS):
         return _dead(hook, tried, answer, now)
-    return Judgement(hook=hook, delivery=_due_again(tried, answer, now))
+    return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now))
 
 
-def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> Judgement:
+def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
     """Not the hook's fault: somebody is there, and the others may go."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
@@ -134,12 +136,12 @@ def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_p
         hook = replace(hook, failures=0, waits_until=None, probe=hook.probe + 1)
     if tried.refusals >= MAX_REFUSALS:
         return replace(_dead(hook, tried, answer, now), flows=flows)
-    return Judgement(hook=hook, delivery=_due_again(tried, answer, now), flows=flows)
+    return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now), flows=flows)
 
 
-def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> Judgement:
+def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
     if hook.state is not HookState.ENABLED:
-        return Judgement(hook=hook, delivery=tried)
+        return RecordedAnswer(hook=hook, delivery=tried)
     if hook.failed_at is not None and now - hook.failed_at > _TRIED_WITHIN:
         hook = replace(hook, failures=0, failing_since=None, waits=0)
     failing = replace(hook, failures=hook.failures + 1, failing_since=hook.failing_since or now, failed_at=now)
@@ -148,18 +150,18 @@ def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_pr
         off = replace(
             failing, state=HookState.SUSPENDED, state_reason="NO_SUCCESS", waits_until=None, probe=hook.probe + 1
         )
-        return Judgement(hook=off, delivery=tried, act=HookAct.SUSPENDED, reason="NO_SUCCESS")
+        return RecordedAnswer(hook=off, delivery=tried, act=HookAct.SUSPENDED, reason="NO_SUCCESS")
     if is_probe or (failing.failures >= FAILURES_TO_WAIT and hook.waits_until is None):
         until = now + _wait(failing.waits, answer)
-        return Judgement(
+        return RecordedAnswer(
             hook=replace(failing, waits=failing.waits + 1, waits_until=until, probe=hook.probe + 1), delivery=tried
         )
     if hook.waits_until is not None:
-        return Judgement(hook=failing, delivery=tried)
-    return Judgement(hook=failing, delivery=_due_again(tried, answer, now))
+        return RecordedAnswer(hook=failing, delivery=tried)
+    return RecordedAnswer(hook=failing, delivery=_due_again(tried, answer, now))
 
 
-def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> Judgement:
+def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
     """Without a try: what it would send is gone."""
     return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
@@ -188,11 +190,11 @@ def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | N
     return after, data, hook.unlogged_reason or ""
 
 
-def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Judgement:
+def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
     reason = answer.error or f"HTTP_{answer.status}"
     counted = with_dead(hook, tried.number, reason)
     act = HookAct.DEAD if is_log_due(counted, now) else None
-    return Judgement(hook=counted, delivery=_ended(tried, DeliveryState.DEAD, now), act=act, reason=reason)
+    return RecordedAnswer(hook=counted, delivery=_ended(tried, DeliveryState.DEAD, now), act=act, reason=reason)
 
 
 def _ended(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:

@@ -70,7 +70,7 @@ class _Transaction:
         self.size += sum(len(encoded(each)) for each in events)
 
 
-async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
+async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
     """Writes what the hints lead to; what cannot be read now is hinted again later. Raises nothing of LUCIUS's."""
     if context.feed is None:
         return
@@ -79,14 +79,14 @@ async def take_hints(context: Context, hints: Sequence[Hint]) -> None:
         of_tenants[hint.tenant].append(hint)
 
     async def one(hinted: tuple[str, list[Hint]]) -> None:
-        await _Teller(context, context.feed, *hinted).run()
+        await _FeedWriter(context, context.feed, *hinted).run()
 
     await at_once(of_tenants.items(), one, limit=_AT_ONCE)
     if context.passing is not None:
         await context.passing.pass_on(of_tenants)
 
 
-class _Teller:
+class _FeedWriter:
     """The hints of one tenant."""
 
     def __init__(self, context: Context, feed: Feed | None, tenant: str, hints: Sequence[Hint]) -> None:

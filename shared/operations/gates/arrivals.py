@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates import divided
-from shared.core.gates.desk import Candidate, Desk, words_to
-from shared.core.gates.letting import LetIn
+from shared.core.gates.desk import Candidate, Desk, evaluate_for
+from shared.core.gates.letting import AdmissionResult
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
 from shared.core.gates.rules import Directory, Gate
 from shared.core.jobs.job import Job
@@ -31,8 +31,8 @@ from shared.operations.gates.desk_turns import (
     desk_calls,
     desk_write,
     entered_by,
-    letting,
     room_for_admissions,
+    select_admissions,
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.operations.process.at_once import at_once
@@ -173,7 +173,7 @@ class _Together:
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
         context, known = self.context, self.known
         operations = sum(_operations(each) for each in arrivals)
-        let = await letting(context, self.stored.desk, known, room_for_admissions(operations))
+        let = await select_admissions(context, self.stored.desk, known, room_for_admissions(operations))
         operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
         decided = self._decided(arrivals, let.desk)
         taken = None
@@ -195,7 +195,7 @@ class _Together:
             else:
                 arrival.end(found)
 
-    async def _write(self, let: LetIn, decided: _Decided, taken: Taken | None) -> None:
+    async def _write(self, let: AdmissionResult, decided: _Decided, taken: Taken | None) -> None:
         context, known = self.context, self.known
         log = taken.log if taken is not None else ()
         freed = taken.freed if taken is not None else ()
@@ -308,12 +308,14 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
 
 def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -> NeedsDivision | None:
     candidate = Candidate.of(job)
-    found = words_to(desk, known, candidate, context.clock.now())
+    found = evaluate_for(desk, known, candidate, context.clock.now())
     gate = divided.stopping_division(found)
     if gate is None or divided.is_stopped(desk, known, gate, context.clock.now()):
         # those in line have asked
         return None
-    rejects = any(word.shut is not None and word.rule is not None and word.rule.rejects for word in found)
+    rejects = any(
+        verdict.blocked_by is not None and verdict.rule is not None and verdict.rule.rejects for verdict in found
+    )
     return NeedsDivision(gate, rejects)
 
 
@@ -335,13 +337,13 @@ def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decisio
             return set_apart(desk, known, candidate, len(job.dependencies), now)
         return arrive(desk, known, candidate, now)
     except Rejects as refused:
-        rule, gate = refused.word.rule, refused.word.gate
+        rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
-        raise LimitReached(limit, detail, _retry_after(refused.word.opens_at, now)) from None
+        raise LimitReached(limit, detail, _retry_after(refused.verdict.opens_at, now)) from None
     except LineFull as full:
         detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
-        raise LimitReached("max_staged", detail, _retry_after(full.word.opens_at, now)) from None
+        raise LimitReached("max_staged", detail, _retry_after(full.verdict.opens_at, now)) from None
 
 
 def _retry_after(opens_at: datetime | None, now: datetime) -> int:

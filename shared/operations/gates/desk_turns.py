@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from shared import telemetry
 from shared.core.gates import divided, type_breaker
 from shared.core.gates.desk import Desk
-from shared.core.gates.ends import MAX_SETTLED, Freed, settled
-from shared.core.gates.letting import MAX_LET_IN, LetIn, Letting, called
+from shared.core.gates.ends import MAX_SETTLED, Freed, advance_breakers
+from shared.core.gates.letting import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.gates import desk_counts
-from shared.operations.gates.gate_logs import going_on
+from shared.operations.gates.gate_logs import continue_log
 from shared.operations.process.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -204,7 +204,7 @@ async def read_opened(context: Context, tenant: str, *, patience: timedelta = _P
     """
     stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
     if stored is not None and _is_counted(stored.desk, known, now):
-        return type_breaker.aligned(stored.desk, known), known
+        return type_breaker.sync_breaker(stored.desk, known), known
 
     async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
         return stored.desk, known
@@ -226,7 +226,7 @@ async def _opened(
         raise _Counting
     if stored is None or not _is_counted(stored.desk, known, now):
         raise Uncounted(stored)
-    return replace(stored, desk=type_breaker.aligned(stored.desk, known))
+    return replace(stored, desk=type_breaker.sync_breaker(stored.desk, known))
 
 
 def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
@@ -237,32 +237,37 @@ def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
     return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
 
 
-async def letting(context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None) -> LetIn:
-    """Whom the desk lets in; `leaving`: a job whose WAIT row goes with the same transaction."""
-    desk, log = settled(desk, known, now := context.clock.now())
-    letting = Letting(desk, known, now, room=room)
-    while (line := letting.wants()) is not None:
-        rows = await context.desks.first_waiting(desk.tenant, line, letting.room + 2)
-        letting.load(line, [row for row in rows if row.candidate.job_id != leaving])
-    return replace(letting.result, log=log)
+async def select_admissions(
+    context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None
+) -> AdmissionResult:
+    """Returns the waiting jobs that may start now, at most `room`.
+
+    `leaving`: a job whose WAIT row goes with the same transaction. Raises LedgerUnavailable.
+    """
+    desk, log = advance_breakers(desk, known, now := context.clock.now())
+    turn = AdmissionRound(desk, known, now, room=room)
+    while (line := turn.wants()) is not None:
+        rows = await context.desks.first_waiting(desk.tenant, line, turn.room + 2)
+        turn.load(line, [row for row in rows if row.candidate.job_id != leaving])
+    return replace(turn.result, log=log)
 
 
 async def desk_write(
     context: Context,
     stored: StoredDesk,
     known: Directory,
-    let: LetIn,
+    let: AdmissionResult,
     log: tuple[LogEntry, ...] = (),
     freed: tuple[Freed, ...] = (),
 ) -> DeskWrite:
     """Raises LedgerUnavailable."""
     now = context.clock.now()
-    after = called(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
+    after = schedule_wake_up(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
     is_behind = context.gates.turn(stored.desk.tenant).is_behind
-    after, log = await going_on(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
+    after, log = await continue_log(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
     return DeskWrite(
         before=stored,
-        after=divided.timed(stored.desk, after, now),
+        after=divided.accrue_slot_time(stored.desk, after, now),
         let_in=let.admitted,
         relined=let.relined,
         check_at=now + FIRST_CHECK,
@@ -330,5 +335,5 @@ async def ask_division(context: Context, gate: Gate, tenant: str | None = None) 
         await context.desk_calls.divide(gate.id, at=at)
 
 
-def entered_by(let: LetIn) -> Entered:
+def entered_by(let: AdmissionResult) -> Entered:
     return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

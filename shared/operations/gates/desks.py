@@ -24,7 +24,7 @@ from shared.operations.gates.desk_turns import (
     desk_write,
     directory,
     entered_by,
-    letting,
+    select_admissions,
 )
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -73,7 +73,7 @@ async def move_job(
         if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
             desk = step_away(stored.desk, place.line)
             # those that wait go first
-            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await select_admissions(context, desk, known, MAX_LET_IN, leaving=job_id)
             try:
                 desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
             except LineFull as full:
@@ -81,7 +81,7 @@ async def move_job(
             let = replace(let, desk=desk)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             desk, place = set_aside(stored.desk, place)
-            let = await letting(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await select_admissions(context, desk, known, MAX_LET_IN, leaving=job_id)
         else:
             return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK

@@ -15,10 +15,10 @@ from shared import telemetry
 from shared.core.gates import divided
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
 from shared.core.gates.desk import Candidate
-from shared.core.gates.divided import Account, Book, Claim, claim_of
-from shared.core.gates.letting import MAX_LET_IN, LetIn
+from shared.core.gates.divided import Account, Book, Demand, demand_of
+from shared.core.gates.letting import MAX_LET_IN, AdmissionResult
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
-from shared.core.gates.type_breaker import aligned_to, closed
+from shared.core.gates.type_breaker import close_epoch, sync_breaker_with
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.context import Context
 from shared.operations.gates import desk_turns, type_breakers
@@ -209,19 +209,19 @@ async def _divide(
     joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
     room = divided.room_for(book, joining)
 
-    async def claim(tenant: str) -> Claim | None:
+    async def claim(tenant: str) -> Demand | None:
         try:
             desk, directory = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
         except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
-        return claim_of(desk, directory, gate, read.now, coming if tenant == asking else None)
+        return demand_of(desk, directory, gate, read.now, coming if tenant == asking else None)
 
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
     lent_unread = divided.lent_to_unread(book, unread)
-    book = await type_breakers.judged(context, known, book, read.state, claims, opened)
+    book = await type_breakers.record_ends(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
         claims = [divided.in_epoch(each, breaker) for each in claims]
@@ -229,7 +229,7 @@ async def _divide(
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     limit, goals = divided.places(read.max_active, breaker, claims, read.now), lent
     if limit is not None:
-        goals = divided.targets(limit - lent_unread, claims, accounts)
+        goals = divided.fair_targets(limit - lent_unread, claims, accounts)
     found = await _take(context, gate, claims, goals, lent, epoch, breaker)
     if found is None:
         return {}
@@ -279,28 +279,28 @@ async def _divide(
 async def _take(
     context: Context,
     gate: Gate,
-    claims: Iterable[Claim],
+    claims: Iterable[Demand],
     goals: Mapping[str, int],
     lent: Mapping[str, int],
     epoch: int,
     breaker: Breaker | None,
-) -> list[Claim] | None:
+) -> list[Demand] | None:
     """The claims after what is above the goals was taken, and each desk was told where the breaker stands.
 
     None: a later division has taken from one of them, or knows more of the breaker.
     """
 
-    async def one(claim: Claim) -> Claim | None:
+    async def one(claim: Demand) -> Demand | None:
         if goals[claim.tenant] >= lent[claim.tenant] and not claim.is_behind:
             return claim
 
-        async def act(stored: StoredDesk, known: Directory) -> Claim | None:
-            desk = aligned_to(stored.desk, gate, breaker) if breaker is not None else stored.desk
+        async def act(stored: StoredDesk, known: Directory) -> Demand | None:
+            desk = sync_breaker_with(stored.desk, gate, breaker) if breaker is not None else stored.desk
             share = divided.taken(desk.share(gate), goals[claim.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             desk = desk.with_share(share)
-            write = await desk_turns.desk_write(context, stored, known, LetIn(desk))
+            write = await desk_turns.desk_write(context, stored, known, AdmissionResult(desk))
             # nobody is called for what a take shuts: the next division comes when it may open
             write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
             await context.index.write_desk(write)
@@ -321,13 +321,13 @@ async def _take(
 
 
 async def _give(
-    context: Context, gate: Gate, book: Book, goals: Mapping[str, int], claims: Iterable[Claim]
+    context: Context, gate: Gate, book: Book, goals: Mapping[str, int], claims: Iterable[Demand]
 ) -> Admissions:
     """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
 
     found: Admissions = {}
 
-    async def one(claim: Claim) -> None:
+    async def one(claim: Demand) -> None:
         account = book.accounts.get(claim.tenant)
         if account is None:
             return
@@ -354,7 +354,7 @@ def _giving(
         share = _given(before, book, account, keep)
         # where it is the same the desk may have learned by the directory that the breaker is closed
         desk = stored.desk.with_share(share) if share != before else stored.desk
-        let = await desk_turns.letting(context, desk, known, MAX_LET_IN)
+        let = await desk_turns.select_admissions(context, desk, known, MAX_LET_IN)
         if let.desk is stored.desk:
             return Entered()
         write = await desk_turns.desk_write(context, stored, known, let)
@@ -374,7 +374,7 @@ def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
         return divided.given(share, account, keep, book.epoch)
     if share.breaker.epoch != book.breaker.epoch:
         return share
-    return closed(divided.given(share, account, keep, book.epoch), book.breaker)
+    return close_epoch(divided.given(share, account, keep, book.epoch), book.breaker)
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates.desk import Desk
-from shared.core.gates.ends import Freed, Judged, is_good, judged
+from shared.core.gates.ends import Freed, RecordedOutcome, is_good, record_outcome
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
@@ -32,8 +32,8 @@ from shared.operations.gates.desk_turns import (
     desk_write,
     directory,
     entered_by,
-    letting,
     room_for_admissions,
+    select_admissions,
 )
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK
@@ -106,16 +106,16 @@ def take_freed(
     return replace(taken, more=len(rows) == limit)
 
 
-def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Judged:
+def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> RecordedOutcome:
     if not freed.is_counted(desk.counted_at):
-        return Judged(desk)
+        return RecordedOutcome(desk)
     desk = give_back(desk, freed.place)
     try:
-        return judged(desk, known, freed.place, context.clock.now(), good=freed.good)
+        return record_outcome(desk, known, freed.place, context.clock.now(), good=freed.good)
     except Exception as fault:
         # a breaker must not keep a slot
         telemetry.record_fault(fault)
-        return Judged(desk)
+        return RecordedOutcome(desk)
 
 
 def on_breakers_opened(opened: Iterable[GateState]) -> None:
@@ -226,7 +226,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
 
 async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
     """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    let = await letting(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
+    let = await select_admissions(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
     write = await desk_write(context, stored, known, let, taken.log, taken.freed)
     if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
         await context.index.write_desk(write)

@@ -51,7 +51,7 @@ async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
     return rest[-1] if rest else last
 
 
-async def going_on(
+async def continue_log(
     context: Context, before: Desk, after: Desk, log: Sequence[LogEntry], *, is_behind: bool = False
 ) -> tuple[Desk, tuple[LogEntry, ...]]:
     """`after` and the entries that lead to it, where those of a gate that `before` has forgotten follow on its log.

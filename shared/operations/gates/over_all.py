@@ -9,8 +9,8 @@ from shared.core.gates import divided
 from shared.core.gates.desk import Desk
 from shared.core.gates.places import Decision
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
-from shared.core.gates.standing import MAX_POSITION, Standing, TenantPart, waiting_of
-from shared.core.gates.type_breaker import aligned
+from shared.core.gates.standing import MAX_POSITION, QueuePosition, TenantPart, waiting_of
+from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
 from shared.operations.gates import desk_turns, type_breakers
@@ -48,16 +48,16 @@ async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> li
     return [each for each in found if each is not None]
 
 
-async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[Standing]:
+async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in the order of their ranks; a division decides between tenants.
 
     Raises LedgerUnavailable.
     """
-    found: list[Standing] = []
+    found: list[QueuePosition] = []
     for tenant in tenants:
         if (stored := await context.desks.read(tenant)) is not None:
             known = await desk_turns.directory(context)
-            found += await first_waiting(context, aligned(stored.desk, known), gate, known)
+            found += await first_waiting(context, sync_breaker(stored.desk, known), gate, known)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
 

@@ -26,8 +26,8 @@ from shared.operations.gates.desk_turns import (
     desk_calls,
     desk_write,
     entered_by,
-    letting,
     room_for_admissions,
+    select_admissions,
 )
 from shared.operations.process.at_once import at_once
 from shared.ports.desks import StoredDesk
@@ -121,7 +121,7 @@ class _Together:
         now = context.clock.now()
         found = await at_once(joins, self._owing)
         # those that wait go first
-        let = await letting(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
+        let = await select_admissions(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
         desk = let.desk
         changed: list[tuple[Join, PlaceMove]] = []
         ended: list[tuple[Join, Contended | None]] = []

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from shared.core.gates import changes
 from shared.core.gates.breaker import Breaker, further
-from shared.core.gates.divided import Book, Claim
-from shared.core.gates.ends import transitioned
+from shared.core.gates.divided import Book, Demand
+from shared.core.gates.ends import change_breaker
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import after_ends
@@ -20,17 +20,17 @@ from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.gates import desk_turns
 from shared.operations.gates.freed import on_breakers_opened
-from shared.operations.gates.gate_logs import going_on
+from shared.operations.gates.gate_logs import continue_log
 from shared.operations.process.log_hints import note_desk_log
 from shared.ports.desks import DeskWrite, StoredDesk
 
 
-async def judged(
+async def record_ends(
     context: Context,
     known: Directory,
     book: Book,
     state: GateState,
-    claims: Sequence[Claim],
+    claims: Sequence[Demand],
     opened: list[GateState],
 ) -> Book:
     """The book with its breaker after the ends at the desks of `claims`, which were of the tenants in it or new to it.
@@ -75,9 +75,9 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
             raise Conflict
         entries: tuple[LogEntry, ...] = ()
         for step in steps:
-            state, log = transitioned(state, step, context.clock.now())
+            state, log = change_breaker(state, step, context.clock.now())
             entries += log
-        after, entries = await going_on(context, stored.desk, stored.desk.with_state(state), entries)
+        after, entries = await continue_log(context, stored.desk, stored.desk.with_state(state), entries)
         write = DeskWrite(before=stored, after=after, log=entries)
         await context.index.write_desk(write)
         note_desk_log(context.hinting, write)

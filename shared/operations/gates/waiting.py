@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shared.core.gates.desk import Desk
-from shared.core.gates.letting import Letting, Waiting
+from shared.core.gates.letting import AdmissionRound, Waiting
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.rules import Directory, Gate
-from shared.core.gates.standing import MAX_POSITION, Standing, lines_of, standing, standings
-from shared.core.gates.type_breaker import aligned
+from shared.core.gates.standing import MAX_POSITION, QueuePosition, lines_of, queue_position, queue_positions
+from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
 from shared.operations.gates import desk_counts, desk_turns
@@ -23,18 +23,18 @@ async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) 
     opened = known.opened(tenant)
     counted = stored is not None and opened is not None and desk.counted_at >= opened
     if counted and (also is None or also.id in desk.gates):
-        return aligned(desk, known), known
+        return sync_breaker(desk, known), known
     if also is not None:
         desk = desk.with_state(desk.state(also))
-    return aligned(recounted(desk, await desk_counts.places_of(context, tenant), now), known), known
+    return sync_breaker(recounted(desk, await desk_counts.places_of(context, tenant), now), known), known
 
 
-async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[Standing]:
+async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
     rows = {
         number: await context.desks.first_waiting(desk.tenant, number, MAX_POSITION) for number in lines_of(desk, gate)
     }
-    return list(standings(desk, known, gate, rows, context.clock.now()))
+    return list(queue_positions(desk, known, gate, rows, context.clock.now()))
 
 
 async def oldest(context: Context, desk: Desk, gate: Gate) -> Waiting | None:
@@ -45,7 +45,7 @@ async def oldest(context: Context, desk: Desk, gate: Gate) -> Waiting | None:
     return rows[0] if rows else None
 
 
-async def standing_of(context: Context, job: Job) -> Standing | None:
+async def queue_position_of(context: Context, job: Job) -> QueuePosition | None:
     """Where a staged job stands in its line; None: it is in none. Raises LedgerUnavailable."""
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
@@ -56,12 +56,12 @@ async def standing_of(context: Context, job: Job) -> Standing | None:
     before = [row.candidate.job_id for row in rows]
     position = before.index(job.job_id) + 1 if job.job_id in before else None
     waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
-    return standing(desk, known, waiting, position, context.clock.now())
+    return queue_position(desk, known, waiting, position, context.clock.now())
 
 
 async def would_go_in(context: Context, desk: Desk, known: Directory) -> int:
     """How many of those in line the desk would let in now, counted to a thousand. Raises LedgerUnavailable."""
-    letting = Letting(desk, known, context.clock.now(), room=MAX_POSITION)
+    letting = AdmissionRound(desk, known, context.clock.now(), room=MAX_POSITION)
     while (line := letting.wants()) is not None:
         letting.load(line, await context.desks.first_waiting(desk.tenant, line, letting.room + 1))
     return len(letting.result.admitted)

@@ -7,7 +7,7 @@ from shared.core.jobs.occurrences import Control, ControlKind, PriorityChanged
 from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.reasons import IgnoreReason
 from shared.operations.context import Context
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.transition import resume_parked, transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -40,7 +40,7 @@ async def control_job(
         raise refused(job_id, job.status, kind.lower())
     await resume_parked(orchestrations, result.stored.record)
     if result.stored.record.job.is_staged and not result.stored.record.job.status.terminal:
-        return await follow(context, orchestrations, result.stored)
+        return await reconcile_place(context, orchestrations, result.stored)
     return result.stored
 
 
@@ -59,4 +59,4 @@ async def change_priority(
     if result.outcome.kind is OutcomeKind.REFUSED:
         refused = JobTerminal if job.status.terminal else ControlNotPossible
         raise refused(job_id, job.status, "change its place in line")
-    return await follow(context, orchestrations, result.stored)
+    return await reconcile_place(context, orchestrations, result.stored)

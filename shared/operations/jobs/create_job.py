@@ -22,7 +22,7 @@ from shared.errors import Contended
 from shared.operations.context import Context
 from shared.operations.jobs.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.jobs.dependencies import find_dependencies
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.references import wrong_references
 from shared.operations.jobs.transition import notify
 from shared.ports.durable import Orchestrations
@@ -88,7 +88,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
             continue
         if reserved.initial_status is not record.job.status:
             record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
-        stored = await follow(context, orchestrations, await write_rows(context, record, event))
+        stored = await reconcile_place(context, orchestrations, await write_rows(context, record, event))
         await learn(tenant, reserved.entered)
         await context.tally.see(context.usage, record.job, now)
         await context.tally.write_refused(context.usage, now)
@@ -153,7 +153,7 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Val
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
         record, event = plan_rows(context, request, claim.job_id, claim.created_at, initial_status, dependencies)
         stored = await write_rows(context, record, event)
-    return await follow(context, orchestrations, stored)
+    return await reconcile_place(context, orchestrations, stored)
 
 
 def plan_rows(

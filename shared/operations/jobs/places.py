@@ -23,7 +23,7 @@ from shared.ports.ledger import Stored
 _MAX_TURNS = 8
 
 
-async def follow(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
+async def reconcile_place(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
     """Does what is owed between the job and its place until nothing is; gives the job as it stands then.
 
     Whoever created, moved or swept the job calls it; again is harmless. A job that passed its gates is started if it

@@ -11,7 +11,7 @@ from shared.core.jobs.as_of import allowed_time
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Event, Record, Ref
 from shared.core.jobs.reasons import IgnoreReason, Reason
-from shared.core.jobs.redrive import claim_of, not_redrivable, plan_redrive
+from shared.core.jobs.redrive import claim_key_of, not_redrivable, plan_redrive
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.operations.context import Context
@@ -25,7 +25,7 @@ from shared.operations.jobs.creation import (
     write_rows,
 )
 from shared.operations.jobs.dependencies import again_awaited
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.references import wrong_references
 from shared.operations.jobs.transition import end_letter, mark_redriven, notify
 from shared.ports.durable import Orchestrations
@@ -61,9 +61,9 @@ async def _redrive(
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
             await end_letter(context, old.record.job, old.record.job.redriven_by, origin)
-            return Created(await follow(context, orchestrations, known), replayed=True)
+            return Created(await reconcile_place(context, orchestrations, known), replayed=True)
     job_id, tenant = old.record.job.job_id, old.record.job.tenant
-    claim_key = claim_of(job_id)
+    claim_key = claim_key_of(job_id)
     learn = partial(notify, context, orchestrations)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
@@ -151,4 +151,4 @@ async def _linked(
     """The old job names the new one and is no dead letter any more, then the new one starts."""
     check_not_withdrawn(stored)
     await mark_redriven(context, orchestrations, old, stored.record.job.job_id, origin)
-    return await follow(context, orchestrations, stored)
+    return await reconcile_place(context, orchestrations, stored)

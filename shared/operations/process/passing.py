@@ -68,7 +68,7 @@ class _Tenant:
         self.at_hand = []
 
 
-class Passing:
+class TopicRelay:
     """One a process, over its topic and its feed."""
 
     def __init__(
@@ -290,7 +290,7 @@ class Passing:
         telemetry.set_gauge("events_unsent_oldest_seconds", max(age_s, 0.0))
 
 
-def with_sent(passing: Passing | None, write: FeedWrite) -> FeedWrite:
+def with_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
     """HEAD with how far the feed was sent. Without a topic nothing is owed to one that comes later: all of it."""
     sent = passing.sent(write) if passing is not None else write.number
     return replace(write, head=replace(write.head, sent=sent))

@@ -13,7 +13,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.gates import desk_counts, desk_turns
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.quotas.quotas import By
 from shared.ports.desks import DeskWrite, StoredDesk
 from shared.ports.durable import Orchestrations
@@ -38,9 +38,9 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
         return stored
     if job.status is not JobStatus.THROTTLED:
         raise ControlNotPossible(job_id, job.status, "go in")
-    stored = await follow(context, orchestrations, stored)
+    stored = await reconcile_place(context, orchestrations, stored)
     await _enter(context, job, by)
-    return await follow(context, orchestrations, stored)
+    return await reconcile_place(context, orchestrations, stored)
 
 
 async def _enter(context: Context, job: Job, by: By) -> None:

@@ -36,7 +36,7 @@ from shared.operations.gates import desk_turns
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.creation import orchestration_input
 from shared.operations.jobs.dependencies import next_check
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.jobs.transition import mark_unnamed, notify, transition
 from shared.operations.sweeper.report import SweepAction, SweepReport
@@ -147,7 +147,7 @@ async def _repair_staged(
         origin = _origin(f"expired:{job.job_id}")
         stored = (await transition(context, stored, Expired(), origin, orchestrations=orchestrations)).stored
     else:
-        stored = await follow(context, orchestrations, stored)
+        stored = await reconcile_place(context, orchestrations, stored)
     if active.check_at <= now:
         # else it waits, or is set aside: its DUE row is asleep, and has to stay there
         await _recheck(context, stored.record.job, active)

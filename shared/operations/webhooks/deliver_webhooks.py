@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, Judgement, given_up, is_for, judged, resumed
+from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, RecordedAnswer, given_up, is_for, record_answer, resumed
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.context import Context
@@ -218,7 +218,7 @@ async def _write(
             result = given_up(stored.hook, row.delivery, found, now)
         else:
             is_probe = _is_probed(stored.hook, call)
-            result = judged(stored.hook, row.delivery, found, now, is_probe=is_probe)
+            result = record_answer(stored.hook, row.delivery, found, now, is_probe=is_probe)
         try:
             if result.act is not None:
                 await write_change(context, call.tenant, _change(context, stored, row, result))
@@ -254,7 +254,7 @@ def _is_of_try(again: StoredDelivery, row: StoredDelivery) -> bool:
     return again.delivery.state is DeliveryState.PENDING and again.delivery.tries == row.delivery.tries
 
 
-def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: Judgement) -> HookChange:
+def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: RecordedAnswer) -> HookChange:
     assert result.act is not None
     change = HookChange(
         act=result.act,
@@ -266,7 +266,7 @@ def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: J
     return dead_logged(context, change) if result.act is HookAct.DEAD else change
 
 
-async def _go_on(context: Context, before: Hook, result: Judgement) -> None:
+async def _go_on(context: Context, before: Hook, result: RecordedAnswer) -> None:
     """The messages that follow; the sweeper makes up for those that are lost."""
     hook, delivery = result.hook, result.delivery
     if delivery.state is DeliveryState.DEAD:
@@ -282,7 +282,7 @@ async def _go_on(context: Context, before: Hook, result: Judgement) -> None:
         await send_calls(context, [try_of(delivery)], at=delivery.due_at)
 
 
-def _outcome(result: Judgement) -> str:
+def _outcome(result: RecordedAnswer) -> str:
     if result.delivery.state is not DeliveryState.PENDING:
         return result.delivery.state.value.lower()
     return "failed"

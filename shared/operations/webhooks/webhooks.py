@@ -292,7 +292,7 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
     raise Contended("others wrote the delivery at every try")
 
 
-async def test_hook(context: Context, tenant: str, hook_id: str) -> Answer:
+async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
     """Posts an event of type `webhook.test`, which is in no feed, and gives what came of it.
 
     A few of a tenant at once: each holds a request for as long as its receiver likes, ten seconds at most.

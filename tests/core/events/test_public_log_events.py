@@ -75,7 +75,7 @@ def test_a_breaker_opens_and_closes() -> None:
     state, entry = settling()
     assert types(entry) == ["quota.changed"]
     is_open = Breaker(state=BreakerState.OPEN, epoch=1, opened_by=(6, 10), until=START + timedelta(minutes=1))
-    state, log = ends.transitioned(state, is_open, START)
+    state, log = ends.change_breaker(state, is_open, START)
     assert types(*log) == ["breaker.opened"]
     [event] = gate_events(*log, GATE)
     assert (event["id"], event["subject"], event["tenant"]) == (f"{GATE.id}:2:0", GATE.id, "acme")
@@ -84,9 +84,9 @@ def test_a_breaker_opens_and_closes() -> None:
     assert payload["gate"] == {"id": GATE.id, "kind": "tenant/type", "name": "OCR"}
     assert event["data"]["jobType"] == "OCR"
     half_open = replace(is_open, state=BreakerState.HALF_OPEN, allow=1)
-    probing, log = ends.transitioned(state, half_open, START)
+    probing, log = ends.change_breaker(state, half_open, START)
     assert types(*log) == []
-    _, log = ends.transitioned(probing, replace(half_open, state=BreakerState.CLOSED, closed_at=START), START)
+    _, log = ends.change_breaker(probing, replace(half_open, state=BreakerState.CLOSED, closed_at=START), START)
     assert types(*log) == ["breaker.closed"]
     for before in (state, probing):
         _, entry = changed(before, replace(before, rule=None), ChangeType.RULE_DELETED)
@@ -117,7 +117,9 @@ def everything() -> list[PublicEvent]:
         ChangeType.HELD,
         reason="x" * 5_000,
     )
-    _, log = ends.transitioned(state, Breaker(state=BreakerState.OPEN, epoch=1, opened_by=(6, 10), until=START), START)
+    _, log = ends.change_breaker(
+        state, Breaker(state=BreakerState.OPEN, epoch=1, opened_by=(6, 10), until=START), START
+    )
     is_open = replace(state, breaker=Breaker(state=BreakerState.OPEN, epoch=1))
     _, reset = changed(is_open, changes.reset(is_open), ChangeType.BREAKER_RESET)
     incident, entry = an_incident(kind=IncidentKind.JOB, detail=None)

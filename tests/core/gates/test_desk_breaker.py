@@ -9,8 +9,8 @@ import pytest
 
 from shared.core.chained_log import entry_hash
 from shared.core.gates.breaker import Breaker, BreakerRule
-from shared.core.gates.desk import Candidate, Desk, Line, Shut, enter, words
-from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, is_good, judged, settled
+from shared.core.gates.desk import BlockReason, Candidate, Desk, Line, enter, evaluate_gates
+from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, advance_breakers, is_good, record_outcome
 from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.reasons import Reason
@@ -58,7 +58,7 @@ class Type:
     def ends(self, job_id: str, status: JobStatus = JobStatus.FAILED_FINAL, code: str = Reason.TIME_EXCEEDED) -> None:
         place = self.places.pop(job_id)
         ended = job(status, code if status is JobStatus.FAILED_FINAL else None)
-        found = judged(give_back(self.desk, place), self.directory, place, self.now, good=is_good(ended))
+        found = record_outcome(give_back(self.desk, place), self.directory, place, self.now, good=is_good(ended))
         self.desk, self.opened = found.desk, found.opened
 
     @property
@@ -67,9 +67,9 @@ class Type:
         assert found is not None
         return found
 
-    def shut(self, *, emergency: bool = False) -> Shut | None:
-        found = words(self.desk, self.directory, like("OCR"), self.now, emergency=emergency)
-        return next((word.shut for word in found if word.shut is not None), None)
+    def shut(self, *, emergency: bool = False) -> BlockReason | None:
+        found = evaluate_gates(self.desk, self.directory, like("OCR"), self.now, emergency=emergency)
+        return next((verdict.blocked_by for verdict in found if verdict.blocked_by is not None), None)
 
 
 def like(job_type: str) -> Line:
@@ -89,15 +89,15 @@ def two_failed() -> Type:
 def test_an_open_breaker_stops_everybody_and_half_open_so_many_of_this_epoch() -> None:
     """Emergencies too while it is open; half-open jobs of before take none of its places, and one probe goes in."""
     one = two_failed()
-    assert (one.shut(), one.shut(emergency=True)) == (Shut.BREAKER, Shut.BREAKER)
+    assert (one.shut(), one.shut(emergency=True)) == (BlockReason.BREAKER, BlockReason.BREAKER)
     assert one.posts("waits") is PlaceState.WAITING
     one.now += MINUTE
     assert (one.shut(), one.desk.inside_of(OCR)) == (None, 2)
     one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
-    assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (Shut.BREAKER, None, 1)
+    assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (BlockReason.BREAKER, None, 1)
     one.ends("early-2")
-    assert (one.shut(), one.breaker.inside) == (Shut.BREAKER, 1)
+    assert (one.shut(), one.breaker.inside) == (BlockReason.BREAKER, 1)
     assert recounted(one.desk, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
     one.ends("probe", JobStatus.SUCCEEDED)
     assert (one.shut(), one.breaker.inside, one.breaker.allow) == (None, 0, 2)
@@ -111,7 +111,7 @@ def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
     one.now += MINUTE
     one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
-    assert one.shut() is Shut.BREAKER
+    assert one.shut() is BlockReason.BREAKER
     if lost == "never":
         one.now += MINUTE
     else:
@@ -126,7 +126,7 @@ def test_a_job_that_was_not_inside_does_not_count() -> None:
     one.posts("a")
     for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
         place = Place(state=state, candidate=one.candidate("a"), line=0)
-        found = judged(one.desk, one.directory, place, one.now, good=False)
+        found = record_outcome(one.desk, one.directory, place, one.now, good=False)
         assert found.desk is one.desk
 
 
@@ -137,13 +137,13 @@ def test_each_move_is_an_entry_of_the_log() -> None:
     for number in range(2):
         one.posts(f"j{number}")
         place = one.places.pop(f"j{number}")
-        found = judged(give_back(one.desk, place), one.directory, place, one.now, good=False)
+        found = record_outcome(give_back(one.desk, place), one.directory, place, one.now, good=False)
         one.desk, entries = found.desk, [*entries, *found.log]
-    assert settled(one.desk, one.directory, one.now) == (one.desk, ())
+    assert advance_breakers(one.desk, one.directory, one.now) == (one.desk, ())
     one.now += MINUTE
-    one.desk, log = settled(one.desk, one.directory, one.now)
+    one.desk, log = advance_breakers(one.desk, one.directory, one.now)
     one.now += 33 * MINUTE
-    one.desk, last = settled(one.desk, one.directory, one.now)
+    one.desk, last = advance_breakers(one.desk, one.directory, one.now)
     entries += [*log, *last]
     assert [(each.seq, each.type, each.actor) for each in entries] == [
         (1, "BREAKER_OPENED", "system"),
@@ -163,10 +163,12 @@ def test_time_moves_a_few_breakers_in_one_transaction() -> None:
     states = {gate.id: GateState(gate=gate, rule=rule, breaker=breaker) for gate in gates}
     desk, known = Desk(tenant="tenant_a", gates=states, counted_at=START), Directory()
     now = START + MINUTE
-    assert all(words(desk, known, like(gate.name), now, emergency=False)[1].shut is None for gate in gates)
-    desk, first = settled(desk, known, now)
-    desk, second = settled(desk, known, now)
-    assert (len(first), len(second), settled(desk, known, now)) == (MAX_SETTLED, 3, (desk, ()))
+    assert all(
+        evaluate_gates(desk, known, like(gate.name), now, emergency=False)[1].blocked_by is None for gate in gates
+    )
+    desk, first = advance_breakers(desk, known, now)
+    desk, second = advance_breakers(desk, known, now)
+    assert (len(first), len(second), advance_breakers(desk, known, now)) == (MAX_SETTLED, 3, (desk, ()))
 
 
 def test_a_breaker_that_is_taken_away_begins_again() -> None:
@@ -179,4 +181,4 @@ def test_a_breaker_that_is_taken_away_begins_again() -> None:
     assert one.breaker == Breaker(epoch=2)
     held = replace(state, hold=Hold(reason="audit", actor="op", at=START))
     one.desk = one.desk.with_state(held)
-    assert one.shut() is Shut.HELD
+    assert one.shut() is BlockReason.HELD

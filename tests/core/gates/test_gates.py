@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.gates.desk import Candidate, Desk, Shut, rank
-from shared.core.gates.letting import LetIn, Letting, Waiting, is_open, next_look
+from shared.core.gates.desk import BlockReason, Candidate, Desk, rank
+from shared.core.gates.letting import AdmissionResult, AdmissionRound, Waiting, is_open, next_wake_up
 from shared.core.gates.places import (
     LineFull,
     Place,
@@ -79,8 +79,8 @@ class Book:
         self.desk = give_back(self.desk, self.places.pop(job_id))
         self.lets_in()
 
-    def lets_in(self, room: int = 20) -> LetIn:
-        letting = Letting(self.desk, self.directory, self.now, room=room)
+    def lets_in(self, room: int = 20) -> AdmissionResult:
+        letting = AdmissionRound(self.desk, self.directory, self.now, room=room)
         while (line := letting.wants()) is not None:
             self.reads += 1
             letting.load(line, self.rows(line)[: letting.room + 2])
@@ -295,14 +295,14 @@ def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
     assert book.posts("b1", job_type="B") is PlaceState.ADMITTED
     with pytest.raises(Rejects) as refused:
         book.posts("b2", job_type="B")
-    assert refused.value.word.shut is Shut.FULL
+    assert refused.value.verdict.blocked_by is BlockReason.FULL
     with pytest.raises(Rejects):
         # full, and its own line is not empty: the tenant's limit stops it as well
         book.posts("a3", job_type="A")
     book.desk = give_back(give_back(book.desk, book.places.pop("a1")), book.places.pop("b1"))
     decision = arrive(book.desk, book.directory, book.candidate("a3", job_type="A"), book.now)
     assert decision.stopped_by is not None
-    assert (decision.stopped_by.shut, decision.place.state) == (Shut.LINE, PlaceState.ARRIVING)
+    assert (decision.stopped_by.blocked_by, decision.place.state) == (BlockReason.LINE, PlaceState.ARRIVING)
 
 
 # --- counts
@@ -366,7 +366,7 @@ def test_a_recount_gives_what_the_transactions_gave(
         pass
     assert not any(is_open(book.desk, book.directory, line, book.now) for line in book.desk.lines)
     if book.desk.lines and per_hour is None:
-        assert next_look(book.desk, book.directory, book.now) is None
+        assert next_wake_up(book.desk, book.directory, book.now) is None
 
 
 def test_a_line_that_the_desk_forgot_is_found_by_its_rows() -> None:

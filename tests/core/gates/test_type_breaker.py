@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, further, reset
-from shared.core.gates.desk import Candidate, Desk, Line, Shut, count, enter, epoch_of, leave, words
-from shared.core.gates.divided import Claim, claim_of, in_epoch, owed, places
+from shared.core.gates.desk import BlockReason, Candidate, Desk, Line, count, enter, epoch_of, evaluate_gates, leave
+from shared.core.gates.divided import Demand, demand_of, in_epoch, owed, places
 from shared.core.gates.places import Place, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
-from shared.core.gates.type_breaker import after_ends, aligned, aligned_to, ended
+from shared.core.gates.type_breaker import after_ends, record_end, sync_breaker, sync_breaker_with
 from tests.jobs import START
 
 OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
@@ -35,38 +35,41 @@ def desk(inside: int = 0, keep: int = 0) -> Desk:
     return found.with_share(Share(gate=OCR, keep=keep))
 
 
-def shut(one: Desk, known: Directory, *, after: timedelta = timedelta(), emergency: bool = False) -> Shut | None:
-    found = words(one, known, LINE, START + after, emergency=emergency)
-    return next((word.shut for word in found if word.shut is not None), None)
+def shut(one: Desk, known: Directory, *, after: timedelta = timedelta(), emergency: bool = False) -> BlockReason | None:
+    found = evaluate_gates(one, known, LINE, START + after, emergency=emergency)
+    return next((verdict.blocked_by for verdict in found if verdict.blocked_by is not None), None)
 
 
 def test_a_desk_that_knows_of_an_opening_is_shut_for_everybody() -> None:
     """Until its end; then by what it keeps, which stops no emergency. A second time it is the same desk."""
     known = published(OPEN)
-    one = aligned(desk(inside=3, keep=5), known)
-    assert aligned(one, known) is one
-    assert [shut(one, known), shut(one, known, emergency=True)] == [Shut.BREAKER, Shut.BREAKER]
-    assert [shut(one, known, after=MINUTE), shut(one, known, after=MINUTE, emergency=True)] == [Shut.BREAKER, None]
+    one = sync_breaker(desk(inside=3, keep=5), known)
+    assert sync_breaker(one, known) is one
+    assert [shut(one, known), shut(one, known, emergency=True)] == [BlockReason.BREAKER, BlockReason.BREAKER]
+    assert [shut(one, known, after=MINUTE), shut(one, known, after=MINUTE, emergency=True)] == [
+        BlockReason.BREAKER,
+        None,
+    ]
     lent = one.with_share(replace(one.share(OCR), keep=1))
-    assert (shut(lent, known), shut(lent, known, after=MINUTE)) == (Shut.BREAKER, None)
+    assert (shut(lent, known), shut(lent, known, after=MINUTE)) == (BlockReason.BREAKER, None)
     full = enter(lent, known, ONE, START + MINUTE)
-    assert (full.counted_of(OCR), full.inside_of(OCR), shut(full, known, after=MINUTE)) == (1, 4, Shut.BREAKER)
+    assert (full.counted_of(OCR), full.inside_of(OCR), shut(full, known, after=MINUTE)) == (1, 4, BlockReason.BREAKER)
 
 
 def test_it_is_open_again_where_that_is_published_or_lent() -> None:
     """An older epoch, or an older state of this one, that comes late limits nothing any more."""
-    one = aligned(desk(), published(OPEN))
-    free = aligned(one, published(CLOSED))
-    assert (shut(one, published(CLOSED)), shut(free, published(CLOSED))) == (Shut.BREAKER, None)
-    assert aligned(free, published(OPEN)) is free
-    assert aligned(aligned(one, published(reset(OPEN))), published(OPEN)).share(OCR).breaker.limited is False
+    one = sync_breaker(desk(), published(OPEN))
+    free = sync_breaker(one, published(CLOSED))
+    assert (shut(one, published(CLOSED)), shut(free, published(CLOSED))) == (BlockReason.BREAKER, None)
+    assert sync_breaker(free, published(OPEN)) is free
+    assert sync_breaker(sync_breaker(one, published(reset(OPEN))), published(OPEN)).share(OCR).breaker.limited is False
 
 
 @pytest.mark.parametrize("breaker", [OPEN, reset(OPEN)])
 def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
     """Of five with three inside two are left, or none while it is not closed."""
     known = published(breaker, max_active=9)
-    one = aligned(desk(inside=3, keep=5), known)
+    one = sync_breaker(desk(inside=3, keep=5), known)
     while shut(one, known) is None:
         one = enter(one, known, ONE, START)
     assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
@@ -78,7 +81,7 @@ def test_one_number_is_of_both_breakers_of_a_type() -> None:
     one = desk().with_state(own)
     numbers = [epoch_of(one, "OCR")]
     one = count(one, ONE, numbers[-1])
-    one = aligned_to(one, OCR, OPEN)
+    one = sync_breaker_with(one, OCR, OPEN)
     numbers.append(epoch_of(one, "OCR"))
     one = count(one, ONE, numbers[-1])
     one = one.with_state(replace(one.state(OWN), breaker=Breaker(epoch=3)))
@@ -100,24 +103,24 @@ def test_which_ends_a_desk_keeps_and_a_division_has_to_see() -> None:
     known, one, at = published(), desk(), START
     seen = []
     for good in (True, True, False):
-        one, gate = ended(one, known, Place(candidate=ONE), at, good=good)
+        one, gate = record_end(one, known, Place(candidate=ONE), at, good=good)
         seen.append(gate)
     assert seen == [OCR, None, OCR]
     assert [end.good for end in one.share(OCR).breaker.ring] == [True, True, False]
-    one = aligned(one, published(HALF_OPEN))
-    assert ended(one, known, Place(candidate=ONE), at, good=False) == (one, None)
+    one = sync_breaker(one, published(HALF_OPEN))
+    assert record_end(one, known, Place(candidate=ONE), at, good=False) == (one, None)
     probing = one.with_share(replace(one.share(OCR), keep=2))
     for good, keep in ((True, 2), (False, 0)):
-        after, gate = ended(probing, known, Place(candidate=ONE, breaker_epoch=1), at, good=good)
+        after, gate = record_end(probing, known, Place(candidate=ONE, breaker_epoch=1), at, good=good)
         assert (gate, after.share(OCR).keep) == (OCR, keep)
     without = Directory(over_all={OCR.id: GateState(gate=OCR, rule=Rule(max_active=1))})
-    assert ended(desk(), without, Place(candidate=ONE), at, good=False) == (desk(), None)
+    assert record_end(desk(), without, Place(candidate=ONE), at, good=False) == (desk(), None)
 
 
 def test_how_many_places_there_are() -> None:
     """What is inside of before takes one of the number's, and none of the breaker's."""
-    claims = [claim_of(desk(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
-    behind: list[Claim] = [in_epoch(claim, HALF_OPEN) for claim in claims]
+    claims = [demand_of(desk(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
+    behind: list[Demand] = [in_epoch(claim, HALF_OPEN) for claim in claims]
     assert [(each.inside, each.before, each.share.keep, each.is_behind) for each in behind] == [
         (0, 2, 0, True),
         (0, 4, 0, True),
@@ -135,7 +138,7 @@ def test_an_end_of_a_job_of_before_calls_for_a_division() -> None:
         (published(OPEN, max_active=5), timedelta(), False),
         (published(CLOSED), timedelta(), False),
     ):
-        one = aligned(desk(inside=3), known)
+        one = sync_breaker(desk(inside=3), known)
         assert bool(owed(one, leave(one, ONE, 0), known, START + after)) is is_owed
 
 

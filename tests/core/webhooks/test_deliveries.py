@@ -14,7 +14,7 @@ from shared.core.webhooks.deliveries import (
     FAILURES_TO_WAIT,
     WAITS,
     is_for,
-    judged,
+    record_answer,
     resumed,
     with_dead_logged,
 )
@@ -59,20 +59,20 @@ HOUR = timedelta(hours=1)
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_success_ends_a_delivery(status: int) -> None:
-    found = judged(HOOK, DELIVERY, Answer(status=status, took_ms=12), START)
+    found = record_answer(HOOK, DELIVERY, Answer(status=status, took_ms=12), START)
     assert (found.delivery.state, found.delivery.tries, found.delivery.status) == (DeliveryState.DELIVERED, 1, status)
     assert (found.delivery.ended_at, found.delivery.due_at, found.delivery.took_ms) == (START, None, 12)
     assert (found.act, found.flows) == (None, False)
 
 
 def test_a_success_is_not_written_on_the_hook_each_time() -> None:
-    well = judged(HOOK, DELIVERY, OK, START).hook
+    well = record_answer(HOOK, DELIVERY, OK, START).hook
     assert well.succeeded_at == START
-    assert judged(well, DELIVERY, OK, START + timedelta(seconds=59)).hook is well
+    assert record_answer(well, DELIVERY, OK, START + timedelta(seconds=59)).hook is well
     later = START + timedelta(seconds=60)
-    assert judged(well, DELIVERY, OK, later).hook.succeeded_at == later
+    assert record_answer(well, DELIVERY, OK, later).hook.succeeded_at == later
     failed = replace(well, failures=1, failing_since=START)
-    assert judged(failed, DELIVERY, OK, START).hook == well
+    assert record_answer(failed, DELIVERY, OK, START).hook == well
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_success_is_not_written_on_the_hook_each_time() -> None:
     ],
 )
 def test_what_is_a_failure_of_the_hook(answer: Answer) -> None:
-    found = judged(HOOK, DELIVERY, answer, START)
+    found = record_answer(HOOK, DELIVERY, answer, START)
     assert (found.hook.failures, found.hook.failing_since) == (1, START)
     assert (found.delivery.state, found.delivery.tries) == (DeliveryState.PENDING, 1)
     assert found.delivery.due_at == START + WAITS[0]
@@ -94,11 +94,11 @@ def test_one_that_is_refused_is_dead_at_the_third_time(status: int) -> None:
     """And is no failure of the hook, which delivers the others."""
     delivery, answer = DELIVERY, Answer(status=status)
     for number in (1, 2):
-        found = judged(HOOK, delivery, answer, START)
+        found = record_answer(HOOK, delivery, answer, START)
         assert (found.hook, found.act) == (HOOK, None)
         delivery = found.delivery
         assert (delivery.refusals, delivery.due_at) == (number, START + WAITS[number - 1])
-    found = judged(HOOK, delivery, answer, START)
+    found = record_answer(HOOK, delivery, answer, START)
     assert (found.delivery.state, found.act, found.reason) == (DeliveryState.DEAD, HookAct.DEAD, f"HTTP_{status}")
     assert (found.hook.failures, found.hook.waits_until) == (0, None)
     after, data, reason = with_dead_logged(found.hook, START)
@@ -111,7 +111,7 @@ def test_a_receiver_that_refuses_everything_is_logged_once_a_minute() -> None:
     hook, acts = replace(HOOK, dead_logged_at=START), []
     for second in (0, 10, 59, 60):
         delivery = replace(DELIVERY, number=100 - second, refusals=2, tries=2)
-        found = judged(hook, delivery, POISON, START + timedelta(seconds=second))
+        found = record_answer(hook, delivery, POISON, START + timedelta(seconds=second))
         assert found.delivery.state is DeliveryState.DEAD
         hook = found.hook
         acts.append(found.act)
@@ -121,12 +121,12 @@ def test_a_receiver_that_refuses_everything_is_logged_once_a_minute() -> None:
 
 
 def test_410_switches_a_hook_off() -> None:
-    found = judged(HOOK, DELIVERY, Answer(status=410), START)
+    found = record_answer(HOOK, DELIVERY, Answer(status=410), START)
     assert (found.hook.state, found.hook.state_reason, found.act) == (HookState.DISABLED, "GONE", HookAct.DISABLED)
     # with another address it may go on
     assert found.delivery.state is DeliveryState.PENDING
     # and so may those that were under way with it
-    other = judged(found.hook, replace(DELIVERY, number=9, refusals=2), Answer(status=410), START)
+    other = record_answer(found.hook, replace(DELIVERY, number=9, refusals=2), Answer(status=410), START)
     assert (other.delivery.state, other.delivery.refusals) == (DeliveryState.PENDING, 2)
     assert (other.delivery.due_at, other.act, other.hook) == (None, None, found.hook)
 
@@ -134,14 +134,14 @@ def test_410_switches_a_hook_off() -> None:
 def test_after_five_failures_the_hook_waits_as_a_whole() -> None:
     hook = HOOK
     for number in range(1, FAILURES_TO_WAIT):
-        found = judged(hook, replace(DELIVERY, number=number), BAD, START)
+        found = record_answer(hook, replace(DELIVERY, number=number), BAD, START)
         assert found.hook.waits_until is None
         hook = found.hook
-    found = judged(hook, DELIVERY, BAD, START)
+    found = record_answer(hook, DELIVERY, BAD, START)
     assert (found.hook.waits_until, found.hook.probe, found.hook.waits) == (START + WAITS[0], hook.probe + 1, 1)
     assert found.delivery.due_at is None
     # those that were on their way then change no wait
-    late = judged(found.hook, replace(DELIVERY, number=9), BAD, START + timedelta(seconds=3))
+    late = record_answer(found.hook, replace(DELIVERY, number=9), BAD, START + timedelta(seconds=3))
     assert (late.hook.waits_until, late.hook.probe) == (found.hook.waits_until, found.hook.probe)
     assert (late.hook.failures, late.delivery.due_at) == (FAILURES_TO_WAIT + 1, None)
 
@@ -152,7 +152,7 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
     while hook.state is HookState.ENABLED:
         assert hook.waits_until is not None
         now = hook.waits_until
-        found = judged(hook, delivery, BAD, now, is_probe=True)
+        found = record_answer(hook, delivery, BAD, now, is_probe=True)
         hook, delivery = found.hook, found.delivery
         if hook.waits_until is not None:
             waits.append(hook.waits_until - now)
@@ -168,11 +168,11 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
 
 def test_a_failure_of_last_week_and_one_of_today_are_no_week_of_failures() -> None:
     """Its delivery was refused at last, and then there was nothing to try."""
-    failed = judged(HOOK, DELIVERY, BAD, START)
-    refused = judged(failed.hook, replace(failed.delivery, refusals=2), POISON, START + HOUR)
+    failed = record_answer(HOOK, DELIVERY, BAD, START)
+    refused = record_answer(failed.hook, replace(failed.delivery, refusals=2), POISON, START + HOUR)
     assert refused.delivery.state is DeliveryState.DEAD
     later = START + timedelta(days=7)
-    found = judged(refused.hook, replace(DELIVERY, number=9), BAD, later)
+    found = record_answer(refused.hook, replace(DELIVERY, number=9), BAD, later)
     assert (found.hook.state, found.hook.failing_since, found.hook.failures) == (HookState.ENABLED, later, 1)
     assert found.delivery.due_at == later + WAITS[0]
 
@@ -180,7 +180,7 @@ def test_a_failure_of_last_week_and_one_of_today_are_no_week_of_failures() -> No
 @pytest.mark.parametrize("answer", [OK, POISON])
 def test_a_probe_that_is_answered_lets_the_others_go(answer: Answer) -> None:
     hook = replace(HOOK, failures=5, failing_since=START, waits_until=START, waits=3, probe=4)
-    found = judged(hook, DELIVERY, answer, START + HOUR, is_probe=True)
+    found = record_answer(hook, DELIVERY, answer, START + HOUR, is_probe=True)
     assert found.flows
     assert (found.hook.waits_until, found.hook.failures, found.hook.probe) == (None, 0, 5)
     # who refuses has taken nothing yet: a day without success goes on
@@ -189,7 +189,7 @@ def test_a_probe_that_is_answered_lets_the_others_go(answer: Answer) -> None:
 
 def test_a_success_that_was_on_its_way_lets_them_go_too() -> None:
     hook = replace(HOOK, failures=5, failing_since=START, waits_until=START + HOUR, waits=1, probe=1)
-    found = judged(hook, DELIVERY, OK, START)
+    found = record_answer(hook, DELIVERY, OK, START)
     assert (found.flows, found.hook.waits_until, found.hook.probe) == (True, None, 2)
 
 
@@ -203,20 +203,20 @@ def test_a_success_that_was_on_its_way_lets_them_go_too() -> None:
 )
 def test_retry_after(asked: timedelta, expected: timedelta) -> None:
     answer = Answer(status=503, retry_after=asked)
-    assert judged(HOOK, DELIVERY, answer, START).delivery.due_at == START + expected
+    assert record_answer(HOOK, DELIVERY, answer, START).delivery.due_at == START + expected
     waiting = replace(HOOK, failures=4, failing_since=START)
-    assert judged(waiting, DELIVERY, answer, START).hook.waits_until == START + expected
+    assert record_answer(waiting, DELIVERY, answer, START).hook.waits_until == START + expected
 
 
 def test_a_callback_has_its_own_schedule_and_dies() -> None:
     delivery, hook, waits = DELIVERY, DEFAULT, []
     while delivery.state is DeliveryState.PENDING:
-        found = judged(hook, delivery, BAD, START)
+        found = record_answer(hook, delivery, BAD, START)
         delivery = found.delivery
         waits += [delivery.due_at - START] if delivery.due_at is not None else []
     assert waits == [*WAITS]
     assert (delivery.tries, found.act, found.reason) == (8, HookAct.DEAD, "HTTP_500")
-    gone = judged(DEFAULT, DELIVERY, Answer(status=410), START)
+    gone = record_answer(DEFAULT, DELIVERY, Answer(status=410), START)
     assert (gone.delivery.state, gone.act) == (DeliveryState.DEAD, HookAct.DEAD)
     for hook in (found.hook, gone.hook):
         assert (hook.state, hook.failures, hook.waits_until) == (HookState.ENABLED, 0, None)
@@ -226,10 +226,10 @@ def test_a_callback_has_its_own_schedule_and_dies() -> None:
 def test_what_was_on_its_way_changes_no_hook_that_is_off(state: HookState) -> None:
     off = replace(HOOK, state=state)
     for answer in (BAD, Answer(status=410)):
-        found = judged(off, DELIVERY, answer, START)
+        found = record_answer(off, DELIVERY, answer, START)
         assert (found.hook.state, found.hook.waits_until, found.hook.failures) == (state, None, 0)
         assert found.act is None
-    assert judged(off, DELIVERY, OK, START).hook.state is state
+    assert record_answer(off, DELIVERY, OK, START).hook.state is state
 
 
 def event(type_: str, **data: Any) -> dict[str, Any]:

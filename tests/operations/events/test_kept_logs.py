@@ -16,7 +16,7 @@ from shared.core.webhooks.hook_log import SYSTEM
 from shared.core.webhooks.webhooks import MAX_LOG, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import FORGETTABLE_AFTER, take_hints
+from shared.operations.events.tell import FORGETTABLE_AFTER, write_feed
 from shared.operations.incidents import incidents
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.sweeper.logs import compare_incidents
@@ -77,7 +77,7 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
     given.world.clock.advance(60)
     await settled(given)
     hints = await hinted(given)
-    await take_hints(given.world.context, hints)
+    await write_feed(given.world.context, hints)
     assert await ids(given) == [f"{incident.id}:{seq}:0" for seq in (1, 2)]
     await pruned(given, FORGETTABLE_AFTER)
     assert await given.feed.seen(TENANT, incident.id) == 2
@@ -90,7 +90,7 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
         "without events": [replace(hint, events=None) for hint in hints],
     }[late]
     for process in (given, another_process(given)):
-        await take_hints(process.world.context, again)
+        await write_feed(process.world.context, again)
         assert (await given.feed.head(TENANT)).number == 2
     # what that wrote of it goes as the first did
     await pruned(given, GONE + timedelta(hours=1))
@@ -100,17 +100,17 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
 async def test_an_incident_that_is_open_for_long(given: Hooked) -> None:
     """Its row goes and comes back without an event; later somebody settles it, and another one is opened."""
     incident = await opened(given)
-    await take_hints(given.world.context, await hinted(given))
+    await write_feed(given.world.context, await hinted(given))
     await pruned(given, GONE)
     assert await given.feed.seen(TENANT, incident.id) == 0
     process = another_process(given)
     await compare_incidents(process.world.context, lambda: False, whole=True)
-    await take_hints(process.world.context, await hinted(given))
+    await write_feed(process.world.context, await hinted(given))
     assert await given.feed.seen(TENANT, incident.id) == 1
     await pruned(given, GONE)
     await settled(given)
     next_one = await opened(given)
-    await take_hints(another_process(given).world.context, await hinted(given))
+    await write_feed(another_process(given).world.context, await hinted(given))
     await compare_incidents(process.world.context, lambda: False, whole=True)
     assert await ids(given) == [f"{incident.id}:2:0", f"{next_one.id}:1:0"]
     assert (await given.feed.head(TENANT)).number == 3
@@ -119,7 +119,7 @@ async def test_an_incident_that_is_open_for_long(given: Hooked) -> None:
 
 async def test_rows_are_looked_for_once_a_day(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
     await opened(given)
-    await take_hints(given.world.context, await hinted(given))
+    await write_feed(given.world.context, await hinted(given))
     looks: list[int] = []
 
     async def look(*_args: Any, **_options: Any) -> int:

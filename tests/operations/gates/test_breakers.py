@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.desk import Shut
+from shared.core.gates.desk import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import IncidentKind
 from shared.core.jobs.occurrences import ControlKind
@@ -17,7 +17,7 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import freed
-from shared.operations.gates.waiting import read_desk, standing_of
+from shared.operations.gates.waiting import queue_position_of, read_desk
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
 from shared.views.explain import explain
@@ -300,11 +300,15 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     """`explain` and the view say until when, half-open how many; the first one's time is the end of the cool-down."""
     waiting = await opened(world)
     breaker = await breaker_of(world)
-    standings = [await standing_of(world.context, (await world.job(job_id)).job) for job_id in waiting]
+    standings = [await queue_position_of(world.context, (await world.job(job_id)).job) for job_id in waiting]
     first, second = standings[:2]
     assert first is not None
     assert second is not None
-    assert (first.stopped_by.shut, first.expected_at, second.expected_at) == (Shut.BREAKER, breaker.until, None)
+    assert (first.stopped_by.blocked_by, first.expected_at, second.expected_at) == (
+        BlockReason.BREAKER,
+        breaker.until,
+        None,
+    )
     now = world.clock.now()
     record = await world.job(waiting[0])
     text = explain(record, now, None, standing=first).text
@@ -318,6 +322,6 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     shown = quota(desk, known, desk.state(OCR), world.clock.now(), None).breaker
     assert shown is not None
     assert (shown.state, shown.until, shown.allow) == ("HALF_OPEN", None, 1)
-    standing = await standing_of(world.context, (await world.job(waiting[1])).job)
+    standing = await queue_position_of(world.context, (await world.job(waiting[1])).job)
     text = explain(await world.job(waiting[1]), world.clock.now(), None, standing=standing).text
     assert "which is half-open and lets 1 in at once" in text

@@ -57,7 +57,7 @@ async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
     """Divisions a second apart, and a place that counts less than a millisecond in each."""
     claims = [
-        divided.Claim(tenant="a", inside=1, requested=1, share=divided.Share(gate=PLATFORM), place_ms=0, weight=700)
+        divided.Demand(tenant="a", inside=1, requested=1, share=divided.Share(gate=PLATFORM), place_ms=0, weight=700)
     ]
     at = divided.Book(gate_id="g", accounts={"a": divided.Account(requested=True)})
     for second in range(1, 701):

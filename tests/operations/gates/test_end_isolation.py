@@ -91,7 +91,7 @@ async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.Monke
         raise ZeroDivisionError
 
     monkeypatch.setattr(freed, "judged", broken)
-    assert ends.judged is not broken
+    assert ends.record_outcome is not broken
     first, second = await posted(staging, 1, 2)
     await ended(staging, first)
     assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]

@@ -11,7 +11,7 @@ import pytest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.operations.gates import desk_counts
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper import admission
 from shared.ports.desks import DeskWrite
@@ -142,7 +142,7 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
     await let_in(counted.context, "tenant_a")
     stored = await world.ledger.read(late)
     assert stored is not None
-    await follow(counted.context, counted.orchestrations, stored)
+    await reconcile_place(counted.context, counted.orchestrations, stored)
     assert await status(world, late) == ["QUEUED"]
     assert (await desk_of(counted)).active == 6
 

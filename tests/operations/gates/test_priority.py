@@ -14,7 +14,7 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.errors import LedgerUnavailable
 from shared.operations.jobs.control_job import change_priority
-from shared.operations.jobs.places import follow
+from shared.operations.jobs.places import reconcile_place
 from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from shared.views.audit import bundle
@@ -103,7 +103,7 @@ async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
     await prioritise(staging, third, "high")
     assert await status(staging, third) == ["WAITING_FOR_JOBS"]
     await ended(staging, first)
-    await follow(staging.context, staging.orchestrations, await _stored(staging, third))
+    await reconcile_place(staging.context, staging.orchestrations, await _stored(staging, third))
     assert await status(staging, second) == ["QUEUED"]
     active = await staging.index.read_active("tenant_a", third)
     assert active is not None
@@ -117,7 +117,7 @@ async def test_a_receipt_has_the_time_on_other_jobs(staging: World) -> None:
     [third] = await posted(staging, 3, dependencies=[first])
     staging.clock.advance(30)
     await ended(staging, first)
-    await follow(staging.context, staging.orchestrations, await _stored(staging, third))
+    await reconcile_place(staging.context, staging.orchestrations, await _stored(staging, third))
     staging.clock.advance(12)
     await ended(staging, second, 2)
     staging.clock.advance(5)

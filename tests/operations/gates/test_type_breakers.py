@@ -17,7 +17,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.gates import desk_turns, type_breakers
 from shared.operations.gates.divisions import divide
 from shared.operations.gates.over_all import state_over_all
-from shared.operations.gates.waiting import standing_of
+from shared.operations.gates.waiting import queue_position_of
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
@@ -153,7 +153,7 @@ async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
     await ruled(world, Gate(GateKind.TENANT, "new"), emergency_max_active=5)
     late = [await posted(world, 300, "new"), await posted(world, 301, "new", priority="emergency")]
     assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
-    standing = await standing_of(world.context, (await world.job(late[1])).job)
+    standing = await queue_position_of(world.context, (await world.job(late[1])).job)
     text = explain(await world.job(late[1]), world.clock.now(), None, standing=standing).text
     assert "the breaker of type:OCR, which is open until" in text
     world.clock.advance(33 * 2 * COOLDOWN)

@@ -15,7 +15,7 @@ from shared import telemetry
 from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process import passing as module
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.operations.conftest import StillClock, World
@@ -87,12 +87,12 @@ async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World
     # in the feed, not in the topic: as in a process that dies there
     for hint in hints:
         known = await process.known.of(fed.feed, TENANT)
-        await take_hints(context, [hint])
+        await write_feed(context, [hint])
         known.head = fed.feed._heads[TENANT] = replace(await fed.feed.head(TENANT), sent=0)
     assert topic.sent == []
     for again in (process, Process(fed.feed, topic, world.clock)):
         topic.sent.clear()
-        await take_hints(replace(context, passing=again.passing, known_feeds=again.known), hints)
+        await write_feed(replace(context, passing=again.passing, known_feeds=again.known), hints)
         assert topic.sent == await fed.feed.events(TENANT, after=0, limit=100)
         again.dies()
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.gates.desk import Shut
+from shared.core.gates.desk import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.freed import let_in
-from shared.operations.gates.waiting import first_waiting, read_desk, standing_of
+from shared.operations.gates.waiting import first_waiting, queue_position_of, read_desk
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
@@ -118,7 +118,7 @@ async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> Non
     await quotas.throttle(world.context, world.orchestrations, TENANT, OPERATOR, max_per_hour=60, until=limit)
     jobs = [await created(world, number) for number in range(4)]
     assert await statuses(world, jobs) == [JobStatus.QUEUED] + [JobStatus.THROTTLED] * 3
-    last = await standing_of(world.context, (await world.job(jobs[3])).job)
+    last = await queue_position_of(world.context, (await world.job(jobs[3])).job)
     assert last is not None
     assert (last.position, last.expected_at) == (3, world.clock.now() + timedelta(minutes=3))
 
@@ -186,7 +186,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     assert (answer.status, answer.gate, answer.position) == (JobStatus.THROTTLED, "tenant tenant_a", 1)
     assert answer.nextEligibleAt is None  # only an end lets it in
     record = await world.job(job_id)
-    standing = await standing_of(world.context, record.job)
+    standing = await queue_position_of(world.context, record.job)
     text = explain(record, world.clock.now(), None, standing=standing)
     assert (text.gate, text.stopped_by, text.position, text.nextEligibleAt) == (
         "THROTTLED",
@@ -214,9 +214,9 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
     answers = [accepted(await create_numbered(world, number)) for number in (2, 3)]
     assert [answer.nextEligibleAt for answer in answers] == [now + timedelta(minutes=1), now + timedelta(minutes=2)]
     await held(world, until=now + timedelta(hours=1))
-    last = await standing_of(world.context, (await world.job(answers[1].jobId)).job)
+    last = await queue_position_of(world.context, (await world.job(answers[1].jobId)).job)
     assert last is not None
-    assert (last.stopped_by.shut, last.expected_at) == (Shut.HELD, now + timedelta(hours=1))
+    assert (last.stopped_by.blocked_by, last.expected_at) == (BlockReason.HELD, now + timedelta(hours=1))
 
 
 async def test_one_job_goes_past_its_gates(world: World) -> None:

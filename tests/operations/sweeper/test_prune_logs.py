@@ -18,7 +18,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
 from shared.errors import DataLost, LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
@@ -114,13 +114,13 @@ async def test_what_the_feed_has_not_got_stays(world: World) -> None:
     fed = of(world)
     await changed(fed.world, OCR, range(4))
     hints = await fed.hints()
-    await take_hints(fed.world.context, hints[:2])
+    await write_feed(fed.world.context, hints[:2])
     await pruned(fed.world, timedelta(days=KEPT + 20))
     assert [each.seq for each in await entries(fed.world, OCR)] == [3, 4]
     await swept_at_the_hour(fed)
     await pruned(fed.world)
     assert [each.seq for each in await entries(fed.world, OCR)] == [4]
-    await take_hints(fed.world.context, hints)
+    await write_feed(fed.world.context, hints)
     assert await logs(fed) == [f"{OCR.id}:{number}:0" for number in (1, 2, 3, 4)]
 
 

@@ -15,14 +15,14 @@ from shared.core.webhooks.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.process.hook_calls import AT_ONCE, HookCalls
 from shared.operations.webhooks.deliver_webhooks import FLOW_ROWS, deliver
-from shared.operations.webhooks.webhooks import change_hook, resume_hook, rotate_hook, test_hook
+from shared.operations.webhooks.webhooks import change_hook, resume_hook, rotate_hook, send_test_event
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
 from shared.refusals import Overloaded
 from tests.operations.conftest import World
 from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
 
-test_hook.__test__ = False  # type: ignore[attr-defined]
+send_test_event.__test__ = False  # type: ignore[attr-defined]
 
 BAD = Answer(status=500)
 BY = "user:somebody"
@@ -327,13 +327,13 @@ async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:
         await released.wait()
 
     given.receiver.meanwhile = slow
-    running = [asyncio.create_task(test_hook(context, TENANT, hook.id)) for hook in hooks[1:]]
+    running = [asyncio.create_task(send_test_event(context, TENANT, hook.id)) for hook in hooks[1:]]
     await full.wait()
     with pytest.raises(Overloaded):
-        await test_hook(context, TENANT, hooks[0].id)
+        await send_test_event(context, TENANT, hooks[0].id)
     released.set()
     assert [each.status for each in await asyncio.gather(*running)] == [200] * AT_ONCE
-    assert (await test_hook(context, TENANT, hooks[0].id)).status == 200
+    assert (await send_test_event(context, TENANT, hooks[0].id)).status == 200
 
 
 async def test_what_a_process_puts_back_is_bounded(given: Hooked) -> None:

@@ -16,7 +16,7 @@ from shared.core.jobs.routing import PLATFORM
 from shared.core.webhooks.hook_log import hook_event, logged
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
-from shared.operations.events.tell import take_hints
+from shared.operations.events.tell import write_feed
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.quotas import quotas
 from shared.operations.webhooks.webhooks import HookRequest as Request
@@ -30,7 +30,7 @@ from shared.operations.webhooks.webhooks import (
     remove_hook,
     resume_hook,
     rotate_hook,
-    test_hook,
+    send_test_event,
 )
 from shared.refusals import (
     DefaultHook,
@@ -43,7 +43,7 @@ from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
 from tests.operations.support import limited
 
-test_hook.__test__ = False  # type: ignore[attr-defined]
+send_test_event.__test__ = False  # type: ignore[attr-defined]
 
 BY = "user:somebody"
 
@@ -151,7 +151,7 @@ async def test_hints_that_come_twice_are_one_delivery(given: Hooked) -> None:
     hints = [hint_of(job, [row]) for row in rows]
     before = await given.deliveries(hook)
     assert len(before) >= len(hints) > 3
-    await take_hints(given.world.context, hints + hints)
+    await write_feed(given.world.context, hints + hints)
     assert await given.deliveries(hook) == before
 
 
@@ -290,7 +290,7 @@ async def test_who_is_none(given: Hooked, hook_id: str) -> None:
         change_hook(context, TENANT, hook_id, {"enabled": False}, BY),
         remove_hook(context, TENANT, hook_id, BY),
         resume_hook(context, TENANT, hook_id, BY),
-        test_hook(context, TENANT, hook_id),
+        send_test_event(context, TENANT, hook_id),
     ):
         with pytest.raises(error):
             await doing
@@ -332,7 +332,7 @@ async def test_a_rotation(given: Hooked) -> None:
 async def test_a_hook_is_tried_out(given: Hooked) -> None:
     hook = await given.hook()
     given.receiver.answer = Answer(status=503, took_ms=12)
-    assert await test_hook(given.world.context, TENANT, hook.id) == given.receiver.answer
+    assert await send_test_event(given.world.context, TENANT, hook.id) == given.receiver.answer
     [(_, id_, body)] = given.receiver.got
     assert (body["type"], body["id"]) == ("webhook.test", id_)
     assert await given.now(hook) == hook
