@@ -60,7 +60,7 @@ from shared.core.jobs import durable_names
 from shared.operations.context import Context
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import TopicRelay
+from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness

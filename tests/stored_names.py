@@ -27,9 +27,9 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
+from shared.core.gates.admission import Waiting
+from shared.core.gates.allocation import Account, Book
 from shared.core.gates.desk import Candidate, Desk
-from shared.core.gates.divided import Account, Book
-from shared.core.gates.letting import Waiting
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle

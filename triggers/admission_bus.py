@@ -18,7 +18,7 @@ from shared import telemetry
 from shared.core.jobs.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.bulks.work_bulk import work_bulk
-from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.places import reconcile_place

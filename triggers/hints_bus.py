@@ -13,7 +13,7 @@ import azure.functions as func
 from shared import telemetry
 from shared.core.events.hints import decode_hint
 from shared.core.jobs.routing import HINTS_QUEUE
-from shared.operations.events.tell import write_feed
+from shared.operations.events.feed_writer import write_feed
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import HINTS_S, limited
 from shared.wiring import Wiring

@@ -14,7 +14,7 @@ from shared.access.caller import ANYONE, Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
-from shared.core.gates.standing import expected
+from shared.core.gates.queue_position import expected
 from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created

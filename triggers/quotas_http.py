@@ -15,14 +15,14 @@ from shared.contracts.quotas import RuleChange, Why
 from shared.core.gates import changes
 from shared.core.gates.changes import Patch
 from shared.core.gates.desk import Desk
+from shared.core.gates.queue_position import waiting_of
 from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState
-from shared.core.gates.standing import waiting_of
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
 from shared.operations.gates.desk_turns import directory
 from shared.operations.gates.find_gate import find_gate, over_all, over_all_of_id
 from shared.operations.gates.gate_logs import state_of
-from shared.operations.gates.over_all import parts, state_over_all, waiting_over_all
+from shared.operations.gates.platform_gates import parts, state_over_all, waiting_over_all
 from shared.operations.gates.waiting import first_waiting, oldest, read_desk
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed

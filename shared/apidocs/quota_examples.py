@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel
 
 from shared.apidocs.json_schema import JsonObject
+from shared.core.gates.admission import Waiting
 from shared.core.gates.changes import ChangeType, changed
 from shared.core.gates.desk import Candidate, Desk, Line
-from shared.core.gates.letting import Waiting
+from shared.core.gates.queue_position import queue_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
-from shared.core.gates.standing import queue_position
 from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
 from shared.ports.usage import SeenSource
 from shared.responses.usage import UsageReport

@@ -14,12 +14,12 @@ from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.in_flight import InFlight
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.process.passing import TopicRelay
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.process.row_faults import RowFaults
 from shared.operations.process.submissions import Submissions
-from shared.operations.process.tally import Tally
+from shared.operations.process.topic_relay import TopicRelay
+from shared.operations.process.usage_buffer import Tally
 from shared.operations.process.waiters import Tails, Waiters
 from shared.ports.books import Books
 from shared.ports.bulks import Bulks

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from shared.core.gates.divided import Book
+from shared.core.gates.allocation import Book
 
 
 @dataclass(frozen=True)

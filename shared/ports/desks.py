@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from shared.core.gates.admission import ASLEEP, Waiting
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import Freed
-from shared.core.gates.letting import ASLEEP, Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 

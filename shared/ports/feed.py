@@ -73,7 +73,7 @@ class FeedWrite:
 
 
 class Feed(Protocol):
-    """Written by `shared.operations.events.tell` alone."""
+    """Written by `shared.operations.events.feed_writer` alone."""
 
     async def identity(self) -> FeedIdentity:
         """Raises LedgerUnavailable."""

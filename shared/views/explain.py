@@ -13,8 +13,8 @@ from typing import Literal
 
 from shared.contracts.messages import Reply
 from shared.core.gates.desk import BlockReason, GateVerdict
+from shared.core.gates.queue_position import MAX_POSITION, QueuePosition
 from shared.core.gates.rules import GateKind
-from shared.core.gates.standing import MAX_POSITION, QueuePosition
 from shared.core.jobs.backlog import MAX_SHOWN
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance, lease_digest

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from datetime import datetime
 
 from shared.core.gates import rate
+from shared.core.gates.admission import Waiting
 from shared.core.gates.breaker import Breaker, BreakerState, at
 from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
-from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
+from shared.core.gates.queue_position import QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, GateKind, GateState, Rule
-from shared.core.gates.standing import QueuePosition, TenantPart, waiting_of
 from shared.responses.quota import (
     Quota,
     QuotaBreaker,

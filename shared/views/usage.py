@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.core.gates.desk import Desk
+from shared.core.gates.queue_position import waiting_of
 from shared.core.gates.rules import Gate, GateKind
-from shared.core.gates.standing import waiting_of
 from shared.core.usage import Sum
 from shared.ports.usage import SeenSource as SourceRow
 from shared.responses.usage import SeenSource, UsageSum

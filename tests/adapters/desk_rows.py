@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from shared.core.gates.admission import Waiting
 from shared.core.gates.desk import Candidate, Desk, Line, enter, leave, stand, step_away
-from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job

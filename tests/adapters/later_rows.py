@@ -22,9 +22,9 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import INT64, Entity
 from shared.adapters.tables.usage import TablesUsage
+from shared.core.gates.allocation import Account, Book
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
 from shared.core.gates.desk import Desk, Line
-from shared.core.gates.divided import Account, Book
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.ports.desks import DeskWrite
 from tests.fake_tables import FakeAccount

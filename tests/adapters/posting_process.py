@@ -29,7 +29,7 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.errors import Transient
-from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.control_job import control_job

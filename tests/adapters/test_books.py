@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.core.gates.allocation import Account, Book
 from shared.core.gates.breaker import Breaker, BreakerState, End
-from shared.core.gates.divided import Account, Book
 from shared.errors import AlreadyExists, Conflict
 from tests.adapters.conftest import Storage
 from tests.jobs import START

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.core.gates.admission import ASLEEP
 from shared.core.gates.desk import Candidate, Desk
-from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Place, PlaceState, after_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus

@@ -26,10 +26,10 @@ from shared.core.events.hints import Hint
 from shared.core.jobs.routing import EVENTS_TOPIC
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.read_feed import EventFilter, read_feed
-from shared.operations.events.tell import write_feed
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import TopicRelay
+from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent
 from shared.wiring import SystemClock
 from tests.jobs import START

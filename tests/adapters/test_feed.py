@@ -14,7 +14,7 @@ import shared.adapters.tables.feed as tables_feed
 from shared.adapters.tables.feed import TablesFeed
 from shared.core.events.public_events import MAX_EVENT_BYTES
 from shared.errors import Conflict
-from shared.operations.events.tell import MAX_ROWS
+from shared.operations.events.feed_writer import MAX_ROWS
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.adapters.conftest import Storage
 from tests.jobs import START

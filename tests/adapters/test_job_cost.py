@@ -34,7 +34,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.directive import encode_directive
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
-from shared.operations.events.tell import write_feed
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
@@ -44,9 +44,9 @@ from shared.operations.jobs.transition import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.passing import TopicRelay
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.recent_jobs import RecentJobs
+from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.quotas.quotas import By, hold
 from shared.ports.durable import InstanceState
 from shared.views.receipt import operations

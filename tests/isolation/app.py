@@ -33,8 +33,8 @@ from shared.core.webhooks.webhooks import Answer
 from shared.errors import LuciusError
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
-from shared.operations.events.tell import write_feed
-from shared.operations.gates.divisions import divide_called
+from shared.operations.events.feed_writer import write_feed
+from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.places import reconcile_place

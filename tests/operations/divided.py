@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from shared.core.gates import divided
+from shared.core.gates import allocation
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.transition import notify
@@ -81,7 +81,7 @@ def count(world: World) -> dict[str, int]:
     return {tenant: len(ids) for tenant, ids in inside(world).items()}
 
 
-async def book(world: World, gate: Gate = PLATFORM) -> divided.Book:
+async def book(world: World, gate: Gate = PLATFORM) -> allocation.Book:
     stored = await world.context.books.read(gate.id)
     assert stored is not None
     return stored.book

@@ -16,7 +16,7 @@ from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import public_events
 from shared.errors import BusUnavailable
-from shared.operations.events.tell import write_feed
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep

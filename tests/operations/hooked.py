@@ -21,7 +21,7 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.core.events.hints import decode_hint, encode_hint
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookFilter
-from shared.operations.events.tell import write_feed
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import KnownFeeds

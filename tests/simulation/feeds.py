@@ -22,12 +22,12 @@ from shared.core.jobs.job import Event, Record
 from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.context import Context
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
-from shared.operations.process.passing import TopicRelay
+from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.adapters.tables.keys import freed_row
-from shared.core.gates.divided import Book
+from shared.core.gates.admission import Waiting
+from shared.core.gates.allocation import Book
 from shared.core.gates.ends import Freed
-from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateState, Rule

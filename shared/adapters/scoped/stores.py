@@ -11,8 +11,8 @@ from datetime import date, datetime
 
 from shared.access.caller import Caller
 from shared.adapters.scoped.reach import Reach, check_seen, sweeper_only
+from shared.core.gates.admission import Waiting
 from shared.core.gates.ends import Freed
-from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule

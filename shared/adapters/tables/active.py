@@ -22,8 +22,8 @@ from shared.adapters.tables.places import place_columns, place_of
 from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
+from shared.core.gates.admission import Waiting
 from shared.core.gates.desk import Candidate
-from shared.core.gates.letting import Waiting
 from shared.core.gates.places import Place, PlaceState
 from shared.core.jobs.job import Job
 from shared.errors import LedgerRefused

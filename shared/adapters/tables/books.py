@@ -17,7 +17,7 @@ from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.gates.divided import Account, Book
+from shared.core.gates.allocation import Account, Book
 from shared.errors import Conflict
 from shared.ports.books import Ask, StoredBook
 

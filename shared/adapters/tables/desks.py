@@ -35,9 +35,9 @@ from shared.adapters.tables.places import candidate_columns, candidate_of, freed
 from shared.adapters.tables.table import Entity, Operation
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
+from shared.core.gates.admission import Waiting
 from shared.core.gates.desk import Desk, Line, epoch_of
 from shared.core.gates.ends import Freed
-from shared.core.gates.letting import Waiting
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share

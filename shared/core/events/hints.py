@@ -1,4 +1,4 @@
-"""A hint: a commit had public events, which `shared.operations.events.tell` shall write into the feed (R71).
+"""A hint: a commit had public events, which `shared.operations.events.feed_writer` shall write into the feed (R71).
 
 It is of a job's EVENT rows, or of the log of a gate or an incident. It proves nothing: what is written is read, or
 follows on what the feed has of that job, gate or incident. So one that is lost, doubled, late or out of order costs a

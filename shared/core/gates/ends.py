@@ -12,8 +12,8 @@ from shared.core.gates.changes import ChangeType, numbered
 from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.queue_position import waiting_of
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState
-from shared.core.gates.standing import waiting_of
 from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from shared.core.gates.admission import others_first
 from shared.core.gates.desk import (
     EMERGENCY,
     BlockReason,
@@ -25,7 +26,6 @@ from shared.core.gates.desk import (
     stand,
     step_away,
 )
-from shared.core.gates.letting import others_first
 from shared.core.gates.rules import Directory, GateState
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus

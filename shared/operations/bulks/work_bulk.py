@@ -23,7 +23,7 @@ from shared.operations.gates.desk_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.redrive_job import redrive_job
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.refusals import LimitReached, Overloaded, Refused

@@ -8,8 +8,8 @@ from datetime import timedelta
 from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.context import Context
-from shared.operations.events.tell import FORGETTABLE_AFTER
-from shared.operations.process.at_once import at_once
+from shared.operations.events.feed_writer import FORGETTABLE_AFTER
+from shared.operations.process.concurrency import at_once
 from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_hook_logs
 
 #: UTC: what grows by a few rows a day is not looked for in each hour

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates import divided
+from shared.core.gates import allocation
+from shared.core.gates.admission import AdmissionResult
 from shared.core.gates.desk import Candidate, Desk, evaluate_for
-from shared.core.gates.letting import AdmissionResult
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
 from shared.core.gates.rules import Directory, Gate
 from shared.core.jobs.job import Job
@@ -35,7 +35,7 @@ from shared.operations.gates.desk_turns import (
     select_admissions,
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.desks import StoredDesk
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
@@ -309,8 +309,8 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
 def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -> NeedsDivision | None:
     candidate = Candidate.of(job)
     found = evaluate_for(desk, known, candidate, context.clock.now())
-    gate = divided.stopping_division(found)
-    if gate is None or divided.is_stopped(desk, known, gate, context.clock.now()):
+    gate = allocation.stopping_division(found)
+    if gate is None or allocation.is_stopped(desk, known, gate, context.clock.now()):
         # those in line have asked
         return None
     rejects = any(

@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.core.gates import divided, type_breaker
+from shared.core.gates import allocation, type_breaker
+from shared.core.gates.admission import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
 from shared.core.gates.desk import Desk
 from shared.core.gates.ends import MAX_SETTLED, Freed, advance_breakers
-from shared.core.gates.letting import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
@@ -267,7 +267,7 @@ async def desk_write(
     after, log = await continue_log(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
     return DeskWrite(
         before=stored,
-        after=divided.accrue_slot_time(stored.desk, after, now),
+        after=allocation.accrue_slot_time(stored.desk, after, now),
         let_in=let.admitted,
         relined=let.relined,
         check_at=now + FIRST_CHECK,
@@ -297,7 +297,7 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, se
 async def ask_owed(context: Context, before: Desk, after: Desk, known: Directory) -> None:
     """Asks for the divisions that a change of the desk owes; what is lost comes by the sweep."""
     try:
-        for gate, wants_more in divided.owed(before, after, known, context.clock.now()):
+        for gate, wants_more in allocation.owed(before, after, known, context.clock.now()):
             await ask_division(context, gate, after.tenant if wants_more else None)
     except (BusUnavailable, LedgerUnavailable) as fault:
         telemetry.record_fault(fault)
@@ -320,7 +320,7 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
 async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
     try:
         for state in known.over_all.values():
-            if state.gate.kind in DIVIDED and divided.is_stopped(desk, known, state.gate, context.clock.now()):
+            if state.gate.kind in DIVIDED and allocation.is_stopped(desk, known, state.gate, context.clock.now()):
                 await ask_division(context, state.gate, desk.tenant)
     except (BusUnavailable, LedgerUnavailable) as fault:
         telemetry.record_fault(fault)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.core.gates import places
+from shared.core.gates.admission import MAX_LET_IN
 from shared.core.gates.desk import Candidate, step_away
-from shared.core.gates.letting import MAX_LET_IN
 from shared.core.gates.places import LineFull, Owed, PlaceState, line_up, set_aside
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended

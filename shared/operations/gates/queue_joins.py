@@ -29,7 +29,7 @@ from shared.operations.gates.desk_turns import (
     room_for_admissions,
     select_admissions,
 )
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.desks import StoredDesk
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.core.gates.allocation import Account, Book, with_reserve
 from shared.core.gates.desk import Desk
-from shared.core.gates.divided import Account, Book, with_reserve
 from shared.core.gates.rules import Directory, Gate
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.gates import desk_counts, desk_turns
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.books import StoredBook
 
 #: tenants whose jobs are counted between two writes of the book

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from shared.core.gates.admission import AdmissionRound, Waiting
 from shared.core.gates.desk import Desk
-from shared.core.gates.letting import AdmissionRound, Waiting
 from shared.core.gates.places import PlaceState, recounted
+from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, lines_of, queue_position, queue_positions
 from shared.core.gates.rules import Directory, Gate
-from shared.core.gates.standing import MAX_POSITION, QueuePosition, lines_of, queue_position, queue_positions
 from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context

@@ -14,7 +14,7 @@ from shared.core.incidents import IncidentKind
 from shared.errors import Undecodable
 from shared.operations.context import Context
 from shared.operations.incidents.incidents import raise_incident, settle_incident
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.incidents import IncidentRow
 
 #: work at a row that fails is postponed for this long

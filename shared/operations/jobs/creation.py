@@ -18,9 +18,9 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
 from shared.operations.context import Context
+from shared.operations.gates.allocations import place_for
 from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_desk, stage_uncounted
 from shared.operations.gates.desk_turns import Entered, directory
-from shared.operations.gates.divisions import place_for
 from shared.operations.gates.freed import take_turn
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim

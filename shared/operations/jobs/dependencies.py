@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.gates.letting import ASLEEP
+from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Place
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
@@ -19,7 +19,7 @@ from shared.errors import Conflict, Contended
 from shared.operations.context import Context
 from shared.operations.jobs.dependants import count_end
 from shared.operations.jobs.transition import transition
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from shared.ports.ledger import Stored

@@ -11,7 +11,7 @@ from shared.core.jobs.plan import digests
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
 from shared.operations.context import Context
 from shared.operations.gates import desks
-from shared.operations.gates.over_all import ask
+from shared.operations.gates.platform_gates import ask
 from shared.operations.jobs.create_job import ValidRequest, plan_rows, validate_request
 from shared.operations.jobs.creation import is_expired
 from shared.refusals import LimitReached

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shared.core.gates.admission import ASLEEP
 from shared.core.gates.desk import Candidate
-from shared.core.gates.letting import ASLEEP
 from shared.core.gates.places import Owed, owed
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed

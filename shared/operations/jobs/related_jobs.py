@@ -9,7 +9,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 
 _AT_ONCE = 8
 #: a page goes through those that wait first, then through those that waited for a job that did not succeed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.ports.desks import DirectoryRows, QuotaDirectory, joined
 
 #: a process reads all groups again after 15 to 30 minutes, since rows that were restored from a backup may have old

@@ -16,6 +16,7 @@ from shared.core.gates import changes
 from shared.core.gates.changes import ChangeType, Patch
 from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry
+from shared.core.gates.queue_position import MAX_POSITION, waiting_of
 from shared.core.gates.rules import (
     DIVIDED,
     EVERY,
@@ -30,20 +31,19 @@ from shared.core.gates.rules import (
     Rule,
     Throttle,
 )
-from shared.core.gates.standing import MAX_POSITION, waiting_of
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.gates import desk_turns, guards, type_breakers
+from shared.operations.gates.allocations import divide_soon
 from shared.operations.gates.desk_turns import Uncounted
-from shared.operations.gates.divisions import divide_soon
 from shared.operations.gates.freed import let_in
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.gated_tenants import enter, leave_or_stay
 from shared.operations.gates.waiting import read_desk, would_go_in
 from shared.operations.incidents.incidents import settle_incident
 from shared.operations.jobs.transition import notify
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.operations.process.log_hints import note_gate_log
 from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.ports.desks import DeskWrite, StoredDesk

@@ -15,8 +15,8 @@ from shared.core.canonical import encode_key
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory
 from shared.operations.context import Context
+from shared.operations.gates.allocations import divide_owed
 from shared.operations.gates.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
-from shared.operations.gates.divisions import divide_owed
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.transition import notify
 from shared.operations.sweeper.state import IsOver, Pass

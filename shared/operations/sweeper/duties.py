@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.operations.incidents.silence import look_for_silence
+from shared.operations.incidents.silent_services import look_for_silence
 from shared.operations.jobs.rejected_messages import remove_old
 from shared.operations.sweeper.admission import admit_waiting, allocate
 from shared.operations.sweeper.bulks import look_at_bulks

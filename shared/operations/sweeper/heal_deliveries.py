@@ -15,7 +15,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookStat
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.operations.webhooks.change_hooks import log_dead
 from shared.operations.webhooks.match_hooks import NOTED_EVERY
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries

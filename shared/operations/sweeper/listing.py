@@ -22,7 +22,7 @@ from shared.core.usage import HOUR, hour_of, inside_by
 from shared.errors import Transient, Undecodable
 from shared.operations.context import Context
 from shared.operations.events.feed_comparison import hint_behind
-from shared.operations.incidents.silence import Untaken, longer_out, untaken
+from shared.operations.incidents.silent_services import Untaken, longer_out, untaken
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow

@@ -21,7 +21,7 @@ from shared.core.usage import hour_of
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.events.prune_feeds import DAILY_HOUR
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.operations.sweeper.prune_jobs import clear_late
 from shared.operations.sweeper.turns import from_on
 from shared.operations.sweeper.usage import KEPT_FOR

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from shared.core.gates.letting import ASLEEP
+from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Owed, PlaceState, owed
 from shared.core.jobs import durable_names
 from shared.core.jobs.durable_names import restarts

@@ -11,7 +11,7 @@ from shared.core.gates.desk import Desk
 from shared.core.gates.rules import GateState
 from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
-from shared.operations.incidents.silence import Untaken
+from shared.operations.incidents.silent_services import Untaken
 from shared.operations.sweeper.report import SweepReport
 from shared.ports.durable import Orchestrations
 from shared.ports.index import ActiveRow, AwakeTenant

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from shared.operations.process import at_once as bounded
+from shared.operations.process import concurrency as bounded
 
 #: pieces of work, and tenants that are asked for work, at the same time
 AT_ONCE = 16

@@ -14,7 +14,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct,
 from shared.errors import Conflict, Contended, Transient
 from shared.operations.context import Context
 from shared.operations.process.known_feeds import KnownFeed
-from shared.operations.process.passing import with_sent
+from shared.operations.process.topic_relay import with_sent
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
 from shared.refusals import HookLimit, WebhooksOff

@@ -1,4 +1,4 @@
-"""The hooks to which the events of a feed transaction go: part of what `shared.operations.events.tell` writes (R84)."""
+"""The hooks of the events in a feed transaction, which `shared.operations.events.feed_writer` writes (R84)."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.core.gates.admission import AdmissionResult, AdmissionRound, Waiting, is_open, next_wake_up
 from shared.core.gates.desk import BlockReason, Candidate, Desk, rank
-from shared.core.gates.letting import AdmissionResult, AdmissionRound, Waiting, is_open, next_wake_up
 from shared.core.gates.places import (
     LineFull,
     Place,

@@ -14,7 +14,7 @@ from shared.core.events.hints import MAX_HINT_BYTES, Hint, decode_hint, encode_h
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.errors import LedgerUnavailable
-from shared.operations.events.tell import AGAIN_AFTER, MAX_ROWS
+from shared.operations.events.feed_writer import AGAIN_AFTER, MAX_ROWS
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.ports.feed import FeedWrite, Head

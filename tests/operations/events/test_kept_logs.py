@@ -15,8 +15,8 @@ from shared.core.incidents import Incident, IncidentKind
 from shared.core.webhooks.hook_log import SYSTEM
 from shared.core.webhooks.webhooks import MAX_LOG, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
+from shared.operations.events.feed_writer import FORGETTABLE_AFTER, write_feed
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import FORGETTABLE_AFTER, write_feed
 from shared.operations.incidents import incidents
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.sweeper.logs import compare_incidents

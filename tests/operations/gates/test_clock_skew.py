@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.divisions import divide_called
+from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.transition import notify
 from shared.operations.process.gate_directory import GateDirectory

@@ -9,7 +9,7 @@ import pytest
 from shared.access.caller import Caller
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.operations.gates.over_all import state_over_all
+from shared.operations.gates.platform_gates import state_over_all
 from shared.operations.quotas import quotas
 from shared.ports.desks import DeskWrite
 from shared.refusals import RuleChanged

@@ -13,7 +13,7 @@ from shared.core.gates.rules import EVERY
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import desk_counts, tenant_counts
-from shared.operations.gates.divisions import divide
+from shared.operations.gates.allocations import divide
 from shared.operations.jobs.transition import notify
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World

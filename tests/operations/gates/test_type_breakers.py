@@ -15,8 +15,8 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import desk_turns, type_breakers
-from shared.operations.gates.divisions import divide
-from shared.operations.gates.over_all import state_over_all
+from shared.operations.gates.allocations import divide
+from shared.operations.gates.platform_gates import state_over_all
 from shared.operations.gates.waiting import queue_position_of
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep

@@ -12,7 +12,7 @@ from shared.core.gates.rules import EVERY, Gate
 from shared.core.incidents import Incident, IncidentState
 from shared.core.jobs.states import JobStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.gates import divisions
+from shared.operations.gates import allocations
 from shared.operations.incidents.incidents import resolve_incident
 from shared.operations.quotas import quotas
 from shared.operations.quotas.breaker_incidents import answer_call, keep_incident
@@ -223,7 +223,7 @@ async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: W
     jobs = [await divided.posted(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:
         await ends(world, job_id)
-    await divisions.divide(world.context, divided.OCR)
+    await allocations.divide(world.context, divided.OCR)
     assert (await divided.breaker_of(world)).state is BreakerState.OPEN
     await swept(world)
     assert [each.state for each in await incidents(world, divided.OCR)] == [IncidentState.OPEN]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.scale import governance
-from shared.core.gates.divided import MAX_TENANTS
-from shared.operations.gates import divisions, freed
+from shared.core.gates.allocation import MAX_TENANTS
+from shared.operations.gates import allocations, freed
+from shared.operations.gates.allocations import divide
 from shared.operations.gates.desk_turns import MAX_TOGETHER, directory
-from shared.operations.gates.divisions import divide
 from shared.operations.incidents.incidents import dismiss_incident
 from tests.operations.conftest import World
 from tests.operations.divided import PLATFORM, posted, ruled, served
@@ -22,7 +22,7 @@ from tests.operations.support import Counting, by, limited
 def test_the_model_has_the_bounds_of_the_app() -> None:
     assert (governance.ENDS_TOGETHER, governance.CREATIONS_TOGETHER) == (freed.MAX_FREED, MAX_TOGETHER)
     assert governance.BOOK_TENANTS == MAX_TENANTS
-    assert divisions.INTERVAL.total_seconds() == governance.ALLOCATED_EVERY_S
+    assert allocations.INTERVAL.total_seconds() == governance.ALLOCATED_EVERY_S
 
 
 @pytest.mark.parametrize("is_changed", [True, False])

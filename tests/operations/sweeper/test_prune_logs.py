@@ -17,8 +17,8 @@ from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
 from shared.errors import DataLost, LedgerUnavailable
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import write_feed
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas

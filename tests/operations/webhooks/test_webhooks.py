@@ -16,7 +16,7 @@ from shared.core.jobs.routing import PLATFORM
 from shared.core.webhooks.hook_log import hook_event, logged
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
-from shared.operations.events.tell import write_feed
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.quotas import quotas
 from shared.operations.webhooks.webhooks import HookRequest as Request

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.core.gates import rate
+from shared.core.gates.admission import Waiting
 from shared.core.gates.desk import (
     BlockReason,
     Desk,
@@ -14,7 +15,6 @@ from shared.core.gates.desk import (
     Line,
     evaluate_gates,
 )
-from shared.core.gates.letting import Waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
 
 #: positions are counted so far, and are "over 1,000" from there on

@@ -14,9 +14,9 @@ import pytest
 from shared import telemetry
 from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import LedgerUnavailable
+from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.tell import write_feed
-from shared.operations.process import passing as module
+from shared.operations.process import topic_relay as module
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import TENANT, of

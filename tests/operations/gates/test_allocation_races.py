@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared.core.gates import divided
+from shared.core.gates import allocation
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates import desk_counts
-from shared.operations.gates.divisions import divide
+from shared.operations.gates.allocations import divide
 from shared.operations.jobs.transition import notify
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
@@ -158,8 +158,8 @@ def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatc
     def taken(share: Any, goal: int, epoch: int) -> Any:
         return replace(share, keep=min(share.keep, goal))
 
-    monkeypatch.setattr(divided, "given", given)
-    monkeypatch.setattr(divided, "taken", taken)
+    monkeypatch.setattr(allocation, "given", given)
+    monkeypatch.setattr(allocation, "taken", taken)
     with pytest.raises(AssertionError, match="are lent"):
         explore("a division, and another after one gave up", kills=())
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from shared.core.gates import divided
+from shared.core.gates import allocation
 from shared.core.gates.desk import Desk
 from shared.core.gates.places import Decision
+from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
-from shared.core.gates.standing import MAX_POSITION, QueuePosition, TenantPart, waiting_of
 from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
@@ -17,7 +17,7 @@ from shared.operations.gates import desk_turns, type_breakers
 from shared.operations.gates.arrivals import decided
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.waiting import first_waiting, oldest
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 
 
 async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
@@ -90,4 +90,4 @@ async def _has_room(context: Context, known: Directory, gate: Gate, desk: Desk) 
     if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
         return True
     book = stored.book if rule.breaker is not None else replace(stored.book, breaker=None)
-    return divided.has_room(book, rule.max_active, desk.tenant, desk.inside_of(gate), context.clock.now())
+    return allocation.has_room(book, rule.max_active, desk.tenant, desk.inside_of(gate), context.clock.now())

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates import divided
+from shared.core.gates import allocation
+from shared.core.gates.admission import MAX_LET_IN, AdmissionResult
+from shared.core.gates.allocation import Account, Book, Demand, demand_of
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
 from shared.core.gates.desk import Candidate
-from shared.core.gates.divided import Account, Book, Demand, demand_of
-from shared.core.gates.letting import MAX_LET_IN, AdmissionResult
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import close_epoch, sync_breaker_with
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
@@ -25,7 +25,7 @@ from shared.operations.gates import desk_turns, type_breakers
 from shared.operations.gates.desk_turns import Entered
 from shared.operations.gates.freed import call_for_incidents
 from shared.operations.gates.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.books import StoredBook
 from shared.ports.desks import StoredDesk
@@ -207,7 +207,7 @@ async def _divide(
     asks = await context.books.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
     joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
-    room = divided.room_for(book, joining)
+    room = allocation.room_for(book, joining)
 
     async def claim(tenant: str) -> Demand | None:
         try:
@@ -220,16 +220,16 @@ async def _divide(
 
     claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
     unread = {*book.accounts} - {claim.tenant for claim in claims}
-    lent_unread = divided.lent_to_unread(book, unread)
+    lent_unread = allocation.lent_to_unread(book, unread)
     book = await type_breakers.record_ends(context, known, book, read.state, claims, opened)
     breaker = book.breaker
     if breaker is not None:
-        claims = [divided.in_epoch(each, breaker) for each in claims]
-    accounts = divided.accounts_of(book, claims)
+        claims = [allocation.in_epoch(each, breaker) for each in claims]
+    accounts = allocation.accounts_of(book, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
-    limit, goals = divided.places(read.max_active, breaker, claims, read.now), lent
+    limit, goals = allocation.places(read.max_active, breaker, claims, read.now), lent
     if limit is not None:
-        goals = divided.fair_targets(limit - lent_unread, claims, accounts)
+        goals = allocation.fair_targets(limit - lent_unread, claims, accounts)
     found = await _take(context, gate, claims, goals, lent, epoch, breaker)
     if found is None:
         return {}
@@ -238,17 +238,17 @@ async def _divide(
     claims = found
     if limit is not None:
         # jobs may have gone in at a desk before it was told of the breaker
-        limit = (divided.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
-        lent = divided.lent_after(limit, goals, lent, claims, accounts)
+        limit = (allocation.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
+        lent = allocation.lent_after(limit, goals, lent, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
-    book, accounts, lacks_tokens = divided.with_tokens(
+    book, accounts, lacks_tokens = allocation.with_tokens(
         book, read.state, claims, accounts, read.now, limited=limit is not None
     )
     lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
-    used = {claim.tenant: divided.used_by(claim, lent[claim.tenant]) for claim in claims}
-    kept = divided.in_book(claims, lent, read.now, has_breaker=breaker is not None)
+    used = {claim.tenant: allocation.used_by(claim, lent[claim.tenant]) for claim in claims}
+    kept = allocation.in_book(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
         book,
         epoch=epoch,
@@ -266,7 +266,7 @@ async def _divide(
     await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
     admissions = await _give(context, gate, after, goals, claims)
     if after.unmet:
-        at = divided.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
+        at = allocation.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
         later = read.now + _AGAIN
         soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
         if breaker is not None and (change := next_change(breaker, read.now)) is not None:
@@ -296,7 +296,7 @@ async def _take(
 
         async def act(stored: StoredDesk, known: Directory) -> Demand | None:
             desk = sync_breaker_with(stored.desk, gate, breaker) if breaker is not None else stored.desk
-            share = divided.taken(desk.share(gate), goals[claim.tenant], epoch)
+            share = allocation.taken(desk.share(gate), goals[claim.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             desk = desk.with_share(share)
@@ -360,7 +360,7 @@ def _giving(
         write = await desk_turns.desk_write(context, stored, known, let)
         await context.index.write_desk(write)
         await desk_turns.desk_calls(context, write, known)
-        if not book.unmet and divided.is_stopped(write.after, known, gate, context.clock.now()):
+        if not book.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
             await desk_turns.ask_division(context, gate, stored.desk.tenant)
         return desk_turns.entered_by(let)
@@ -371,10 +371,10 @@ def _giving(
 def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
     """What the book lends, where the share is of no later epoch of the breaker."""
     if book.breaker is None:
-        return divided.given(share, account, keep, book.epoch)
+        return allocation.given(share, account, keep, book.epoch)
     if share.breaker.epoch != book.breaker.epoch:
         return share
-    return close_epoch(divided.given(share, account, keep, book.epoch), book.breaker)
+    return close_epoch(allocation.given(share, account, keep, book.epoch), book.breaker)
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:

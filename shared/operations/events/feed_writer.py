@@ -22,9 +22,9 @@ from shared.core.webhooks.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.context import Context
 from shared.operations.incidents.incidents import find_incident
-from shared.operations.process.at_once import at_once
+from shared.operations.process.concurrency import at_once
 from shared.operations.process.known_feeds import KnownFeed
-from shared.operations.process.passing import with_sent
+from shared.operations.process.topic_relay import with_sent
 from shared.operations.webhooks.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
 from shared.operations.webhooks.send_deliveries import send_tries
 from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.gates import divided
+from shared.core.gates import allocation
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
@@ -57,12 +57,14 @@ async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
     """Divisions a second apart, and a place that counts less than a millisecond in each."""
     claims = [
-        divided.Demand(tenant="a", inside=1, requested=1, share=divided.Share(gate=PLATFORM), place_ms=0, weight=700)
+        allocation.Demand(
+            tenant="a", inside=1, requested=1, share=allocation.Share(gate=PLATFORM), place_ms=0, weight=700
+        )
     ]
-    at = divided.Book(gate_id="g", accounts={"a": divided.Account(requested=True)})
+    at = allocation.Book(gate_id="g", accounts={"a": allocation.Account(requested=True)})
     for second in range(1, 701):
         claims = [replace(claims[0], place_ms=second * 1000)]
-        at = replace(at, accounts=divided.accounts_of(at, claims))
+        at = replace(at, accounts=allocation.accounts_of(at, claims))
     assert at.accounts["a"].time == pytest.approx(1000, rel=0.1)
 
 
@@ -254,8 +256,8 @@ async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world:
 
 def test_a_book_has_room_for_so_many_names() -> None:
     """It is one row of 1 MiB: of the longest names there is room for fewer than a thousand."""
-    full = divided.Book(gate_id="g", accounts={f"{number}": divided.Account() for number in range(990)})
-    assert divided.room_for(full, [f"new {number}" for number in range(50)]) == 10
+    full = allocation.Book(gate_id="g", accounts={f"{number}": allocation.Account() for number in range(990)})
+    assert allocation.room_for(full, [f"new {number}" for number in range(50)]) == 10
     long = [f"{number:0480d}" for number in range(1000)]
-    room = divided.room_for(divided.Book(gate_id="g"), long)
+    room = allocation.room_for(allocation.Book(gate_id="g"), long)
     assert 800 < room < 900

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate, type_breaker
+from shared.core.gates.admission import evaluate_queue
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.desk import Candidate, Desk, GateVerdict, Line, enter, is_emergency
-from shared.core.gates.letting import evaluate_queue
+from shared.core.gates.queue_position import lines_of
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
-from shared.core.gates.standing import lines_of
 
 #: tenants that stand in one book
 MAX_TENANTS = 1_000
