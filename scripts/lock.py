@@ -26,16 +26,16 @@ _CHECKED = (wheels.linux("aarch64"), ("macosx_14_0_arm64",))
 
 @dataclass(frozen=True)
 class Lock:
-    """A file that is made of a requirements file, with the files of each of these platforms."""
+    """A file that is made of requirements.txt and of groups of pyproject.toml, with the files of each platform."""
 
     target: Path
-    source: str
+    groups: tuple[str, ...]
     platforms: tuple[tuple[str, ...], ...]
 
 
 LOCKS = (
-    Lock(ROOT / "requirements.lock", "requirements.txt", (wheels.HOST, *_CHECKED)),
-    Lock(ROOT / "requirements-demo.lock", "requirements-demo.txt", (wheels.HOST,)),
+    Lock(ROOT / "requirements.lock", (), (wheels.HOST, *_CHECKED)),
+    Lock(ROOT / "requirements-demo.lock", ("demo",), (wheels.HOST,)),
 )
 
 
@@ -43,11 +43,12 @@ def text(lock: Lock) -> str:
     """The content of a lock: each package with its version and the SHA-256 of its files. Raises CheckFailed."""
     found: dict[str, set[str]] = {}
     for platform in lock.platforms:
-        for package in _resolved(lock.source, platform):
+        for package in _resolved(lock.groups, platform):
             pin = f"{package['metadata']['name'].lower()}=={package['metadata']['version']}"
             found.setdefault(pin, set()).add(package["download_info"]["archive_info"]["hashes"]["sha256"])
+    groups = "".join(f", the group {group} of pyproject.toml" for group in lock.groups)
     lines = [
-        f"# Made of {lock.source} and constraints.txt by `make lock`, for Python 3.12.",
+        f"# Made of requirements.txt{groups} and constraints.txt by `make lock`, for Python 3.12.",
         "--require-hashes",
         "--only-binary :all:",
     ]
@@ -56,21 +57,24 @@ def text(lock: Lock) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _resolved(source: str, platform: tuple[str, ...]) -> list[dict[str, Any]]:
+def _resolved(groups: tuple[str, ...], platform: tuple[str, ...]) -> list[dict[str, Any]]:
     """What pip would install (https://pip.pypa.io/en/stable/reference/installation-report/). Raises CheckFailed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment.python312())]
+        named = ["-r", "requirements.txt", *(option for group in groups for option in ("--group", group))]
         options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
         done = subprocess.run(
-            [*pip, "install", *options, *wheels.options(platform), "-r", source, "-c", "constraints.txt"],
+            [*pip, "install", *options, *wheels.options(platform), *named, "-c", "constraints.txt"],
             cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode != 0:
-            raise CheckFailed(f"{source} for {platform[0]}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+            raise CheckFailed(
+                f"{' '.join(named)} for {platform[0]}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+            )
         installed: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["install"]
         return installed
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes .venv and node_modules from the pinned files; does nothing when they are up to date.
-#   sh scripts/setup.sh       what `make demo` and `make up` need: requirements-demo.txt, the packages, Azurite
-#   sh scripts/setup.sh dev   the same and what `make test` and `make lint` need: requirements-dev.txt
+#   sh scripts/setup.sh       what `make demo` and `make up` need: requirements.txt, the group demo, the packages, Azurite
+#   sh scripts/setup.sh dev   the same and the group dev: what `make test` and `make lint` need
+# The groups are in pyproject.toml.
 # PYTHON=/path/to/python names the interpreter. Whatever is missing or wrong ends it with one line.
 set -eu
 cd "$(dirname "$0")/.."
@@ -63,21 +64,21 @@ install() {
         .venv/bin/python -m pip --disable-pip-version-check --no-input install "$@" -c constraints.txt
 }
 
-demo=$(cat requirements.txt requirements-demo.txt constraints.txt packages/*/pyproject.toml | cksum)
+demo=$(cat requirements.txt pyproject.toml constraints.txt packages/*/pyproject.toml | cksum)
 if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
-    # the pip that comes with Python 3.11 takes three times as long; setuptools builds the packages
+    # the pip that comes with Python 3.11 knows no groups; setuptools builds the packages
     install "pip and setuptools" pip setuptools
-    install requirements-demo.txt -r requirements-demo.txt --no-build-isolation --config-settings editable_mode=compat \
+    install "the group demo" -r requirements.txt --group demo --no-build-isolation --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
         -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]" -e packages/lucius-checkout
     echo "$demo" >.venv/.demo-pins
 fi
 
 if [ "$set_up" = dev ]; then
-    dev=$(cat requirements-dev.txt .venv/.demo-pins | cksum)
+    dev=$(cat .venv/.demo-pins | cksum)
     if [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
         echo "setup: tools of tests and lint into .venv"
-        install requirements-dev.txt -r requirements-dev.txt
+        install "the group dev" -r requirements.txt --group demo --group dev
         echo "$dev" >.venv/.dev-pins
     fi
 fi

@@ -51,3 +51,12 @@ def test_every_path_that_leads_developers_exists() -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
         paths = re.findall(r"`((?:[a-z_.-]+/)+[\w.-]*|\w+\.(?:py|toml|json))`", text)
         assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == [], name
+
+
+def test_each_file_of_the_root_has_a_reason() -> None:
+    """CONTRIBUTING.md lists what git has there, and nothing else."""
+    listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=True)
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Files of the root")[2].partition("\n## ")[0]
+    named = [name for row in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in re.findall("`([^`]+)`", row)]
+    assert sorted(named) == sorted(listed.stdout.split())

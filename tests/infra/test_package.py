@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,9 @@ def test_the_package_starts_on_the_deployed_version(tmp_path: Path) -> None:
 
 
 def requirements(name: str) -> list[Requirement]:
-    """Those of a file and of the files that it names, for the version that is deployed."""
-    found = []
-    for line in (ROOT / name).read_text().splitlines():
-        if other := re.fullmatch(r"-r (\S+)", line):
-            found += requirements(other[1])
-        elif re.match(r"\w", line):
-            found.append(Requirement(line.partition("#")[0].partition("\\")[0]))
+    """Those of a file, for the version that is deployed."""
+    lines = [line for line in (ROOT / name).read_text().splitlines() if re.match(r"\w", line)]
+    found = [Requirement(line.partition("#")[0].partition("\\")[0]) for line in lines]
     deployed = {"python_version": "3.12", "python_full_version": "3.12.0"}
     return [each for each in found if each.marker is None or each.marker.evaluate(deployed)]
 
@@ -57,7 +54,9 @@ def test_what_is_installed_has_a_hash(lock: locks.Lock) -> None:
     locked = {canonicalize_name(name): version for name, version, _ in packages}
     pins = {canonicalize_name(each.name): str(each.specifier) for each in requirements("constraints.txt")}
     assert {name: f"=={version}" for name, version in locked.items()} == {name: pins.get(name) for name in locked}
-    for each in requirements(lock.source):
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    grouped = [Requirement(each) for group in lock.groups for each in groups[group]]
+    for each in [*requirements("requirements.txt"), *grouped]:
         assert each.specifier.contains(locked.get(canonicalize_name(each.name), "0")), each
 
 
@@ -76,7 +75,7 @@ def test_a_package_takes_the_wheels_that_the_lock_has(monkeypatch: pytest.Monkey
     monkeypatch.setattr(deployed, "packaged", lambda root: [])
     monkeypatch.setattr(deployed, "_commit", lambda: "0123")
     deployed.build(tmp_path / "app.zip", backend="AzureStorage", packages=True)
-    locks.text(locks.Lock(tmp_path / "it.lock", "requirements.txt", locks.LOCKS[0].platforms[:1]))
+    locks.text(locks.Lock(tmp_path / "it.lock", (), locks.LOCKS[0].platforms[:1]))
     packed, locked = ([word for word in each if re.match(r"manylinux|3\.|:all:", word)] for each in asked)
     assert packed == locked
     assert {"manylinux_2_28_x86_64", "3.12", ":all:"} <= set(packed)

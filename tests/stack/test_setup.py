@@ -14,7 +14,7 @@ from tests.running_stack import ROOT
 #: What any machine has.
 SYSTEM_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "tail", "mkdir", "rm", "env", "chmod")
 PINNED = (
-    *("requirements.txt", "requirements-demo.txt", "requirements-dev.txt", "constraints.txt"),
+    *("requirements.txt", "pyproject.toml", "constraints.txt"),
     *("package.json", "package-lock.json"),
     *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("packages/*/pyproject.toml"))),
 )
@@ -103,11 +103,11 @@ def test_nothing_is_done_twice(machine: Machine) -> None:
 def test_the_tools_of_tests_are_added_where_they_are_asked_for(machine: Machine) -> None:
     """`make demo` installs none of them; `make test` adds them once, to what is there."""
     machine.set_up()
-    assert "requirements-dev.txt" not in machine.notes("pip")
+    assert "--group dev" not in machine.notes("pip")
     assert "--omit=dev" in machine.notes("npm")
     for _ in range(2):
         assert machine.set_up("dev").returncode == 0
-    assert machine.notes("pip").count("requirements-dev.txt") == 1
+    assert machine.notes("pip").count("--group dev") == 1
     assert (machine.calls("pip"), machine.calls("npm")) == (3, 2)
     assert machine.notes("npm").count("--omit=dev") == 1
     assert machine.set_up().stdout == ""
