@@ -90,7 +90,7 @@ async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.Monke
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(freed, "judged", broken)
+    monkeypatch.setattr(freed, "record_outcome", broken)
     assert ends.record_outcome is not broken
     first, second = await posted(staging, 1, 2)
     await ended(staging, first)

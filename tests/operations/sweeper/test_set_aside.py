@@ -53,7 +53,7 @@ async def test_a_resume_that_died_is_made_up_for_by_the_sweeper(world: World, mo
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("shared.operations.jobs.control_job.follow", died)
+        patch.setattr("shared.operations.jobs.control_job.reconcile_place", died)
         with pytest.raises(ConnectionError):
             await control(world, job_id, ControlKind.RESUME)
     await looks(world, 2)
