@@ -194,7 +194,7 @@ class Feeds:
         except HostDown:
             self._deliver(body, LOCK_S)
         except Exception as error:
-            world.add_violation(f"take_hints raised {error!r}")
+            world.add_violation(f"write_feed raised {error!r}")
         finally:
             self._on_the_way[""] -= 1
 

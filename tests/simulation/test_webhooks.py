@@ -98,7 +98,7 @@ def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.Monk
 def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by a call of its own after the events: who dies in between has made none."""
     telling = importlib.import_module("shared.operations.events.feed_writer")
-    original = telling._Teller._write_some
+    original = telling._FeedWriter._write_some
 
     async def apart(self: Any, known: Any) -> Any:
         writes = []
@@ -118,5 +118,5 @@ def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> 
             )
         return made
 
-    monkeypatch.setattr(telling._Teller, "_write_some", apart)
+    monkeypatch.setattr(telling._FeedWriter, "_write_some", apart)
     assert is_found(range(10))
