@@ -58,6 +58,7 @@ from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs import durable_names
 from shared.operations.context import Context
+from shared.operations.jobs.ending import follow_end
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
@@ -213,6 +214,7 @@ class Wiring:
             hinting=Hinting(ServiceBusHints(publisher.client), clock) if settings.events != "off" else None,
             known_feeds=known_feeds,
             passing=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
+            follow_end=follow_end,
             clock=clock,
             sleep=asyncio.sleep,
             random=random.random,

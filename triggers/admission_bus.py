@@ -21,8 +21,8 @@ from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.places import reconcile_place
-from shared.operations.jobs.transition import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.settings import SERVICEBUS_SETTING
 from shared.time_limits import REPLY_S, limited

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from shared.core.jobs.job import Event
 from shared.core.jobs.routing import Modes
 from shared.core.registry import Registry
 from shared.operations.process.gate_directory import GateDirectory
@@ -25,12 +26,13 @@ from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
 from shared.ports.desks import Desks
+from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
 from shared.ports.feed import Feed
 from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
-from shared.ports.ledger import Archive, Ledger
+from shared.ports.ledger import Archive, Ledger, Stored
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
@@ -39,6 +41,8 @@ from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
 Sleep = Callable[[float], Awaitable[None]]
+#: `shared.operations.jobs.ending.follow_end`, with the EVENT rows that were committed now
+FollowEnd = Callable[["Context", Orchestrations, Stored, Sequence[Event]], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +113,8 @@ class Context:
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
     #: what it has seen of its tenants' use
     tally: Tally = field(default_factory=Tally)
+    #: does what follows the end of a job; a value of the context, because it admits jobs, which are transitions too
+    follow_end: FollowEnd
     #: requests that it holds back
     waiters: Waiters = field(default_factory=Waiters)
     #: calls of the queue `lucius-admission` that work on bulks, of 16 at the same time: the others are for admissions

@@ -32,8 +32,8 @@ from shared.errors import Transient
 from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.control_job import control_job
-from shared.operations.jobs.transition import notify
 from shared.refusals import Overloaded
 from tests.memory_bus import MemoryDeskCalls
 from tests.operations.conftest import RecordingOrchestrations, World, built

@@ -36,11 +36,11 @@ from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.gates.freed import let_in
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.read_history import read_history
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
-from shared.operations.jobs.transition import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds

@@ -37,9 +37,10 @@ from shared.operations.events.feed_writer import write_feed
 from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
+from shared.operations.jobs.admission import notify
+from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
-from shared.operations.jobs.transition import notify
 from shared.operations.process.hinting import Hinting
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.operations.sweeper.sweep import sweep
@@ -121,6 +122,7 @@ class App:
             hinting=Hinting(_Hints(self), self) if events else None,
             sender=_Receiver() if events else None,
             deliveries=_Deliveries(self) if events else None,
+            follow_end=follow_end,
             clock=self,
             sleep=self.scheduler.pause,
             random=lambda: 0.5,

@@ -77,7 +77,7 @@ async def later(world: World, seconds: float) -> None:
 
 async def desks_look(world: World) -> None:
     from shared.operations.gates.freed import let_in
-    from shared.operations.jobs.transition import notify
+    from shared.operations.jobs.admission import notify
 
     await notify(world.context, world.orchestrations, "tenant_a", await let_in(world.context, "tenant_a"))
 

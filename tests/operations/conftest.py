@@ -19,6 +19,7 @@ from shared.core.jobs.job import Record
 from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
 from shared.operations.context import Context
+from shared.operations.jobs.ending import follow_end
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
@@ -175,6 +176,7 @@ def built(ledger: MemoryLedger) -> World:
         desk_calls=MemoryDeskCalls(),
         dead_replies=dead_replies,
         books=MemoryBooks(),
+        follow_end=follow_end,
         clock=clock,
         sleep=no_sleep,
         random=lambda: 0.5,

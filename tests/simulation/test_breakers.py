@@ -17,7 +17,7 @@ from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.gates.desk_counts import place_of
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.ports.desks import DirectoryRows
 from tests.jobs import START

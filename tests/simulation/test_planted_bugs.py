@@ -36,7 +36,7 @@ def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_parked_orchestrations_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it is paused leaves its orchestration behind."""
-    for name in ("transition", "control_job"):
+    for name in ("ending", "control_job"):
         monkeypatch.setattr(importlib.import_module(f"shared.operations.jobs.{name}"), "resume_parked", _nothing)
     [violation] = simulate(1, LIVES["paused and cancelled"].plan).violations[:1]
     assert "waits for" in violation

@@ -22,6 +22,7 @@ from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavai
 from shared.operations.context import Context
 from shared.operations.gates.desk_counts import place_of
 from shared.operations.jobs.dispatch_step import dispatch_step
+from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.process.gate_directory import GateDirectory
@@ -183,6 +184,7 @@ class World:
             lanes=self._port(self.lanes, BusUnavailable),
             desk_calls=self._port(MemoryDeskCalls(), BusUnavailable),
             dead_replies=self._port(self.bus, BusUnavailable),
+            follow_end=follow_end,
             clock=self,
             sleep=self.scheduler.pause,
             random=self.random.random,

@@ -7,8 +7,9 @@ from shared.core.jobs.occurrences import Control, ControlKind, PriorityChanged
 from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.reasons import IgnoreReason
 from shared.operations.context import Context
+from shared.operations.jobs.ending import resume_parked
 from shared.operations.jobs.places import reconcile_place
-from shared.operations.jobs.transition import resume_parked, transition
+from shared.operations.jobs.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
@@ -20,11 +19,11 @@ from shared.core.registry import Protocol
 from shared.core.webhooks.deliveries import MAX_CALLBACKS_OF_HOST
 from shared.errors import Contended
 from shared.operations.context import Context
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.jobs.dependencies import find_dependencies
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.references import wrong_references
-from shared.operations.jobs.transition import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -71,7 +70,6 @@ async def _create(
 async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
     identity = digests(request.envelope)
     tenant = normalise(request.envelope.tenant_id)
-    learn = partial(notify, context, orchestrations)
     for tries in range(MAX_CLAIM_RACES):
         # most requests are new: the claim is written first, and read where that fails
         looks = tries or request.envelope.dependencies  # those are looked for, and a duplicate's may be gone
@@ -84,12 +82,12 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
         job_id, now = context.new_job_id(), context.clock.now()
         record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
-        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is None:
+        if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is None:
             continue
         if reserved.initial_status is not record.job.status:
             record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
         stored = await reconcile_place(context, orchestrations, await write_rows(context, record, event))
-        await learn(tenant, reserved.entered)
+        await notify(context, orchestrations, tenant, reserved.entered)
         await context.tally.see(context.usage, record.job, now)
         await context.tally.write_refused(context.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)

@@ -5,7 +5,6 @@ In this order, so that the same request, or the sweeper, finishes or withdraws a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -14,14 +13,14 @@ from shared.core.gates.desk import Candidate
 from shared.core.gates.places import Decision
 from shared.core.gates.rules import Gate
 from shared.core.jobs.job import Event, Job, Record
-from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, LedgerUnavailable
+from shared.errors import AlreadyExists, Conflict, Contended, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.gates.allocations import place_for
 from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_desk, stage_uncounted
 from shared.operations.gates.desk_turns import Entered, directory
 from shared.operations.gates.freed import take_turn
+from shared.operations.jobs.admission import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -60,19 +59,14 @@ class Reserved:
         return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
 
 
-#: what a transaction let in, of a tenant, learns it
-Notify = Callable[[str, Entered], Awaitable[None]]
-
-
 def is_expired(context: Context, claim: Claim) -> bool:
     return claim.expires_at is not None and claim.expires_at <= context.clock.now()
 
 
-async def reserve(context: Context, record: Record, *, replacing: Claim | None, notify: Notify) -> Reserved | None:
-    """The job's claim and its place; None: look again (Race claim).
-
-    `notify`: whom a division of a gate over all tenants lets in has to learn it. Raises LimitReached, Transient.
-    """
+async def reserve(
+    context: Context, orchestrations: Orchestrations, record: Record, *, replacing: Claim | None
+) -> Reserved | None:
+    """Writes the job's claim and its slot; None: look again (Race claim). Raises LimitReached, Transient."""
     job = record.job
     claim = (job.tenant, job.idempotency_hash)
     reserved: Reserved | None = None
@@ -85,7 +79,7 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
             found = await stage_uncounted(context, job, replacing=replacing)
             return Reserved(*found) if found is not None else None
         if is_concerned:
-            reserved = await _at_desk(context, job, replacing, notify)
+            reserved = await _at_desk(context, orchestrations, job, replacing)
         else:
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()
@@ -101,7 +95,9 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None, 
     return reserved
 
 
-async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: Notify) -> Reserved | None:
+async def _at_desk(
+    context: Context, orchestrations: Orchestrations, job: Job, replacing: Claim | None
+) -> Reserved | None:
     """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job, and after turns of
     the tenant if the job would be refused while FREED rows wait.
     """
@@ -113,14 +109,14 @@ async def _at_desk(context: Context, job: Job, replacing: Claim | None, notify: 
         )
         if isinstance(found, NeedsTurn):
             turns += 1
-            await notify(job.tenant, await take_turn(context, job.tenant, job.job_id))
+            await notify(context, orchestrations, job.tenant, await take_turn(context, job.tenant, job.job_id))
             continue
         if not isinstance(found, NeedsDivision):
             return Reserved(*found) if found is not None else None
         divided.add(found.gate)
         given = await place_for(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
         for tenant, entered in given.items():
-            await notify(tenant, entered)
+            await notify(context, orchestrations, tenant, entered)
 
 
 async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
@@ -157,33 +153,3 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
     if context.hinting is not None:
         context.hinting.note(written.record.job, [event])
     return written
-
-
-def check_not_withdrawn(stored: Stored) -> None:
-    """Raises CreationWithdrawn for a creator that comes after the sweeper's tombstone (R14)."""
-    if stored.record.job.error_code == Reason.WITHDRAWN:
-        raise CreationWithdrawn
-
-
-async def start_once(orchestrations: Orchestrations, stored: Stored) -> Stored:
-    """Starts the orchestration of a job that may never have been started; an instance that runs is left alone.
-
-    Raises CreationWithdrawn and OrchestrationUnavailable.
-    """
-    check_not_withdrawn(stored)
-    job = stored.record.job
-    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
-        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
-    return stored
-
-
-def orchestration_input(record: Record) -> dict[str, object]:
-    """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
-    stages: list[str | list[str]] = []
-    for step in record.steps:
-        group = record.group_of(step)
-        if len(group) == 1:
-            stages.append(step.step_id)
-        elif group[0] is step:
-            stages.append([sibling.step_id for sibling in group])
-    return {"job_id": record.job.job_id, "steps": stages}

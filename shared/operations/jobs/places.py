@@ -13,9 +13,11 @@ from shared.operations.context import Context
 from shared.operations.gates import desk_counts, desks
 from shared.operations.gates.desk_turns import QuotasUnknown
 from shared.operations.gates.queue_joins import join_queue
-from shared.operations.jobs.creation import check_not_withdrawn, start_once
+from shared.operations.jobs.admission import admit, notify
 from shared.operations.jobs.dependencies import mark, recount
-from shared.operations.jobs.transition import admit, end, notify, transition
+from shared.operations.jobs.ending import follow_end
+from shared.operations.jobs.starting import check_not_withdrawn, start_once
+from shared.operations.jobs.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
@@ -53,7 +55,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
             case Owed.FAIL:
                 await _move(context, orchestrations, stored, DependencyFailed(place.failed_dependency or ""), "failed")
             case Owed.END:
-                await end(context, stored, orchestrations)
+                await follow_end(context, orchestrations, stored)
                 return stored
             case step:
                 due_at, candidate = job.expires_at or ASLEEP, Candidate.of(job)

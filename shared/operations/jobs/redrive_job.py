@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 
 from shared import telemetry
 from shared.core.jobs.as_of import allowed_time
@@ -15,10 +14,10 @@ from shared.core.jobs.redrive import claim_key_of, not_redrivable, plan_redrive
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.operations.context import Context
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.creation import (
     MAX_CLAIM_RACES,
     Created,
-    check_not_withdrawn,
     initial_status_of,
     is_expired,
     reserve,
@@ -26,8 +25,9 @@ from shared.operations.jobs.creation import (
 )
 from shared.operations.jobs.dependencies import again_awaited
 from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.redrive_marks import end_letter, mark_redriven
 from shared.operations.jobs.references import wrong_references
-from shared.operations.jobs.transition import end_letter, mark_redriven, notify
+from shared.operations.jobs.starting import check_not_withdrawn
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound, NotRedrivable, RequestInvalid
@@ -64,7 +64,6 @@ async def _redrive(
             return Created(await reconcile_place(context, orchestrations, known), replayed=True)
     job_id, tenant = old.record.job.job_id, old.record.job.tenant
     claim_key = claim_key_of(job_id)
-    learn = partial(notify, context, orchestrations)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
         if claim is not None and not is_expired(context, claim):
@@ -82,13 +81,13 @@ async def _redrive(
         dependencies = [] if ignore_dependencies else await again_awaited(context, old.record.job)
         record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
         _refuse_expired(context, record)
-        if (reserved := await reserve(context, record, replacing=claim, notify=learn)) is not None:
+        if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is not None:
             if reserved.initial_status is not record.job.status:
                 record, event = await _planned(context, old, new_id, now, origin, reserved.initial_status, dependencies)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             linked = await _linked(context, orchestrations, old, stored, origin)
-            await learn(tenant, reserved.entered)
+            await notify(context, orchestrations, tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this redrive was changed by others at every try")
 

@@ -42,7 +42,7 @@ from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.gated_tenants import enter, leave_or_stay
 from shared.operations.gates.waiting import read_desk, would_go_in
 from shared.operations.incidents.incidents import settle_incident
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.log_hints import note_gate_log
 from shared.operations.quotas.breaker_incidents import keep_incident

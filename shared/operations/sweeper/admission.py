@@ -18,7 +18,7 @@ from shared.operations.context import Context
 from shared.operations.gates.allocations import divide_owed
 from shared.operations.gates.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
 from shared.ports.desks import DeskWrite, StoredDesk

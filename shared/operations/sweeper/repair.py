@@ -34,11 +34,13 @@ from shared.errors import (
 from shared.operations.context import Context
 from shared.operations.gates import desk_turns
 from shared.operations.gates.freed import take_turn
-from shared.operations.jobs.creation import orchestration_input
+from shared.operations.jobs.admission import notify
 from shared.operations.jobs.dependencies import next_check
 from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.redrive_marks import mark_unnamed
 from shared.operations.jobs.settle_step import settle_step
-from shared.operations.jobs.transition import mark_unnamed, notify, transition
+from shared.operations.jobs.starting import orchestration_input
+from shared.operations.jobs.transition import transition
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks

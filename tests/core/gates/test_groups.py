@@ -13,7 +13,7 @@ from shared.core.jobs.occurrences import Control, ControlKind
 from shared.core.jobs.redrive import plan_redrive
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import VerdictKind, verdict_for
-from shared.operations.jobs.creation import orchestration_input
+from shared.operations.jobs.starting import orchestration_input
 from tests.jobs import Story, planned
 
 

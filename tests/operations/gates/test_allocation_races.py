@@ -14,7 +14,7 @@ from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates import desk_counts
 from shared.operations.gates.allocations import divide
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.breaking import ends

@@ -12,7 +12,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.allocations import divide_called
 from shared.operations.gates.freed import let_in
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from tests.operations.conftest import StillClock, World

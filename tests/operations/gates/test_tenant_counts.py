@@ -14,7 +14,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import desk_counts, tenant_counts
 from shared.operations.gates.allocations import divide
-from shared.operations.jobs.transition import notify
+from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
 from tests.operations.divided import OCR, PLATFORM, apart, book, count, inside, posted, ruled, served, statuses

@@ -1,0 +1,76 @@
+"""Admitted jobs: they become QUEUED and start (R49)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from shared import telemetry
+from shared.core.jobs.history import Origin
+from shared.core.jobs.occurrences import Admitted
+from shared.core.jobs.states import JobStatus
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.operations.gates import desks, freed
+from shared.operations.gates.desk_turns import Entered
+from shared.operations.jobs.redrive_marks import mark_unnamed
+from shared.operations.jobs.starting import start_once
+from shared.operations.jobs.transition import transition
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+
+#: admitted jobs that start at the same time; and how often the next twenty follow
+_NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
+
+
+async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:
+    """Starts the jobs that a turn of the tenant admitted; a fault is logged, and the sweeper starts them later.
+
+    If the turn had no room for all, `_MAX_ROUNDS` more turns follow; a call to the tenant admits the rest. Then it
+    calls for the incidents of breakers that opened. Raises nothing of LUCIUS's.
+    """
+    # a request of one tenant may cause an allocation, which admits jobs of other tenants
+    context = context.of_all_tenants
+    turns = asyncio.Semaphore(_NOTIFIED_AT_ONCE)
+
+    async def one(job_id: str, gates: tuple[dict[str, Any], ...]) -> None:
+        async with turns:
+            try:
+                await admit(context, orchestrations, job_id, gates)
+            except LuciusError as fault:
+                telemetry.record_fault(fault)
+                telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
+
+    opened = [*entered.breakers_opened]
+    try:
+        await asyncio.gather(*map(one, entered.job_ids, entered.passed))
+        for _ in range(_MAX_ROUNDS):
+            if not entered.more:
+                break
+            entered = await freed.let_in(context, tenant)
+            opened += entered.breakers_opened
+            await asyncio.gather(*map(one, entered.job_ids, entered.passed))
+        if entered.more:
+            await context.desk_calls.call(tenant)
+    except LuciusError as fault:
+        telemetry.record_fault(fault)
+    await freed.call_for_incidents(context, opened)
+
+
+async def admit(
+    context: Context, orchestrations: Orchestrations, job_id: str, gates: tuple[dict[str, Any], ...] = ()
+) -> Stored | None:
+    """Makes an admitted job QUEUED and starts it, after the job that it redrives names it; None: it waits no more.
+
+    `gates`: those that it passed; none if the process that admitted it died. Raises CreationWithdrawn,
+    LedgerUnavailable, OrchestrationUnavailable.
+    """
+    stored = await context.ledger.read(job_id)
+    if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
+        return None
+    if stored.record.job.park_no and not await desks.holds_place(context, stored.record.job.tenant, job_id):
+        return None
+    await mark_unnamed(context, orchestrations, stored.record)
+    origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
+    admitted = await transition(context, stored, Admitted(gates), origin, orchestrations=orchestrations)
+    return await start_once(orchestrations, admitted.stored)
