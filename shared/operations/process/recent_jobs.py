@@ -10,13 +10,16 @@ import asyncio
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
+from shared.core.jobs.job import Record
 from shared.operations.process.waiters import Tails
 from shared.ports.ledger import Stored
 
 #: a reply follows the ACK of its attempt within it, as a rule; later a refused write is likelier than a saved read
 KEPT_FOR = timedelta(seconds=60)
-#: of all that is kept, in characters of the records: a job's payloads may have a mebibyte
+#: of all that is kept, in characters: a job's payloads may have a mebibyte
 MAX_CHARACTERS = 32_000_000
+#: of a row without payload, result and progress, about
+ROW_CHARACTERS = 2_000
 
 
 class RecentJobs:
@@ -43,7 +46,7 @@ class RecentJobs:
         self.tails.grew(job.job_id, job.event_seq, ended=job.status.terminal)
         if job.status.terminal:
             return
-        size = len(repr(stored.record))
+        size = _size(stored.record)
         self._kept[job.job_id] = (stored, now, size)
         self._characters += size
         while self._kept:
@@ -60,3 +63,9 @@ class RecentJobs:
     def alone(self, job_id: str) -> asyncio.Lock:
         """Whoever decides on the job holds it, so that replies which arrive together make no conflict in a process."""
         return self._locks.setdefault(job_id, asyncio.Lock())
+
+
+def _size(record: Record) -> int:
+    """Estimates the record's characters, by the columns that may be large: a `repr` of every column takes longer."""
+    large = [(step.payload, step.result, step.progress) for step in record.steps]
+    return ROW_CHARACTERS * (1 + len(large)) + len(repr(large))

@@ -156,10 +156,10 @@ async def test_a_job_is_kept_for_a_minute_and_not_past_its_end(world: World) -> 
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In characters of all records together; the oldest goes first."""
-    size = len(repr(planned("job_1")))
-    monkeypatch.setattr(recent_jobs, "MAX_CHARACTERS", 3 * size)
-    recent = RecentJobs()
-    for number in range(5):
-        recent.note(Stored(planned(f"job_{number}"), "1"), START)
-    assert list(recent._kept) == ["job_2", "job_3", "job_4"]
+    """In characters of all records together; the oldest goes first. Three payloads fit, with their rows."""
+    monkeypatch.setattr(recent_jobs, "MAX_CHARACTERS", 350_000)
+    payload = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["x" * 100_000]}}
+    recent, jobs = RecentJobs(), [f"job_{number}" for number in range(5)]
+    for job_id in jobs:
+        recent.note(Stored(planned(job_id, payload=payload), "1"), START)
+    assert [job_id for job_id in jobs if recent.recall(job_id, START)] == ["job_2", "job_3", "job_4"]
