@@ -18,7 +18,7 @@ from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
-from shared.core.jobs.plan import TimingDefaults, plan_job
+from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.core.registry import build_protocol
 from shared.responses.response import Response
@@ -252,7 +252,7 @@ def _planned() -> _Story:
         {"ocr": "OCR"},
     )
     request = Envelope.model_validate(ENVELOPE)
-    record, event = plan_job(
+    planned = plan_job(
         request,
         protocol,
         decide_lane(request, default_mode="DEFAULT", lanes=16),
@@ -270,8 +270,9 @@ def _planned() -> _Story:
         created_at=_START,
         correlation_id=CORRELATION_ID,
         workspace_uri=f"{_ACCOUNT}/workspace",
-        salt=_SALT,
+        identity=digests(request),
     )
+    record, event = with_first_event(planned, _SALT)
     return _Story(record, [event])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.core.jobs.job import Event, Record
-from shared.core.jobs.plan import plan_job
+from shared.core.jobs.plan import digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.core.jobs.states import JobStatus, StepStatus
 from tests.chaos.ledger_audit import StoredRows, audit
@@ -24,7 +24,7 @@ def stored() -> StoredRows:
     request = envelope(request_type="OCR", payload={}, idempotency_key="key-1")
     protocol = registry().find("OCR")
     assert protocol is not None
-    record, created = plan_job(
+    planned = plan_job(
         request,
         protocol,
         decide_lane(request, default_mode="DEFAULT", lanes=16),
@@ -33,8 +33,9 @@ def stored() -> StoredRows:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        salt="",
+        identity=digests(request),
     )
+    record, created = with_first_event(planned, "")
     story = Story(record)
     story.recorded()
     story.after(1).replied("RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"})

@@ -11,7 +11,7 @@ from lucius_client.cli.audit import verify as prove
 from shared.core.jobs.as_of import NOT_FOLDED
 from shared.core.jobs.history import event_hash, lease_digest
 from shared.core.jobs.job import Event, Job, Step
-from shared.core.jobs.plan import plan_job
+from shared.core.jobs.plan import digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.views.audit import bundle
 from shared.views.job import event_response, job_response
@@ -25,7 +25,7 @@ def history() -> tuple[Story, list[Event]]:
     protocol = registry().find(request.request_type)
     assert protocol is not None
     lane = decide_lane(request, default_mode="DEFAULT", lanes=16)
-    record, created = plan_job(
+    planned = plan_job(
         request,
         protocol,
         lane,
@@ -34,8 +34,9 @@ def history() -> tuple[Story, list[Event]]:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        salt="",
+        identity=digests(request),
     )
+    record, created = with_first_event(planned, "")
     story = Story(record)
     story.recorded()
     story.after(3).replied("ACK")

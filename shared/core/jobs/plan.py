@@ -113,14 +113,15 @@ def plan_job(
     created_at: datetime,
     correlation_id: str,
     workspace_uri: str,
-    salt: str,
+    identity: Digests,
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
-) -> tuple[Record, Event]:
-    """JOB, its STEPs (PENDING) and the first EVENT; `initial_status` is what its gates said: QUEUED or THROTTLED, and
-    WAITING_FOR_JOBS where it has `dependencies`, ids of jobs.
+) -> Record:
+    """Returns JOB and its STEPs (PENDING), without the first EVENT; `identity`: `digests(envelope)`.
+
+    `initial_status` is the decision of its gates: QUEUED or THROTTLED; WAITING_FOR_JOBS with `dependencies`, ids of
+    jobs.
     """
-    identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)
     definition = protocol.definition
@@ -183,10 +184,15 @@ def plan_job(
         created_at=created_at,
         updated_at=created_at,
     )
+    return Record(job, steps)
+
+
+def with_first_event(record: Record, salt: str) -> tuple[Record, Event]:
+    """Returns the rows of a new job and their first EVENT."""
+    job = record.job
     provenance = Provenance(
-        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at, salt=salt
+        cause_id=f"create:{job.job_id}", actor=job.requested_by or "caller", source="http", at=job.created_at, salt=salt
     )
-    record = Record(job, steps)
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
 
 

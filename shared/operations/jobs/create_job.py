@@ -11,8 +11,8 @@ from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
 from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.jobs.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
-from shared.core.jobs.job import Event, Record
-from shared.core.jobs.plan import digests, plan_job
+from shared.core.jobs.job import Record
+from shared.core.jobs.plan import Digests, digests, plan_job, with_first_event
 from shared.core.jobs.routing import LaneDecision, decide_lane, normalise
 from shared.core.jobs.states import JobStatus
 from shared.core.registry import Protocol
@@ -36,6 +36,7 @@ class ValidRequest:
     """A request that passed validation."""
 
     envelope: Envelope
+    identity: Digests
     protocol: Protocol
     lane_decision: LaneDecision
     correlation_id: str | None
@@ -68,7 +69,7 @@ async def _create(
 
 
 async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
-    identity = digests(request.envelope)
+    identity = request.identity
     tenant = normalise(request.envelope.tenant_id)
     for tries in range(MAX_CLAIM_RACES):
         # most requests are new: the claim is written first, and read where that fails
@@ -81,11 +82,13 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
         job_id, now = context.new_job_id(), context.clock.now()
-        record, event = plan_rows(context, request, job_id, now, dependencies=dependencies)
+        record = plan_record(context, request, job_id, now, dependencies=dependencies)
+        record, event = with_first_event(record, context.new_salt())
         if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is None:
             continue
         if reserved.initial_status is not record.job.status:
-            record, event = plan_rows(context, request, job_id, now, reserved.initial_status, dependencies)
+            record = plan_record(context, request, job_id, now, reserved.initial_status, dependencies)
+            record, event = with_first_event(record, context.new_salt())
         stored = await reconcile_place(context, orchestrations, await write_rows(context, record, event))
         await notify(context, orchestrations, tenant, reserved.entered)
         await context.tally.see(context.usage, record.job, now)
@@ -119,8 +122,8 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     if wrong:
         raise RequestInvalid(wrong)
     _check_callbacks(context, envelope)
-    request = ValidRequest(envelope, protocol, lane_decision, correlation_id)
-    record, _ = plan_rows(context, request, context.new_job_id(), context.clock.now())
+    request = ValidRequest(envelope, digests(envelope), protocol, lane_decision, correlation_id)
+    record = plan_record(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
         size = len(encode_directive(directive_of(record, step)))
         if size > MAX_DIRECTIVE_BYTES:
@@ -149,19 +152,19 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Val
         tenant = normalise(request.envelope.tenant_id)
         initial_status = await initial_status_of(context, tenant, claim.job_id)
         dependencies = await find_dependencies(context, tenant, request.envelope.dependencies)
-        record, event = plan_rows(context, request, claim.job_id, claim.created_at, initial_status, dependencies)
-        stored = await write_rows(context, record, event)
+        record = plan_record(context, request, claim.job_id, claim.created_at, initial_status, dependencies)
+        stored = await write_rows(context, *with_first_event(record, context.new_salt()))
     return await reconcile_place(context, orchestrations, stored)
 
 
-def plan_rows(
+def plan_record(
     context: Context,
     request: ValidRequest,
     job_id: str,
     created_at: datetime,
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
-) -> tuple[Record, Event]:
+) -> Record:
     return plan_job(
         request.envelope,
         request.protocol,
@@ -171,7 +174,7 @@ def plan_rows(
         created_at=created_at,
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
+        identity=request.identity,
         initial_status=initial_status,
         dependencies=dependencies,
-        salt=context.new_salt(),
     )

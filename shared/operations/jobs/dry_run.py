@@ -7,12 +7,11 @@ from typing import Literal
 from shared.contracts.envelope import Envelope
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Job
-from shared.core.jobs.plan import digests
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
 from shared.operations.context import Context
 from shared.operations.gates import desks
 from shared.operations.gates.platform_gates import ask
-from shared.operations.jobs.create_job import ValidRequest, plan_rows, validate_request
+from shared.operations.jobs.create_job import ValidRequest, plan_record, validate_request
 from shared.operations.jobs.creation import is_expired
 from shared.refusals import LimitReached
 from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
@@ -30,8 +29,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
 
 async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
     """Raises LimitReached, LedgerUnavailable."""
-    record, _ = plan_rows(context, request, "job_dry_run", context.clock.now())
-    identity = digests(request.envelope)
+    record, identity = plan_record(context, request, "job_dry_run", context.clock.now()), request.identity
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     if claim is None or is_expired(context, claim):
         idempotency = DryIdempotency(claim=identity.claim, verdict="NEW")
