@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -11,12 +10,12 @@ from shared.apidocs.route import Route
 from shared.contracts.quotas import BreakerReset
 from shared.operations.quotas.quotas import By, reset_breaker
 from shared.responses.quota import QuotaChange
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, operated_gate
 
-RESET = Route(
+
+@Route(
     function="quotas_reset",
     method="POST",
     path="v1/quotas/{gate}:reset",
@@ -40,16 +39,6 @@ RESET = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-ROUTES = (RESET,)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route."""
-    bp = df.Blueprint()
-    add(bp, RESET, _reset, wiring)
-    return bp
-
-
 async def _reset(request: Request) -> func.HttpResponse:
     body = optional_body(request.http, BreakerReset, ProblemCode.QUOTA_INVALID)
     context = await request.fresh_context()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-import azure.durable_functions as df
 import azure.functions as func
 from pydantic import BaseModel, ConfigDict, StrictBool, WithJsonSchema
 
@@ -28,14 +27,13 @@ from shared.operations.bulks.bulks import (
 from shared.refusals import BulkNotFound, FilterInvalid
 from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
 from shared.views.bulk import bulk_response, item_response, preview
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.filters import FILTER_SCHEMA
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page
 from triggers.http.parameters import bad_cursor as _bad_cursor
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 _BULK_ID = re.compile(r"bulk_[0-9]{13}[0-9a-f]{16}")
 #: of an Idempotency-Key
@@ -88,7 +86,7 @@ class BulkRequest(BaseModel):
     """Only say which jobs these are now; nothing is written."""
 
 
-START = Route(
+@Route(
     function="bulk_start",
     method="POST",
     path="v1/bulk",
@@ -116,65 +114,6 @@ START = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-LIST = Route(
-    function="bulk_list",
-    method="GET",
-    path="v1/bulk",
-    scope=Scope.READ,
-    tag="bulks",
-    summary="List the bulks of a tenant, newest first",
-    parameters=(TENANT, *PAGE),
-    responses={200: BulkPage},
-    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
-)
-READ = Route(
-    function="bulk_read",
-    method="GET",
-    path="v1/bulk/{bulkId}",
-    scope=Scope.READ,
-    tag="bulks",
-    summary="Read a bulk: how many jobs are done, refused and open",
-    parameters=(BULK_ID, TENANT),
-    responses={200: Bulk},
-    problems=_READ_PROBLEMS,
-)
-ITEMS = Route(
-    function="bulk_items",
-    method="GET",
-    path="v1/bulk/{bulkId}/items",
-    scope=Scope.READ,
-    tag="bulks",
-    summary="List what became of each job of a bulk",
-    parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
-    responses={200: BulkItemPage},
-    problems=(*_READ_PROBLEMS, (400, ProblemCode.OUTCOME_INVALID), *PAGE_PROBLEMS),
-)
-CANCEL = Route(
-    function="bulk_cancel",
-    method="POST",
-    path="v1/bulk/{bulkId}:cancel",
-    scope=Scope.OPERATE,
-    tag="bulks",
-    summary="Stop the rest of a bulk",
-    description="What is done stays done. Asked for again, it changes nothing and answers the same.",
-    parameters=(BULK_ID, TENANT),
-    responses={200: Bulk},
-    problems=(*_READ_PROBLEMS, (409, ProblemCode.BULK_ENDED)),
-)
-ROUTES = (START, LIST, READ, ITEMS, CANCEL)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The five routes."""
-    bp = df.Blueprint()
-    add(bp, START, _start, wiring)
-    add(bp, LIST, _list, wiring)
-    add(bp, READ, _read, wiring)
-    add(bp, ITEMS, _items, wiring)
-    add(bp, CANCEL, _cancel, wiring)
-    return bp
-
-
 async def _start(request: Request) -> func.HttpResponse:
     """202 with the bulk; asked again under its key, the same one, and `Idempotency-Replayed: true`."""
     body = optional_body(request.http, BulkRequest, ProblemCode.BULK_INVALID)
@@ -195,6 +134,17 @@ async def _start(request: Request) -> func.HttpResponse:
     return accepted(request.http, bulk_response(bulk), replayed=replayed)
 
 
+@Route(
+    function="bulk_list",
+    method="GET",
+    path="v1/bulk",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="List the bulks of a tenant, newest first",
+    parameters=(TENANT, *PAGE),
+    responses={200: BulkPage},
+    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
+)
 async def _list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     if position and not _BULK_ID.fullmatch(position):
@@ -205,11 +155,33 @@ async def _list(request: Request) -> func.HttpResponse:
     return respond(request.http, BulkPage(bulks=[bulk_response(each) for each in found[:limit]], next=following))
 
 
+@Route(
+    function="bulk_read",
+    method="GET",
+    path="v1/bulk/{bulkId}",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="Read a bulk: how many jobs are done, refused and open",
+    parameters=(BULK_ID, TENANT),
+    responses={200: Bulk},
+    problems=_READ_PROBLEMS,
+)
 async def _read(request: Request) -> func.HttpResponse:
     tenant = _tenant(request, request.http.params.get("tenant"))
     return respond(request.http, bulk_response(await read_bulk(request.context(), tenant, _bulk_id(request.http))))
 
 
+@Route(
+    function="bulk_items",
+    method="GET",
+    path="v1/bulk/{bulkId}/items",
+    scope=Scope.READ,
+    tag="bulks",
+    summary="List what became of each job of a bulk",
+    parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
+    responses={200: BulkItemPage},
+    problems=(*_READ_PROBLEMS, (400, ProblemCode.OUTCOME_INVALID), *PAGE_PROBLEMS),
+)
 async def _items(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     if position and not is_job_id(position):
@@ -225,6 +197,18 @@ async def _items(request: Request) -> func.HttpResponse:
     return respond(request.http, BulkItemPage(items=items, next=cursor(found.after), partial=found.partial))
 
 
+@Route(
+    function="bulk_cancel",
+    method="POST",
+    path="v1/bulk/{bulkId}:cancel",
+    scope=Scope.OPERATE,
+    tag="bulks",
+    summary="Stop the rest of a bulk",
+    description="What is done stays done. Asked for again, it changes nothing and answers the same.",
+    parameters=(BULK_ID, TENANT),
+    responses={200: Bulk},
+    problems=(*_READ_PROBLEMS, (409, ProblemCode.BULK_ENDED)),
+)
 async def _cancel(request: Request) -> func.HttpResponse:
     tenant = _tenant(request, request.http.params.get("tenant"))
     return respond(request.http, bulk_response(await cancel_bulk(request.context(), tenant, _bulk_id(request.http))))

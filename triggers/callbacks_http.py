@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.apidocs.message_schemas import callback
@@ -11,12 +10,9 @@ from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
-from shared.wiring import Wiring
 from triggers.http.bodies import json_body, sent_body
 from triggers.http.responses import respond
-from triggers.http.routes import Handler, Request, add
-
-KINDS: tuple[Kind, ...] = ("ACK", "RESULT", "HEARTBEAT")
+from triggers.http.routes import Handler, Request
 
 IDEMPOTENCY_KEY = Parameter(
     name="Idempotency-Key",
@@ -25,8 +21,12 @@ IDEMPOTENCY_KEY = Parameter(
     description="Your name for this callback, at most 512 characters: sent again under it, it changes nothing.",
 )
 
-CALLBACKS = {
-    kind: Route(
+#: of an Idempotency-Key; a longer one is no key
+_MAX_KEY = 512
+
+
+def _callback(kind: Kind) -> Handler:
+    @Route(
         function=f"callback_{kind.lower()}",
         method="POST",
         path=f"v1/callbacks/{kind.lower()}",
@@ -56,23 +56,6 @@ CALLBACKS = {
             (415, ProblemCode.NOT_JSON),
         ),
     )
-    for kind in KINDS
-}
-ROUTES = tuple(CALLBACKS.values())
-
-#: of an Idempotency-Key; a longer one is no key
-_MAX_KEY = 512
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route a kind of reply; the token in `Authorization` identifies the attempt."""
-    bp = df.Blueprint()
-    for kind, route in CALLBACKS.items():
-        add(bp, route, _callback(kind), wiring)
-    return bp
-
-
-def _callback(kind: Kind) -> Handler:
     async def receive(request: Request) -> func.HttpResponse:
         req = request.http
         key = req.headers.get("Idempotency-Key", "").strip()
@@ -94,6 +77,9 @@ def _callback(kind: Kind) -> Handler:
         return respond(req, outcome)
 
     return receive
+
+
+_ack, _result, _heartbeat = _callback("ACK"), _callback("RESULT"), _callback("HEARTBEAT")
 
 
 def _bearer(req: func.HttpRequest) -> str | None:

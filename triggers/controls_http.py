@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import uuid
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -27,13 +26,12 @@ from shared.responses.bulk import Bulk
 from shared.responses.job import Job
 from shared.views.bulk import bulk_response
 from shared.views.job import job_response
-from shared.wiring import Wiring
 from triggers.bulk_http import BULK_KEY, accepted, key_of
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Handler, Request, add
+from triggers.http.routes import Handler, Request
 
 #: of every POST about a job whose body is optional
 CONTROL_PROBLEMS = (
@@ -56,8 +54,9 @@ REDRIVE_PROBLEMS = (
     (503, ProblemCode.OVERLOADED),
 )
 
-CONTROLS = {
-    kind: Route(
+
+def _control(kind: ControlKind) -> Handler:
+    @Route(
         function=f"job_{kind.value.lower()}",
         method="POST",
         path=f"v1/jobs/{{jobId}}:{kind.value.lower()}",
@@ -71,9 +70,19 @@ CONTROLS = {
         responses={200: Job},
         problems=(*CONTROL_PROBLEMS, (409, ProblemCode.JOB_TERMINAL), (409, ProblemCode.CONTROL_NOT_POSSIBLE)),
     )
-    for kind in ControlKind
-}
-REDRIVE = Route(
+    async def control(request: Request) -> func.HttpResponse:
+        job_id, origin = job_id_of(request.http), _origin(request)
+        context = request.context()
+        stored = await control_job(context, request.orchestrations(), job_id, kind, origin)
+        return respond(request.http, job_response(stored.record, context.settings.retention))
+
+    return control
+
+
+_cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
+
+
+@Route(
     function="job_redrive",
     method="POST",
     path="v1/jobs/{jobId}:redrive",
@@ -96,81 +105,6 @@ REDRIVE = Route(
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
     ),
 )
-ADMIT = Route(
-    function="job_admit",
-    method="POST",
-    path="v1/jobs/{jobId}:admit",
-    scope=Scope.QUOTA,
-    durable_client=True,
-    tag="quotas",
-    summary="Let a job that waits go past its gates, once",
-    description="For operators over all tenants. It counts as any job that is inside; the log of its tenant's gate has "
-    "it. Of a job that has begun nothing is changed.",
-    parameters=(JOB_ID,),
-    body=Admission,
-    body_required=True,
-    responses={200: Job},
-    problems=(
-        (400, ProblemCode.NOT_JSON),
-        (400, ProblemCode.REASON_INVALID),
-        (403, ProblemCode.QUOTA_FORBIDDEN),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (409, ProblemCode.JOB_TERMINAL),
-        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
-    ),
-)
-PRIORITY = Route(
-    function="job_priority",
-    method="PATCH",
-    path="v1/jobs/{jobId}",
-    scope=Scope.OPERATE,
-    durable_client=True,
-    tag="jobs",
-    summary="Change the priority of a job that waits",
-    description="It goes to the place in line that it would have had with this priority. A job that waits no more is "
-    "409. Asked for again, it changes nothing and answers the same.",
-    parameters=(JOB_ID,),
-    body=PriorityChange,
-    body_required=True,
-    responses={200: Job},
-    problems=(
-        (400, ProblemCode.NOT_JSON),
-        (400, ProblemCode.PRIORITY_INVALID),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (409, ProblemCode.JOB_TERMINAL),
-        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
-    ),
-)
-ROUTES = (*CONTROLS.values(), REDRIVE, ADMIT, PRIORITY)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route a control, where the body is optional, the redrive, the admission and the priority."""
-    bp = df.Blueprint()
-    for kind, route in CONTROLS.items():
-        add(bp, route, _control(kind), wiring)
-    add(bp, REDRIVE, _redrive, wiring)
-    add(bp, ADMIT, _admit, wiring)
-    add(bp, PRIORITY, _priority, wiring)
-    return bp
-
-
-def _control(kind: ControlKind) -> Handler:
-    async def control(request: Request) -> func.HttpResponse:
-        job_id, origin = job_id_of(request.http), _origin(request)
-        context = request.context()
-        stored = await control_job(context, request.orchestrations(), job_id, kind, origin)
-        return respond(request.http, job_response(stored.record, context.settings.retention))
-
-    return control
-
-
 async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
@@ -200,6 +134,32 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     return accepted(request.http, bulk_response(bulk), replayed=replayed)
 
 
+@Route(
+    function="job_admit",
+    method="POST",
+    path="v1/jobs/{jobId}:admit",
+    scope=Scope.QUOTA,
+    durable_client=True,
+    tag="quotas",
+    summary="Let a job that waits go past its gates, once",
+    description="For operators over all tenants. It counts as any job that is inside; the log of its tenant's gate has "
+    "it. Of a job that has begun nothing is changed.",
+    parameters=(JOB_ID,),
+    body=Admission,
+    body_required=True,
+    responses={200: Job},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.REASON_INVALID),
+        (403, ProblemCode.QUOTA_FORBIDDEN),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (409, ProblemCode.JOB_TERMINAL),
+        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
 async def _admit(request: Request) -> func.HttpResponse:
     job_id, body = job_id_of(request.http), optional_body(request.http, Admission, ProblemCode.REASON_INVALID)
     if not request.caller.moves_all:
@@ -209,6 +169,31 @@ async def _admit(request: Request) -> func.HttpResponse:
     return respond(request.http, job_response(stored.record, context.settings.retention))
 
 
+@Route(
+    function="job_priority",
+    method="PATCH",
+    path="v1/jobs/{jobId}",
+    scope=Scope.OPERATE,
+    durable_client=True,
+    tag="jobs",
+    summary="Change the priority of a job that waits",
+    description="It goes to the place in line that it would have had with this priority. A job that waits no more is "
+    "409. Asked for again, it changes nothing and answers the same.",
+    parameters=(JOB_ID,),
+    body=PriorityChange,
+    body_required=True,
+    responses={200: Job},
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.PRIORITY_INVALID),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (409, ProblemCode.JOB_TERMINAL),
+        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
 async def _priority(request: Request) -> func.HttpResponse:
     job_id, body = job_id_of(request.http), optional_body(request.http, PriorityChange, ProblemCode.PRIORITY_INVALID)
     context, origin = request.context(), _origin_of(request, body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -15,17 +14,17 @@ from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
 from shared.responses.webhook import Delivery, DeliveryPage
 from shared.views import webhook as views
-from shared.wiring import Wiring
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 from triggers.webhooks_http import HOOK_ID, HOOK_PROBLEMS, TENANT, hook_id_of, tenant_of
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _MAX_NAME = 64
 
-DELIVERIES = Route(
+
+@Route(
     function="webhooks_deliveries",
     method="GET",
     path="v1/webhooks/{hookId}/deliveries",
@@ -46,7 +45,24 @@ DELIVERIES = Route(
     responses={200: DeliveryPage},
     problems=(*HOOK_PROBLEMS, (400, ProblemCode.STATE_INVALID), *PAGE_PROBLEMS),
 )
-REDELIVER = Route(
+async def _deliveries(request: Request) -> func.HttpResponse:
+    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
+    limit, _ = page(request.http)
+    given = request.http.params.get("state")
+    if given is not None and given not in {*DeliveryState}:
+        raise RequestError(ProblemCode.STATE_INVALID, f"state is one of {', '.join(DeliveryState)}")
+    found, following = await webhooks.list_deliveries(
+        context,
+        tenant,
+        hook_id,
+        state=DeliveryState(given) if given is not None else None,
+        after=request.http.params.get("cursor") or None,
+        limit=limit,
+    )
+    return respond(request.http, DeliveryPage(deliveries=[views.delivery(each) for each in found], next=following))
+
+
+@Route(
     function="webhooks_redeliver",
     method="POST",
     path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
@@ -74,34 +90,6 @@ REDELIVER = Route(
     responses={200: Delivery},
     problems=(*HOOK_PROBLEMS, (404, ProblemCode.DELIVERY_NOT_FOUND)),
 )
-ROUTES = (DELIVERIES, REDELIVER)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Reads of deliveries, and one more try."""
-    bp = df.Blueprint()
-    add(bp, DELIVERIES, _deliveries, wiring)
-    add(bp, REDELIVER, _redeliver, wiring)
-    return bp
-
-
-async def _deliveries(request: Request) -> func.HttpResponse:
-    context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
-    limit, _ = page(request.http)
-    given = request.http.params.get("state")
-    if given is not None and given not in {*DeliveryState}:
-        raise RequestError(ProblemCode.STATE_INVALID, f"state is one of {', '.join(DeliveryState)}")
-    found, following = await webhooks.list_deliveries(
-        context,
-        tenant,
-        hook_id,
-        state=DeliveryState(given) if given is not None else None,
-        after=request.http.params.get("cursor") or None,
-        limit=limit,
-    )
-    return respond(request.http, DeliveryPage(deliveries=[views.delivery(each) for each in found], next=following))
-
-
 async def _redeliver(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     number, name = request.http.route_params["number"], request.http.params.get("name", "")

@@ -142,14 +142,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         headers = {"Content-Security-Policy": page.POLICY}
         return respond(request.http, (await documents(request)).docs, headers=headers)
 
-    for route, handler in (
-        (OPENAPI, openapi),
-        (ASYNCAPI, messages),
-        (SCHEMAS, schemas),
-        (SCHEMA, schema),
-        (EVENT_SCHEMA, event_schema),
-        (DOCS, docs),
-    ):
+    for route, handler in zip(ROUTES, (openapi, messages, schemas, schema, event_schema, docs), strict=True):
         add(bp, route, handler, wiring)
     return bp
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -20,13 +19,12 @@ from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, fo
 from shared.operations.events.read_feed import FeedPage as Page
 from shared.refusals import CursorExpired, JobNotFound
 from shared.responses.feed import FeedPage, Ticket
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
 from triggers.http.parameters import LIMIT, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 from triggers.http.sse import EVENT_STREAM, HOLD_S, LAST_EVENT_ID, TICKET, gap, position, stream, wants_stream
 
 EVENTS = Route(
@@ -105,50 +103,15 @@ EVENTS = Route(
         (410, ProblemCode.CURSOR_EXPIRED),
     ),
 )
-DASHBOARD_EVENTS = replace(
+
+
+@replace(
     EVENTS,
     function="dashboard_events",
     path="v1/dashboard/events",
     summary="The same, at the address that a dashboard uses",
 )
-TICKETS = Route(
-    function="events_ticket",
-    method="POST",
-    path="v1/events:ticket",
-    scope=Scope.READ,
-    only_reads=True,
-    tag="events",
-    summary="Get a ticket, with which a browser's EventSource reads one stream",
-    description="EventSource sends no `Authorization`: it opens `path` with `?ticket=` instead. The ticket reads that "
-    "path for its maker's tenant until `expires_at`, and allows nothing else. Keep it out of logs.",
-    body=TicketRequest,
-    body_required=True,
-    responses={200: Ticket},
-    caching=NO_STORE,
-    problems=(
-        (400, ProblemCode.TICKET_INVALID),
-        (400, ProblemCode.TENANT_REQUIRED),
-        (400, ProblemCode.NOT_JSON),
-        (403, ProblemCode.TENANT_FORBIDDEN),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (404, ProblemCode.TICKETS_OFF),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
-    ),
-)
-ROUTES = (EVENTS, DASHBOARD_EVENTS, TICKETS)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The feed at its two addresses, and tickets."""
-    bp = df.Blueprint()
-    add(bp, EVENTS, events_read, wiring)
-    add(bp, DASHBOARD_EVENTS, events_read, wiring)
-    add(bp, TICKETS, _ticket, wiring)
-    return bp
-
-
+@EVENTS
 async def events_read(request: Request) -> func.HttpResponse:
     """Raises CursorExpired, EventsOff, FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     if wants_stream(request.http):
@@ -202,6 +165,32 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
     return found, room
 
 
+@Route(
+    function="events_ticket",
+    method="POST",
+    path="v1/events:ticket",
+    scope=Scope.READ,
+    only_reads=True,
+    tag="events",
+    summary="Get a ticket, with which a browser's EventSource reads one stream",
+    description="EventSource sends no `Authorization`: it opens `path` with `?ticket=` instead. The ticket reads that "
+    "path for its maker's tenant until `expires_at`, and allows nothing else. Keep it out of logs.",
+    body=TicketRequest,
+    body_required=True,
+    responses={200: Ticket},
+    caching=NO_STORE,
+    problems=(
+        (400, ProblemCode.TICKET_INVALID),
+        (400, ProblemCode.TENANT_REQUIRED),
+        (400, ProblemCode.NOT_JSON),
+        (403, ProblemCode.TENANT_FORBIDDEN),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (404, ProblemCode.TICKETS_OFF),
+        (411, ProblemCode.LENGTH_REQUIRED),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
+)
 async def _ticket(request: Request) -> func.HttpResponse:
     asked = optional_body(request.http, TicketRequest, ProblemCode.TICKET_INVALID)
     context = request.context()

@@ -9,22 +9,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.apidocs.graphql_schema import RootField, root_field, text
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import PUBLIC, Route
+from shared.apidocs.route import PUBLIC, Route, routes_of
 from shared.contracts.requests import QueryRequest
 from shared.refusals import BodyTooLarge, CursorExpired
 from shared.responses.graphql import FollowedEvent, QueryAnswer
-from shared.wiring import Wiring
 from triggers import events_http, jobs_http, quotas_http
 from triggers.http.bodies import optional_body, sent_body
 from triggers.http.problems import RequestError
 from triggers.http.responses import Content, correlation_id, respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Handler, Request
 from triggers.http.sse import EVENT_STREAM, later, results
 
 MAX_BODY_BYTES = 16 * 1024
@@ -32,7 +30,41 @@ MAX_BODY_BYTES = 16 * 1024
 MAX_LINES = 100
 _JSON = "application/json"
 
-GRAPHQL = Route(
+
+@dataclass(frozen=True)
+class _Query:
+    """A field whose value is the body of another route's answer."""
+
+    field: RootField
+    read: Handler
+
+
+def _query(name: str, read: Handler, *without: str) -> _Query:
+    return _Query(root_field(name, routes_of(read)[0], without=without), read)
+
+
+_QUERIES = (
+    _query("job", jobs_http.job_read, "wait", "until"),
+    _query("jobs", jobs_http.jobs_list),
+    _query("events", events_http.events_read, "wait", "ticket"),
+    _query("quotas", quotas_http.quotas_list),
+)
+_EVENTS = root_field(
+    "events",
+    events_http.EVENTS,
+    without=("wait", "ticket"),
+    model=FollowedEvent,
+    description="What happens to a tenant's jobs, in order: past `after`, else from now on.",
+)
+
+
+@cache
+def schema() -> str:
+    """The schema, as `/v1/schema.graphql` gives it."""
+    return text([each.field for each in _QUERIES], [_EVENTS])
+
+
+@Route(
     function="graphql",
     method="POST",
     path="v1/graphql",
@@ -59,60 +91,6 @@ GRAPHQL = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-SCHEMA = Route(
-    function="graphql_schema",
-    method="GET",
-    path="v1/schema.graphql",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
-    summary="The schema of GraphQL",
-    responses={200: "text/plain"},
-)
-ROUTES = (GRAPHQL, SCHEMA)
-
-
-@dataclass(frozen=True)
-class _Query:
-    """A field whose value is the body of another route's answer."""
-
-    field: RootField
-    read: Callable[[Request], Awaitable[func.HttpResponse]]
-
-
-_QUERIES = (
-    _Query(root_field("job", jobs_http.READ, without=("wait", "until")), jobs_http.job_read),
-    _Query(root_field("jobs", jobs_http.LIST, without=()), jobs_http.jobs_list),
-    _Query(root_field("events", events_http.EVENTS, without=("wait", "ticket")), events_http.events_read),
-    _Query(root_field("quotas", quotas_http.LIST, without=()), quotas_http.quotas_list),
-)
-_EVENTS = root_field(
-    "events",
-    events_http.EVENTS,
-    without=("wait", "ticket"),
-    model=FollowedEvent,
-    description="What happens to a tenant's jobs, in order: past `after`, else from now on.",
-)
-
-
-@cache
-def schema() -> str:
-    """The schema, as `/v1/schema.graphql` gives it."""
-    return text([each.field for each in _QUERIES], [_EVENTS])
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """GraphQL and its schema."""
-    bp = df.Blueprint()
-    add(bp, GRAPHQL, _graphql, wiring)
-    add(bp, SCHEMA, _schema, wiring)
-    return bp
-
-
-async def _schema(request: Request) -> func.HttpResponse:
-    return respond(request.http, Content(schema().encode(), "text/plain"))
-
-
 async def _graphql(request: Request) -> func.HttpResponse:
     # not with the module, which every start loads
     from triggers import graphql_execution
@@ -133,6 +111,20 @@ async def _graphql(request: Request) -> func.HttpResponse:
     resolvers = {each.field.name: _resolver(request, each) for each in _QUERIES}
     body = await graphql_execution.answer(operation, resolvers, variables, its_id)
     return respond(req, body) if _JSON in accepted else results(req, [body], complete=True)
+
+
+@Route(
+    function="graphql_schema",
+    method="GET",
+    path="v1/schema.graphql",
+    scope=None,
+    caching=PUBLIC,
+    tag="documents",
+    summary="The schema of GraphQL",
+    responses={200: "text/plain"},
+)
+async def _schema(request: Request) -> func.HttpResponse:
+    return respond(request.http, Content(schema().encode(), "text/plain"))
 
 
 def _accepted(req: func.HttpRequest) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -27,9 +26,10 @@ from shared.responses.health import (
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
-LIVE = Route(
+
+@Route(
     function="health_live",
     method="GET",
     path="v1/health/live",
@@ -38,7 +38,11 @@ LIVE = Route(
     summary="Whether this process answers",
     responses={200: Live},
 )
-READY = Route(
+async def health_live(request: Request) -> func.HttpResponse:
+    return respond(request.http, Live(status="live", build=build_info(request.settings.build_commit)))
+
+
+@Route(
     function="health_ready",
     method="GET",
     path="v1/health/ready",
@@ -53,51 +57,37 @@ READY = Route(
     responses={200: Ready},
     problems=((503, ProblemCode.NOT_READY),),
 )
-ROUTES = (LIVE, READY)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Live: this process responds. Ready: tables, blobs, bus and durable engine respond to it."""
-    bp = df.Blueprint()
-
-    async def health_live(request: Request) -> func.HttpResponse:
-        return respond(request.http, Live(status="live", build=build_info(wiring.settings.build_commit)))
-
-    async def health_ready(request: Request) -> func.HttpResponse:
-        context = await request.fresh_context()
-        found = await wiring.look(request.orchestrations())
-        dependencies = {each.name: _dependency(each) for each in found}
-        down = [each for each in found if each.fault is not None]
-        if down:
-            raise RequestError(
-                ProblemCode.NOT_READY,
-                "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down),
-                status=503,
-                headers={"Retry-After": "5"},
-                members={"dependencies": {name: json_of(each) for name, each in dependencies.items()}},
-            )
-        sees_all = await _sees_all_tenants(wiring, request.http)
-        source = wiring.catalog().state() | ({} if sees_all else {"problems": None})
-        versions = {protocol.definition.request_type: protocol.definition.version for protocol in context.registry}
-        return respond(
-            request.http,
-            Ready(
-                status="ready",
-                ledger=wiring.settings.storage_backend,
-                auth=wiring.settings.auth_mode,
-                protocols=ProtocolSource(**source, versions=versions),
-                build=build_info(wiring.settings.build_commit),
-                dependencies=dependencies,
-                sweeper=_sweeper(wiring.readiness.mark, context.clock.now(), has_work=sees_all),
-                settings_not_read=[
-                    SettingNotRead(name=name, instead=instead) for name, instead in wiring.settings.not_read
-                ],
-            ),
+async def health_ready(request: Request) -> func.HttpResponse:
+    wiring, context = request.wiring, await request.fresh_context()
+    found = await wiring.look(request.orchestrations())
+    dependencies = {each.name: _dependency(each) for each in found}
+    down = [each for each in found if each.fault is not None]
+    if down:
+        raise RequestError(
+            ProblemCode.NOT_READY,
+            "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down),
+            status=503,
+            headers={"Retry-After": "5"},
+            members={"dependencies": {name: json_of(each) for name, each in dependencies.items()}},
         )
-
-    add(bp, LIVE, health_live, wiring)
-    add(bp, READY, health_ready, wiring)
-    return bp
+    sees_all = await _sees_all_tenants(wiring, request.http)
+    source = wiring.catalog().state() | ({} if sees_all else {"problems": None})
+    versions = {protocol.definition.request_type: protocol.definition.version for protocol in context.registry}
+    return respond(
+        request.http,
+        Ready(
+            status="ready",
+            ledger=wiring.settings.storage_backend,
+            auth=wiring.settings.auth_mode,
+            protocols=ProtocolSource(**source, versions=versions),
+            build=build_info(wiring.settings.build_commit),
+            dependencies=dependencies,
+            sweeper=_sweeper(wiring.readiness.mark, context.clock.now(), has_work=sees_all),
+            settings_not_read=[
+                SettingNotRead(name=name, instead=instead) for name, instead in wiring.settings.not_read
+            ],
+        ),
+    )
 
 
 async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:

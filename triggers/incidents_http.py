@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -26,12 +25,11 @@ from shared.responses.incident import IncidentDetail, IncidentPage
 from shared.responses.job import Job
 from shared.views.incident import incident, incident_detail
 from shared.views.job import job_response
-from shared.wiring import Wiring
 from triggers.controls_http import REDRIVE_PROBLEMS
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import respond
-from triggers.http.routes import Handler, Request, add
+from triggers.http.routes import Request
 
 INCIDENT_ID = Parameter(
     name="incidentId",
@@ -89,7 +87,10 @@ _ACT_PROBLEMS = (
     (415, ProblemCode.NOT_JSON),
 )
 
-LIST = Route(
+_Act = Callable[[Context, str, Origin], Awaitable[Incident]]
+
+
+@Route(
     function="incidents_list",
     method="GET",
     path="v1/incidents",
@@ -111,7 +112,19 @@ LIST = Route(
         *PAGE_PROBLEMS,
     ),
 )
-READ = Route(
+async def _list(request: Request) -> func.HttpResponse:
+    req, caller = request.http, request.caller
+    limit, position = page(req)
+    if position and _CURSOR.fullmatch(position) is None:
+        raise bad_cursor()
+    asked = parse_incident_filter({word: req.params[word] for word in INCIDENT_WORDS if word in req.params})
+    incident_filter = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
+    found = await incidents.list_incidents(request.context(), incident_filter, after=position or None, limit=limit)
+    lines = [incident(each) for each in found.lines]
+    return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))
+
+
+@Route(
     function="incident_read",
     method="GET",
     path="v1/incidents/{incidentId}",
@@ -122,7 +135,12 @@ READ = Route(
     responses={200: IncidentDetail},
     problems=((404, ProblemCode.INCIDENT_NOT_FOUND),),
 )
-RESOLVE = Route(
+async def _read(request: Request) -> func.HttpResponse:
+    context = request.context()
+    return await _shown(request, context, await incidents.read_incident(context, _incident_id(request)))
+
+
+@Route(
     function="incident_resolve",
     method="POST",
     path="v1/incidents/{incidentId}:resolve",
@@ -136,7 +154,11 @@ RESOLVE = Route(
     responses={200: IncidentDetail},
     problems=_ACT_PROBLEMS,
 )
-RETRY = Route(
+async def _resolve(request: Request) -> func.HttpResponse:
+    return await _act(request, incidents.resolve_incident)
+
+
+@Route(
     function="incident_retry",
     method="POST",
     path="v1/incidents/{incidentId}:retry",
@@ -152,7 +174,17 @@ RETRY = Route(
     headers={200: ("Location", "Idempotency-Replayed")},
     problems=(*_ACT_PROBLEMS, (409, ProblemCode.INCIDENT_NO_JOB), *REDRIVE_PROBLEMS),
 )
-DISMISS = Route(
+async def _retry(request: Request) -> func.HttpResponse:
+    incident_id, origin = _incident_id(request), _origin(request)
+    context = await request.fresh_context()
+    after, created = await incidents.retry_incident(context, request.orchestrations(), incident_id, origin)
+    headers = {"Location": f"/v1/jobs/{created.stored.record.job.job_id}"}
+    if created.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return await _shown(request, context, after, headers)
+
+
+@Route(
     function="incident_dismiss",
     method="POST",
     path="v1/incidents/{incidentId}:dismiss",
@@ -166,7 +198,11 @@ DISMISS = Route(
     responses={200: IncidentDetail},
     problems=_ACT_PROBLEMS,
 )
-DISMISS_LETTER = Route(
+async def _dismiss(request: Request) -> func.HttpResponse:
+    return await _act(request, incidents.dismiss_incident)
+
+
+@Route(
     function="dead_letter_dismiss",
     method="POST",
     path="v1/deadletters/{jobId}:dismiss",
@@ -189,64 +225,17 @@ DISMISS_LETTER = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-ROUTES = (LIST, READ, RESOLVE, RETRY, DISMISS, DISMISS_LETTER)
-
-_Act = Callable[[Context, str, Origin], Awaitable[Incident]]
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Reads of incidents, and what operators and a tenant's own callers do about them."""
-    bp = df.Blueprint()
-    add(bp, LIST, _list, wiring)
-    add(bp, READ, _read, wiring)
-    add(bp, RESOLVE, _act(incidents.resolve_incident), wiring)
-    add(bp, RETRY, _retry, wiring)
-    add(bp, DISMISS, _act(incidents.dismiss_incident), wiring)
-    add(bp, DISMISS_LETTER, _dismiss_letter, wiring)
-    return bp
-
-
-async def _list(request: Request) -> func.HttpResponse:
-    req, caller = request.http, request.caller
-    limit, position = page(req)
-    if position and _CURSOR.fullmatch(position) is None:
-        raise bad_cursor()
-    asked = parse_incident_filter({word: req.params[word] for word in INCIDENT_WORDS if word in req.params})
-    incident_filter = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
-    found = await incidents.list_incidents(request.context(), incident_filter, after=position or None, limit=limit)
-    lines = [incident(each) for each in found.lines]
-    return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))
-
-
-async def _read(request: Request) -> func.HttpResponse:
-    context = request.context()
-    return await _shown(request, context, await incidents.read_incident(context, _incident_id(request)))
-
-
-def _act(act: _Act) -> Handler:
-    async def handle(request: Request) -> func.HttpResponse:
-        incident_id, origin, context = _incident_id(request), _origin(request), request.context()
-        return await _shown(request, context, await act(context, incident_id, origin))
-
-    return handle
-
-
-async def _retry(request: Request) -> func.HttpResponse:
-    incident_id, origin = _incident_id(request), _origin(request)
-    context = await request.fresh_context()
-    after, created = await incidents.retry_incident(context, request.orchestrations(), incident_id, origin)
-    headers = {"Location": f"/v1/jobs/{created.stored.record.job.job_id}"}
-    if created.replayed:
-        headers["Idempotency-Replayed"] = "true"
-    return await _shown(request, context, after, headers)
-
-
 async def _dismiss_letter(request: Request) -> func.HttpResponse:
     job_id, origin, context = job_id_of(request.http), _origin(request), request.context()
     await dismiss_dead_letter(context, job_id, origin)
     stored = await context.ledger.read(job_id)
     assert stored is not None
     return respond(request.http, job_response(stored.record, context.settings.retention))
+
+
+async def _act(request: Request, act: _Act) -> func.HttpResponse:
+    incident_id, origin, context = _incident_id(request), _origin(request), request.context()
+    return await _shown(request, context, await act(context, incident_id, origin))
 
 
 async def _shown(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -26,13 +25,12 @@ from shared.views.bulk import related_job
 from shared.views.explain import explain
 from shared.views.job import event_response, job_response, step_response
 from shared.views.receipt import receipt
-from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, Until, counted_as, history_tail, until_of, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 from triggers.http.sse import EVENT_STREAM, LAST_EVENT_ID, TICKET, wants_stream
 from triggers.job_stream import AFTER, MAX_SEQ_DIGITS, job_stream
 
@@ -47,7 +45,9 @@ _PARTIAL = (
     f"A call reads at most {MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or "
     "empty, and has `partial` and a `next`."
 )
-LIST = Route(
+
+
+@Route(
     function="jobs_list",
     method="GET",
     path="v1/jobs",
@@ -60,7 +60,15 @@ LIST = Route(
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
-READ = Route(
+async def jobs_list(request: Request) -> func.HttpResponse:
+    """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
+    limit, position = page(request.http)
+    job_filter = filter_of(request.http, request.caller)
+    found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
+    return respond(request.http, JobPage(jobs=found.lines, next=cursor(found.after), partial=found.partial))
+
+
+@Route(
     function="job_read",
     method="GET",
     path="v1/jobs/{jobId}",
@@ -76,109 +84,6 @@ READ = Route(
         (404, ProblemCode.EVENT_NOT_FOUND),
     ),
 )
-STEPS = Route(
-    function="job_steps",
-    method="GET",
-    path="v1/jobs/{jobId}/steps",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="Read the steps of a job",
-    parameters=(JOB_ID,),
-    responses={200: StepPage},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
-)
-EVENTS = Route(
-    function="job_events",
-    method="GET",
-    path="v1/jobs/{jobId}/events",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="Read what happened to a job, in order",
-    description=f"With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, where neither `after` nor "
-    "`Last-Event-ID` says otherwise, and 204 when the job has ended and everything was read.",
-    streams=True,
-    parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
-    responses={200: EventPage, 204: None},
-    descriptions={204: "Of a stream: the job has ended, and nothing follows on the cursor."},
-    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
-)
-EXPLAIN = Route(
-    function="job_explain",
-    method="GET",
-    path="v1/jobs/{jobId}/explain",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="Say why a job is where it is, and what comes next",
-    parameters=(JOB_ID,),
-    responses={200: Explanation},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
-)
-DEPENDENCIES = Route(
-    function="job_dependencies",
-    method="GET",
-    path="v1/jobs/{jobId}/dependencies",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="List the jobs that a job depends on, and those that depend on it",
-    description="The dependants come in pages. Of a job that SUCCEEDED those that waited for it are not known.",
-    parameters=(JOB_ID, *PAGE),
-    responses={200: DependencyPage},
-    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
-)
-AUDIT = Route(
-    function="job_audit",
-    method="GET",
-    path="v1/jobs/{jobId}/audit",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="Read everything that proves what happened to a job",
-    description="Keep it byte for byte: `lucius audit verify` proves it offline.",
-    parameters=(JOB_ID,),
-    responses={200: AuditBundle},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
-)
-RECEIPT = Route(
-    function="job_receipt",
-    method="GET",
-    path="v1/jobs/{jobId}/receipt",
-    scope=Scope.READ,
-    tag="jobs",
-    summary="Read what a job cost",
-    parameters=(JOB_ID,),
-    responses={200: Receipt},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
-)
-DEAD_LETTERS = Route(
-    function="dead_letters_list",
-    method="GET",
-    path="v1/deadletters",
-    scope=Scope.READ,
-    tag="dead letters",
-    summary="List the jobs that failed for good",
-    description="The last that failed first. Take one up again with `POST /v1/jobs/{jobId}:redrive`: it is no dead "
-    f"letter then. {_PARTIAL}",
-    parameters=(*FILTERS, *PAGE),
-    responses={200: DeadLetterPage},
-    problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
-)
-ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, DEPENDENCIES, AUDIT, RECEIPT, DEAD_LETTERS)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Every read about jobs."""
-    bp = df.Blueprint()
-    add(bp, LIST, jobs_list, wiring)
-    add(bp, READ, job_read, wiring)
-    add(bp, STEPS, _job_steps, wiring)
-    add(bp, EVENTS, _job_events, wiring)
-    add(bp, EXPLAIN, _job_explain, wiring)
-    add(bp, DEPENDENCIES, _job_dependencies, wiring)
-    add(bp, AUDIT, _job_audit, wiring)
-    add(bp, RECEIPT, _job_receipt, wiring)
-    add(bp, DEAD_LETTERS, _dead_letters_list, wiring)
-    return bp
-
-
 async def job_read(request: Request) -> func.HttpResponse:
     """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
     return await _job_read(request, LongPoll(request.context().waiters))
@@ -213,11 +118,37 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     return respond(request.http, job_response(at, retention, as_of=events[int(given) - 1]))
 
 
+@Route(
+    function="job_steps",
+    method="GET",
+    path="v1/jobs/{jobId}/steps",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read the steps of a job",
+    parameters=(JOB_ID,),
+    responses={200: StepPage},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
 async def _job_steps(request: Request) -> func.HttpResponse:
     stored = await _job(request)
     return respond(request.http, StepPage(steps=[step_response(step) for step in stored.record.steps], next=None))
 
 
+@Route(
+    function="job_events",
+    method="GET",
+    path="v1/jobs/{jobId}/events",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read what happened to a job, in order",
+    description=f"With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, where neither `after` nor "
+    "`Last-Event-ID` says otherwise, and 204 when the job has ended and everything was read.",
+    streams=True,
+    parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
+    responses={200: EventPage, 204: None},
+    descriptions={204: "Of a stream: the job has ended, and nothing follows on the cursor."},
+    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
+)
 async def _job_events(request: Request) -> func.HttpResponse:
     if wants_stream(request.http):
         return await job_stream(request)
@@ -231,6 +162,17 @@ async def _job_events(request: Request) -> func.HttpResponse:
     return respond(request.http, EventPage(events=[event_response(event) for event in events], next=following))
 
 
+@Route(
+    function="job_explain",
+    method="GET",
+    path="v1/jobs/{jobId}/explain",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Say why a job is where it is, and what comes next",
+    parameters=(JOB_ID,),
+    responses={200: Explanation},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
     last, ahead = await last_transition(context, record), await directives_ahead(context, record)
@@ -241,6 +183,18 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     return respond(request.http, explained)
 
 
+@Route(
+    function="job_dependencies",
+    method="GET",
+    path="v1/jobs/{jobId}/dependencies",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="List the jobs that a job depends on, and those that depend on it",
+    description="The dependants come in pages. Of a job that SUCCEEDED those that waited for it are not known.",
+    parameters=(JOB_ID, *PAGE),
+    responses={200: DependencyPage},
+    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
+)
 async def _job_dependencies(request: Request) -> func.HttpResponse:
     context, job = request.context(), (await _job(request)).record.job
     limit, position = page(request.http)
@@ -257,26 +211,54 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     return respond(request.http, answer)
 
 
+@Route(
+    function="job_audit",
+    method="GET",
+    path="v1/jobs/{jobId}/audit",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read everything that proves what happened to a job",
+    description="Keep it byte for byte: `lucius audit verify` proves it offline.",
+    parameters=(JOB_ID,),
+    responses={200: AuditBundle},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
 async def _job_audit(request: Request) -> func.HttpResponse:
     context = request.context()
     record, events = await read_history(context, job_id_of(request.http))
     return respond(request.http, bundle(record, events, context.clock.now()))
 
 
+@Route(
+    function="job_receipt",
+    method="GET",
+    path="v1/jobs/{jobId}/receipt",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read what a job cost",
+    parameters=(JOB_ID,),
+    responses={200: Receipt},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
 async def _job_receipt(request: Request) -> func.HttpResponse:
     context = request.context()
     record, events = await read_history(context, job_id_of(request.http))
     return respond(request.http, receipt(record, events, context.clock.now()))
 
 
-async def jobs_list(request: Request) -> func.HttpResponse:
-    """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
-    limit, position = page(request.http)
-    job_filter = filter_of(request.http, request.caller)
-    found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
-    return respond(request.http, JobPage(jobs=found.lines, next=cursor(found.after), partial=found.partial))
-
-
+@Route(
+    function="dead_letters_list",
+    method="GET",
+    path="v1/deadletters",
+    scope=Scope.READ,
+    tag="dead letters",
+    summary="List the jobs that failed for good",
+    description="The last that failed first. Take one up again with `POST /v1/jobs/{jobId}:redrive`: it is no dead "
+    f"letter then. {_PARTIAL}",
+    parameters=(*FILTERS, *PAGE),
+    responses={200: DeadLetterPage},
+    problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
+)
 async def _dead_letters_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     if position and not position.startswith("DEAD:"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -20,9 +19,8 @@ from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import QuotaChange
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
-from triggers.http.routes import Handler, Request, add
+from triggers.http.routes import Handler, Request
 from triggers.quotas_http import change_response
 
 _PROBLEMS = (
@@ -44,65 +42,54 @@ _WHOSE = (
 )
 
 
-def _route(action: str, body: type[Resume], summary: str, description: str) -> Route:
-    return Route(
-        function=f"limits_{action}",
-        method="POST",
-        path=f"v1/limits/{action}",
-        scope=Scope.QUOTA,
-        durable_client=True,
-        tag="quotas",
-        summary=summary,
-        description=_WHOSE + description,
-        body=body,
-        body_required=True,
-        responses={200: QuotaChange},
-        headers={200: ("ETag",)},
-        problems=_PROBLEMS,
-    )
-
-
-PAUSE = _route(
-    "pause", Pause, "Hold a gate: nobody goes in", "What runs goes on; the answer says how much runs and waits."
-)
-THROTTLE = _route("throttle", Slowdown, "Give a gate a rate for a time", "The smaller of it and the rule's counts.")
-RESUME = _route("resume", Resume, "End the hold and the throttle of a gate", "Those who wait go in, in their order.")
-ROUTES = (PAUSE, THROTTLE, RESUME)
-
 _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
 
 
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """For operators, and for a tenant's own callers, who may end what they began."""
-    bp = df.Blueprint()
-    add(bp, PAUSE, _handler(Pause, _pause), wiring)
-    add(bp, THROTTLE, _handler(Slowdown, _throttle), wiring)
-    add(bp, RESUME, _handler(Resume, _resume), wiring)
-    return bp
+def _route(action: str, body: type[Resume], summary: str, description: str) -> Callable[[_Act], Handler]:
+    """Declares the route of an action. For operators, and for a tenant's own callers, who may end what they began."""
+
+    def declare(act: _Act) -> Handler:
+        @Route(
+            function=f"limits_{action}",
+            method="POST",
+            path=f"v1/limits/{action}",
+            scope=Scope.QUOTA,
+            durable_client=True,
+            tag="quotas",
+            summary=summary,
+            description=_WHOSE + description,
+            body=body,
+            body_required=True,
+            responses={200: QuotaChange},
+            headers={200: ("ETag",)},
+            problems=_PROBLEMS,
+        )
+        async def handle(request: Request) -> func.HttpResponse:
+            asked = optional_body(request.http, body, ProblemCode.QUOTA_INVALID)
+            context = await request.fresh_context()
+            gate = await _gate(request, context, asked)
+            by = By(actor=request.caller.actor, reason=asked.reason, own=not request.caller.moves_all)
+            changed = await act(context, request.orchestrations(), gate, by, asked)
+            return await change_response(request, context, changed)
+
+        return handle
+
+    return declare
 
 
-def _handler(model: type[Resume], act: _Act) -> Handler:
-    async def handle(request: Request) -> func.HttpResponse:
-        body = optional_body(request.http, model, ProblemCode.QUOTA_INVALID)
-        context = await request.fresh_context()
-        gate = await _gate(request, context, body)
-        by = By(actor=request.caller.actor, reason=body.reason, own=not request.caller.moves_all)
-        changed = await act(context, request.orchestrations(), gate, by, body)
-        return await change_response(request, context, changed)
-
-    return handle
-
-
+@_route("pause", Pause, "Hold a gate: nobody goes in", "What runs goes on; the answer says how much runs and waits.")
 async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Pause)
     return await quotas.hold(context, orchestrations, gate, by, until=body.until)
 
 
+@_route("throttle", Slowdown, "Give a gate a rate for a time", "The smaller of it and the rule's counts.")
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)
     return await quotas.throttle(context, orchestrations, gate, by, max_per_hour=body.max_per_hour, until=body.until)
 
 
+@_route("resume", Resume, "End the hold and the throttle of a gate", "Those who wait go in, in their order.")
 async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     return await quotas.resume(context, orchestrations, gate, by)
 

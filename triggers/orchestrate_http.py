@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import ANYONE, Caller, Scope
@@ -21,14 +20,13 @@ from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dry_run import dry_run
 from shared.responses.job import Accepted, BatchOutcome, DryRun, Job
 from shared.views.job import job_links, job_response
-from shared.wiring import Wiring
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines
 from triggers.http.bodies import bounded_body, json_body, json_of_text, media_type_of
 from triggers.http.long_poll import PREFER, LongPoll, counted_as, preferred_wait_of
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 ORCHESTRATE = Route(
     function="orchestrate",
@@ -72,18 +70,10 @@ ORCHESTRATE = Route(
         (503, ProblemCode.OVERLOADED),
     ),
 )
-COMMANDS = replace(ORCHESTRATE, function="orchestrate_commands", path="v1/commands", successor="/v1/orchestrate")
-ROUTES = (ORCHESTRATE, COMMANDS)
 
 
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The route and its older name."""
-    bp = df.Blueprint()
-    for route in ROUTES:
-        add(bp, route, _orchestrate, wiring)
-    return bp
-
-
+@replace(ORCHESTRATE, function="orchestrate_commands", path="v1/commands", successor="/v1/orchestrate")
+@ORCHESTRATE
 async def _orchestrate(request: Request) -> func.HttpResponse:
     req = request.http
     if media_type_of(req) == MEDIA_TYPE:

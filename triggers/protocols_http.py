@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -10,12 +9,12 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.responses.protocol import Protocol, ProtocolPage
 from shared.views.protocol import protocol_response
-from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
-LIST = Route(
+
+@Route(
     function="protocols_list",
     method="GET",
     path="v1/protocols",
@@ -24,7 +23,12 @@ LIST = Route(
     summary="List what can be asked for",
     responses={200: ProtocolPage},
 )
-READ = Route(
+async def _protocols_list(request: Request) -> func.HttpResponse:
+    registry = (await request.fresh_context()).registry
+    return respond(request.http, ProtocolPage(protocols=[protocol_response(each) for each in registry], next=None))
+
+
+@Route(
     function="protocols_read",
     method="GET",
     path="v1/protocols/{protocolId}",
@@ -39,22 +43,6 @@ READ = Route(
     responses={200: Protocol},
     problems=((404, ProblemCode.PROTOCOL_NOT_FOUND),),
 )
-ROUTES = (LIST, READ)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The protocols that hold now, with the JSON Schema of each step's payload."""
-    bp = df.Blueprint()
-    add(bp, LIST, _protocols_list, wiring)
-    add(bp, READ, _protocols_read, wiring)
-    return bp
-
-
-async def _protocols_list(request: Request) -> func.HttpResponse:
-    registry = (await request.fresh_context()).registry
-    return respond(request.http, ProtocolPage(protocols=[protocol_response(each) for each in registry], next=None))
-
-
 async def _protocols_read(request: Request) -> func.HttpResponse:
     name = request.http.route_params["protocolId"]
     registry = (await request.fresh_context()).registry

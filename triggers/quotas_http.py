@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import azure.durable_functions as df
 import azure.functions as func
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,12 +28,11 @@ from shared.operations.quotas.quotas import By, Changed
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
 from shared.views.quota import log_entry, quota, quota_change, quota_over_all, waiting_job
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
 from triggers.http.problems import RequestError, errors_of
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 _WHY: TypeAdapter[str] = TypeAdapter(Why)
 
@@ -92,7 +90,12 @@ _RULE_PROBLEMS = (
     (428, ProblemCode.IF_MATCH_REQUIRED),
 )
 
-LIST = Route(
+
+_MAX_DIGITS = 10
+_MAX_TENANTS = 100
+
+
+@Route(
     function="quotas_list",
     method="GET",
     path="v1/quotas",
@@ -106,7 +109,27 @@ LIST = Route(
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
-READ = Route(
+async def quotas_list(request: Request) -> func.HttpResponse:
+    """Raises what `_gate` raises, LedgerUnavailable, RequestError (400)."""
+    req, context = request.http, await request.fresh_context()
+    limit, position = page(req)
+    names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}
+    tenant = request.caller.tenant_for(req.params.get("tenant"))
+    if names:
+        gate = await _gate(request, context, with_id=False)
+        return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
+    if tenant is not None:
+        return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
+    known = sorted({EVERY, *(await context.desks.directory()).tenants})
+    following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
+    gates = [state.gate for state in (await directory(context)).over_all.values()] if not position else []
+    found = [await shown(context, gate, request.caller) for gate in gates]
+    found += [each for tenant in following for each in await _of_tenant(context, tenant)]
+    is_last = not following or following[-1] == known[-1]
+    return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
+
+
+@Route(
     function="quotas_read",
     method="GET",
     path="v1/quotas/{gate}",
@@ -117,7 +140,13 @@ READ = Route(
     responses={200: Quota},
     problems=NAME_PROBLEMS,
 )
-SET = Route(
+async def _read(request: Request) -> func.HttpResponse:
+    context = await request.fresh_context()
+    found = await shown(context, await _gate(request, context), request.caller)
+    return respond(request.http, found, etag=found.etag)
+
+
+@Route(
     function="quotas_set",
     method="PATCH",
     path="v1/quotas/{gate}",
@@ -140,7 +169,18 @@ SET = Route(
         (415, ProblemCode.NOT_JSON),
     ),
 )
-DELETE = Route(
+async def _set(request: Request) -> func.HttpResponse:
+    req, context = request.http, await request.fresh_context()
+    body = optional_body(req, RuleChange, ProblemCode.QUOTA_INVALID)
+    gate, by, rule_seq = await _changed_by(request, context, body.reason)
+    if dry_run_of(req):
+        return respond(req, await _preview(request, context, gate, body.patch(), rule_seq))
+    orchestrations = request.orchestrations()
+    changed = await quotas.set_rule(context, orchestrations, gate, body.patch(), by, rule_seq=rule_seq)
+    return await change_response(request, context, changed)
+
+
+@Route(
     function="quotas_delete",
     method="DELETE",
     path="v1/quotas/{gate}",
@@ -154,86 +194,6 @@ DELETE = Route(
     headers={200: ("ETag",)},
     problems=_RULE_PROBLEMS,
 )
-WAITING = Route(
-    function="quotas_waiting",
-    method="GET",
-    path="v1/quotas/{gate}/waiting",
-    scope=Scope.READ,
-    tag="quotas",
-    summary="List who waits for a gate, in order",
-    parameters=(GATE, *NAMES, NAME, *PAGE),
-    responses={200: WaitingPage},
-    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
-)
-LOG = Route(
-    function="quotas_log",
-    method="GET",
-    path="v1/quotas/{gate}/log",
-    scope=Scope.READ,
-    tag="quotas",
-    summary="Read what was changed at a gate, in order",
-    description="The log of a quota over all tenants is for callers who see all tenants. Entries older than "
-    "`LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log can have a "
-    "number above 1.",
-    parameters=(GATE, *NAMES, NAME, *PAGE),
-    responses={200: QuotaLogPage},
-    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, (403, ProblemCode.QUOTA_FORBIDDEN)),
-)
-ROUTES = (LIST, READ, SET, DELETE, WAITING, LOG)
-
-_MAX_DIGITS = 10
-_MAX_TENANTS = 100
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Reads and changes of gates."""
-    bp = df.Blueprint()
-    add(bp, LIST, quotas_list, wiring)
-    add(bp, READ, _read, wiring)
-    add(bp, SET, _set, wiring)
-    add(bp, DELETE, _delete, wiring)
-    add(bp, WAITING, _waiting, wiring)
-    add(bp, LOG, _log, wiring)
-    return bp
-
-
-async def quotas_list(request: Request) -> func.HttpResponse:
-    """Raises what `_gate` raises, LedgerUnavailable, RequestError (400)."""
-    req, context = request.http, await request.fresh_context()
-    limit, position = page(req)
-    names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}
-    tenant = request.caller.tenant_for(req.params.get("tenant"))
-    if names:
-        gate = await _gate(request, context, with_id=False)
-        return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
-    if tenant is not None:
-        return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
-    known = sorted({EVERY, *(await context.desks.directory()).tenants})
-    following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
-    gates = [state.gate for state in (await directory(context)).over_all.values()] if not position else []
-    found = [await shown(context, gate, request.caller) for gate in gates]
-    found += [each for tenant in following for each in await _of_tenant(context, tenant)]
-    is_last = not following or following[-1] == known[-1]
-    return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
-
-
-async def _read(request: Request) -> func.HttpResponse:
-    context = await request.fresh_context()
-    found = await shown(context, await _gate(request, context), request.caller)
-    return respond(request.http, found, etag=found.etag)
-
-
-async def _set(request: Request) -> func.HttpResponse:
-    req, context = request.http, await request.fresh_context()
-    body = optional_body(req, RuleChange, ProblemCode.QUOTA_INVALID)
-    gate, by, rule_seq = await _changed_by(request, context, body.reason)
-    if dry_run_of(req):
-        return respond(req, await _preview(request, context, gate, body.patch(), rule_seq))
-    orchestrations = request.orchestrations()
-    changed = await quotas.set_rule(context, orchestrations, gate, body.patch(), by, rule_seq=rule_seq)
-    return await change_response(request, context, changed)
-
-
 async def _delete(request: Request) -> func.HttpResponse:
     req, context = request.http, await request.fresh_context()
     try:
@@ -247,6 +207,17 @@ async def _delete(request: Request) -> func.HttpResponse:
     return await change_response(request, context, changed)
 
 
+@Route(
+    function="quotas_waiting",
+    method="GET",
+    path="v1/quotas/{gate}/waiting",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="List who waits for a gate, in order",
+    parameters=(GATE, *NAMES, NAME, *PAGE),
+    responses={200: WaitingPage},
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
+)
 async def _waiting(request: Request) -> func.HttpResponse:
     context = await request.fresh_context()
     limit, position = page(request.http)
@@ -265,6 +236,20 @@ async def _waiting(request: Request) -> func.HttpResponse:
     return respond(request.http, WaitingPage(waiting=chosen, total=total, next=following))
 
 
+@Route(
+    function="quotas_log",
+    method="GET",
+    path="v1/quotas/{gate}/log",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="Read what was changed at a gate, in order",
+    description="The log of a quota over all tenants is for callers who see all tenants. Entries older than "
+    "`LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log can have a "
+    "number above 1.",
+    parameters=(GATE, *NAMES, NAME, *PAGE),
+    responses={200: QuotaLogPage},
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, (403, ProblemCode.QUOTA_FORBIDDEN)),
+)
 async def _log(request: Request) -> func.HttpResponse:
     context = await request.fresh_context()
     limit, position = page(request.http)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -10,12 +9,11 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from shared.responses.history import ReceiptSums
-from shared.wiring import Wiring
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 BY = Parameter(
     name="by",
@@ -23,7 +21,9 @@ BY = Parameter(
     schema={"enum": [each.value for each in Grouping]},
     description="Also sums for each type, source or priority.",
 )
-SUMS = Route(
+
+
+@Route(
     function="receipts_sum",
     method="GET",
     path="v1/receipts",
@@ -40,16 +40,6 @@ SUMS = Route(
         *PAGE_PROBLEMS,
     ),
 )
-ROUTES = (SUMS,)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The one route."""
-    bp = df.Blueprint()
-    add(bp, SUMS, _receipts_sum, wiring)
-    return bp
-
-
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
@@ -17,12 +16,11 @@ from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
 from shared.responses.rejected import Reconciled, SweepAction
-from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 RECONCILE = Route(
     function="admin_reconcile",
@@ -47,37 +45,24 @@ RECONCILE = Route(
         (429, ProblemCode.SWEEP_RUNNING),
     ),
 )
-OUTBOX_RETRY = replace(
-    RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile"
-)
-ROUTES = (RECONCILE, OUTBOX_RETRY)
 
 #: of a response: a tenant's admin is shown those of jobs that were each read for it, within the request's time
 MAX_ACTIONS = 1000
 #: most sweeps end within it
 RETRY_AFTER_S = "10"
+#: held by the sweep by hand that runs in this process
+_RUNNING = asyncio.Lock()
 
 
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The route and its older name."""
-    bp = df.Blueprint()
-    running = asyncio.Lock()
-
-    async def one_at_a_time(request: Request) -> func.HttpResponse:
-        return await reconcile(request, running)
-
-    for route in ROUTES:
-        add(bp, route, one_at_a_time, wiring)
-    return bp
-
-
-async def reconcile(request: Request, running: asyncio.Lock) -> func.HttpResponse:
-    """A sweep, unless `running` is held. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
+@replace(RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile")
+@RECONCILE
+async def reconcile(request: Request) -> func.HttpResponse:
+    """Sweeps once, unless a sweep by hand runs. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
-    if running.locked():
+    if _RUNNING.locked():
         detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
         raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})
-    async with running:
+    async with _RUNNING:
         swept = await sweep(context, request.orchestrations(), dry_run=dry_run)
     shown = swept.actions[:MAX_ACTIONS]
     visible = await visible_actions(shown, request.caller, context.ledger)

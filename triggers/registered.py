@@ -35,6 +35,7 @@ from triggers import (
 )
 from triggers.http.problems import RequestError, problem_response
 from triggers.http.responses import correlation_id
+from triggers.http.routes import build_blueprint, list_routes
 
 _MODULES = (
     orchestrate_http,
@@ -59,18 +60,15 @@ _MODULES = (
 )
 
 #: what is served, in the order of the documentation
-ROUTES: tuple[Route, ...] = (
-    *(route for module in _MODULES for route in module.ROUTES),
-    *documents_http.ROUTES,
-)
+ROUTES: tuple[Route, ...] = (*(route for route, _ in list_routes(_MODULES)), *documents_http.ROUTES)
 
 OPTIONS_FUNCTION = "options"
 
 
 def blueprints(wiring: Wiring) -> list[df.Blueprint]:
-    """One a module, over the app's own wiring."""
+    """Returns the blueprints of all HTTP functions, over the app's own wiring."""
     return [
-        *(module.blueprint(wiring) for module in _MODULES),
+        build_blueprint(_MODULES, wiring),
         documents_http.blueprint(wiring, lambda: ROUTES),
         options_blueprint(ROUTES),
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -13,11 +12,10 @@ from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
-from shared.wiring import Wiring
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 REJECTED_ID = Parameter(
     name="rejectedId",
@@ -32,7 +30,8 @@ DATE = Parameter(
     description="Only messages of this day of the UTC calendar.",
 )
 
-LIST = Route(
+
+@Route(
     function="rejected_list",
     method="GET",
     path="v1/rejected",
@@ -44,7 +43,19 @@ LIST = Route(
     responses={200: RejectedPage},
     problems=((400, ProblemCode.DATE_INVALID), *PAGE_PROBLEMS),
 )
-READ = Route(
+async def _rejected_list(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    if position:
+        try:
+            day_partition(position)
+        except ValueError:
+            raise bad_cursor() from None
+    found, last = await list_rejected(request.context(), day=_date(request.http), after=position or None, limit=limit)
+    lines = [RejectedLine.of(message) for message in found]
+    return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
+
+
+@Route(
     function="rejected_read",
     method="GET",
     path="v1/rejected/{rejectedId}",
@@ -57,7 +68,14 @@ READ = Route(
     caching=NO_STORE,
     problems=((404, ProblemCode.REJECTED_NOT_FOUND),),
 )
-REDRIVE = Route(
+async def _rejected_read(request: Request) -> func.HttpResponse:
+    context = request.context()
+    message = await read_rejected(context, request.http.route_params["rejectedId"])
+    outcome, why = await what_if(context, message)
+    return respond(request.http, RejectedMessage.of(message, what_if=WhatIf(outcome=outcome, why=why)))
+
+
+@Route(
     function="rejected_redrive",
     method="POST",
     path="v1/rejected/{rejectedId}:redrive",
@@ -72,37 +90,6 @@ REDRIVE = Route(
     caching=NO_STORE,
     problems=((404, ProblemCode.REJECTED_NOT_FOUND), (409, ProblemCode.STILL_NOT_APPLICABLE)),
 )
-ROUTES = (LIST, READ, REDRIVE)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The three routes."""
-    bp = df.Blueprint()
-    add(bp, LIST, _rejected_list, wiring)
-    add(bp, READ, _rejected_read, wiring)
-    add(bp, REDRIVE, _rejected_redrive, wiring)
-    return bp
-
-
-async def _rejected_list(request: Request) -> func.HttpResponse:
-    limit, position = page(request.http)
-    if position:
-        try:
-            day_partition(position)
-        except ValueError:
-            raise bad_cursor() from None
-    found, last = await list_rejected(request.context(), day=_date(request.http), after=position or None, limit=limit)
-    lines = [RejectedLine.of(message) for message in found]
-    return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
-
-
-async def _rejected_read(request: Request) -> func.HttpResponse:
-    context = request.context()
-    message = await read_rejected(context, request.http.route_params["rejectedId"])
-    outcome, why = await what_if(context, message)
-    return respond(request.http, RejectedMessage.of(message, what_if=WhatIf(outcome=outcome, why=why)))
-
-
 async def _rejected_redrive(request: Request) -> func.HttpResponse:
     id_ = request.http.route_params["rejectedId"]
     message = await redrive_rejected(await request.fresh_context(), request.orchestrations(), id_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -16,11 +15,10 @@ from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS
 from shared.refusals import FilterInvalid
 from shared.responses.usage import SourcePage, UsageReport
 from shared.views.usage import seen_source, usage_sum
-from shared.wiring import Wiring
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 TENANT = Parameter(
     name="tenant",
@@ -43,7 +41,8 @@ BY = Parameter(
 )
 _TENANT_PROBLEMS = ((400, ProblemCode.TENANT_REQUIRED), (403, ProblemCode.TENANT_FORBIDDEN))
 
-USAGE = Route(
+
+@Route(
     function="usage_read",
     method="GET",
     path="v1/usage",
@@ -56,29 +55,6 @@ USAGE = Route(
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, (400, ProblemCode.SINCE_INVALID), (400, ProblemCode.BY_INVALID)),
 )
-SOURCES = Route(
-    function="sources_list",
-    method="GET",
-    path="v1/sources",
-    scope=Scope.READ,
-    tag="quotas",
-    summary="List the sources that a tenant's jobs named",
-    description="At most 1,000 of a tenant, with the first and the last job of each.",
-    parameters=(TENANT, *PAGE),
-    responses={200: SourcePage},
-    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
-)
-ROUTES = (USAGE, SOURCES)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Both reads."""
-    bp = df.Blueprint()
-    add(bp, USAGE, _usage, wiring)
-    add(bp, SOURCES, _sources, wiring)
-    return bp
-
-
 async def _usage(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), _tenant(request)
     now, params = context.clock.now(), request.http.params
@@ -101,6 +77,18 @@ async def _usage(request: Request) -> func.HttpResponse:
     return respond(request.http, report)
 
 
+@Route(
+    function="sources_list",
+    method="GET",
+    path="v1/sources",
+    scope=Scope.READ,
+    tag="quotas",
+    summary="List the sources that a tenant's jobs named",
+    description="At most 1,000 of a tenant, with the first and the last job of each.",
+    parameters=(TENANT, *PAGE),
+    responses={200: SourcePage},
+    problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
+)
 async def _sources(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), _tenant(request)
     limit, position = page(request.http)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -29,12 +28,11 @@ from shared.responses.webhook import (
     HookTest,
 )
 from shared.views import webhook as views
-from shared.wiring import Wiring
 from triggers.bulk_http import MAX_KEY, key_of
 from triggers.http.bodies import optional_body
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Request
 
 _ID = re.compile(rf"{DEFAULT_HOOK}|hook_[0-9a-f]{{32}}")
 
@@ -78,7 +76,8 @@ HOOK_KEY = Parameter(
     "until somebody changes, rotates or removes it.",
 )
 
-CREATE = Route(
+
+@Route(
     function="webhooks_create",
     method="POST",
     path="v1/webhooks",
@@ -101,140 +100,6 @@ CREATE = Route(
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
     ),
 )
-LIST = Route(
-    function="webhooks_list",
-    method="GET",
-    path="v1/webhooks",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="List a tenant's webhooks",
-    parameters=(TENANT,),
-    responses={200: HookPage},
-    problems=_TENANT_PROBLEMS,
-)
-READ = Route(
-    function="webhooks_read",
-    method="GET",
-    path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Read a webhook, and how its deliveries go",
-    parameters=(HOOK_ID, TENANT),
-    responses={200: HookDetail},
-    problems=HOOK_PROBLEMS,
-)
-CHANGE = Route(
-    function="webhooks_change",
-    method="PATCH",
-    path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Change a webhook, or switch it off and on",
-    description="What waits goes to the new address, too. Its secret stays; `:rotate` makes another.",
-    parameters=(HOOK_ID, TENANT),
-    body=HookChange,
-    body_required=True,
-    responses={200: HookDetail},
-    problems=(*_OWN_PROBLEMS, *_BODY_PROBLEMS),
-)
-REMOVE = Route(
-    function="webhooks_remove",
-    method="DELETE",
-    path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Remove a webhook, and what waits for it",
-    description="Its log stays as long as jobs do.",
-    parameters=(HOOK_ID, TENANT),
-    responses={204: None},
-    descriptions={204: "It is removed."},
-    problems=_OWN_PROBLEMS,
-)
-TEST = Route(
-    function="webhooks_test",
-    method="POST",
-    path="v1/webhooks/{hookId}:test",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Post a test event to a webhook now",
-    description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
-    parameters=(HOOK_ID, TENANT),
-    responses={200: HookTest},
-    problems=(*_OWN_PROBLEMS, (503, ProblemCode.OVERLOADED)),
-)
-ROTATE = Route(
-    function="webhooks_rotate",
-    method="POST",
-    path="v1/webhooks/{hookId}:rotate",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Make a new secret",
-    description="Both sign for a day, so that a receiver may take the new one at any time of it. Of three in a day the "
-    "oldest ends at once.",
-    parameters=(HOOK_ID, TENANT),
-    responses={200: HookSecret},
-    caching=NO_STORE,
-    problems=HOOK_PROBLEMS,
-)
-RESUME = Route(
-    function="webhooks_resume",
-    method="POST",
-    path="v1/webhooks/{hookId}:resume",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Let a suspended webhook go on",
-    description="From the oldest delivery that waits; also one that waits for its next probe, or is switched off.",
-    parameters=(HOOK_ID, TENANT),
-    responses={200: HookDetail},
-    problems=_OWN_PROBLEMS,
-)
-SECRET = Route(
-    function="webhooks_default_secret",
-    method="GET",
-    # not `default:secret`: the host would take `default:secret` for a `hookId`
-    path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Read the secret that signs the callback URLs of a tenant's jobs",
-    parameters=(TENANT,),
-    responses={200: DefaultSecret},
-    caching=NO_STORE,
-    problems=(*_TENANT_PROBLEMS, (409, ProblemCode.HOOK_KEY_GONE)),
-)
-LOG = Route(
-    function="webhooks_log",
-    method="GET",
-    path="v1/webhooks/{hookId}/log",
-    scope=Scope.ADMIN,
-    tag="webhooks",
-    summary="Read what was done to a webhook, in order",
-    description="Also of one that was removed.",
-    parameters=(HOOK_ID, TENANT),
-    responses={200: HookLog},
-    problems=HOOK_PROBLEMS,
-)
-ROUTES = (
-    *(CREATE, LIST, READ, CHANGE, REMOVE, TEST, ROTATE, RESUME, SECRET),
-    LOG,
-)
-
-
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """What a tenant's administrators do with its webhooks."""
-    bp = df.Blueprint()
-    add(bp, CREATE, _create, wiring)
-    add(bp, LIST, _list, wiring)
-    add(bp, READ, _read, wiring)
-    add(bp, CHANGE, _change, wiring)
-    add(bp, REMOVE, _remove, wiring)
-    add(bp, TEST, _test, wiring)
-    add(bp, ROTATE, _rotate, wiring)
-    add(bp, RESUME, _resume, wiring)
-    add(bp, SECRET, _secret, wiring)
-    add(bp, LOG, _log, wiring)
-    return bp
-
-
 async def _create(request: Request) -> func.HttpResponse:
     context, tenant = await request.fresh_context(), tenant_of(request)
     body = optional_body(request.http, NewHook, ProblemCode.HOOK_INVALID)
@@ -252,16 +117,52 @@ async def _create(request: Request) -> func.HttpResponse:
     return respond(request.http, shown, status=201, headers=headers)
 
 
+@Route(
+    function="webhooks_list",
+    method="GET",
+    path="v1/webhooks",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="List a tenant's webhooks",
+    parameters=(TENANT,),
+    responses={200: HookPage},
+    problems=_TENANT_PROBLEMS,
+)
 async def _list(request: Request) -> func.HttpResponse:
     found = await webhooks.list_hooks(request.context(), tenant_of(request))
     return respond(request.http, HookPage(webhooks=[views.hook(each) for each in found]))
 
 
+@Route(
+    function="webhooks_read",
+    method="GET",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read a webhook, and how its deliveries go",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookDetail},
+    problems=HOOK_PROBLEMS,
+)
 async def _read(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     return await _shown(request, context, await webhooks.read_hook(context, tenant, hook_id))
 
 
+@Route(
+    function="webhooks_change",
+    method="PATCH",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Change a webhook, or switch it off and on",
+    description="What waits goes to the new address, too. Its secret stays; `:rotate` makes another.",
+    parameters=(HOOK_ID, TENANT),
+    body=HookChange,
+    body_required=True,
+    responses={200: HookDetail},
+    problems=(*_OWN_PROBLEMS, *_BODY_PROBLEMS),
+)
 async def _change(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = await request.fresh_context(), tenant_of(request), hook_id_of(request)
     changes = optional_body(request.http, HookChange, ProblemCode.HOOK_INVALID).changes()
@@ -273,29 +174,93 @@ async def _change(request: Request) -> func.HttpResponse:
     return await _shown(request, context, changed)
 
 
+@Route(
+    function="webhooks_remove",
+    method="DELETE",
+    path="v1/webhooks/{hookId}",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Remove a webhook, and what waits for it",
+    description="Its log stays as long as jobs do.",
+    parameters=(HOOK_ID, TENANT),
+    responses={204: None},
+    descriptions={204: "It is removed."},
+    problems=_OWN_PROBLEMS,
+)
 async def _remove(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     await webhooks.remove_hook(context, tenant, hook_id, request.caller.actor)
     return func.HttpResponse(status_code=204, headers={"X-Correlation-Id": correlation_id(request.http)})
 
 
+@Route(
+    function="webhooks_test",
+    method="POST",
+    path="v1/webhooks/{hookId}:test",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Post a test event to a webhook now",
+    description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookTest},
+    problems=(*_OWN_PROBLEMS, (503, ProblemCode.OVERLOADED)),
+)
 async def _test(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     return respond(request.http, views.hook_test(await webhooks.send_test_event(context, tenant, hook_id)))
 
 
+@Route(
+    function="webhooks_rotate",
+    method="POST",
+    path="v1/webhooks/{hookId}:rotate",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Make a new secret",
+    description="Both sign for a day, so that a receiver may take the new one at any time of it. Of three in a day the "
+    "oldest ends at once.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookSecret},
+    caching=NO_STORE,
+    problems=HOOK_PROBLEMS,
+)
 async def _rotate(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     rotated = await webhooks.rotate_hook(context, tenant, hook_id, request.caller.actor)
     return respond(request.http, views.hook_secret(rotated, _secrets_of(context, rotated)[0]))
 
 
+@Route(
+    function="webhooks_resume",
+    method="POST",
+    path="v1/webhooks/{hookId}:resume",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Let a suspended webhook go on",
+    description="From the oldest delivery that waits; also one that waits for its next probe, or is switched off.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookDetail},
+    problems=_OWN_PROBLEMS,
+)
 async def _resume(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     resumed = await webhooks.resume_hook(context, tenant, hook_id, request.caller.actor)
     return await _shown(request, context, resumed)
 
 
+@Route(
+    function="webhooks_default_secret",
+    method="GET",
+    # not `default:secret`: the host would take `default:secret` for a `hookId`
+    path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read the secret that signs the callback URLs of a tenant's jobs",
+    parameters=(TENANT,),
+    responses={200: DefaultSecret},
+    caching=NO_STORE,
+    problems=(*_TENANT_PROBLEMS, (409, ProblemCode.HOOK_KEY_GONE)),
+)
 async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
     if not request.caller.may_move(tenant):
@@ -311,6 +276,18 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
     return secrets_of(settings.webhook_keys, hook, context.clock.now(), deployment=settings.environment)
 
 
+@Route(
+    function="webhooks_log",
+    method="GET",
+    path="v1/webhooks/{hookId}/log",
+    scope=Scope.ADMIN,
+    tag="webhooks",
+    summary="Read what was done to a webhook, in order",
+    description="Also of one that was removed.",
+    parameters=(HOOK_ID, TENANT),
+    responses={200: HookLog},
+    problems=HOOK_PROBLEMS,
+)
 async def _log(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     entries = await webhooks.hook_log(context, tenant, hook_id)

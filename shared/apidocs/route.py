@@ -1,14 +1,15 @@
-"""What a route declares: its caller, its parameters and bodies, its responses, and its name at the host.
+"""The declaration of a route: its caller, its parameters and bodies, its responses, and its function name at the host.
 
-`triggers.http.routes.add` makes a function of a route, and `shared.apidocs.openapi` describes it.
+A route is declared on its handler. `triggers.http.routes` registers the handler, and `shared.apidocs.openapi` describes
+the route.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -25,6 +26,8 @@ PUBLIC = "public, max-age=60"
 #: of what may hold a secret, and of every refusal
 NO_STORE = "no-store"
 
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
@@ -40,7 +43,10 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """One method of one path. The host matches by the alphabetical order of function names, so none may overlap."""
+    """One method of one path, declared by `@Route(...)` on its handler.
+
+    The host matches by the alphabetical order of function names, so no two paths may overlap.
+    """
 
     #: stable: it names the function in Azure
     function: str
@@ -82,6 +88,11 @@ class Route:
     #: the path to use instead; such a route is an older name
     successor: str | None = None
 
+    def __call__(self, handler: _Handler) -> _Handler:
+        """Declares this route on `handler`, which may have several, and returns the handler."""
+        handler.__dict__["routes"] = (*routes_of(handler), self)
+        return handler
+
     @property
     def moves(self) -> bool:
         """Whether its caller must be one that may move the jobs which it reads (R24)."""
@@ -94,3 +105,8 @@ class Route:
     @property
     def deprecated(self) -> bool:
         return self.successor is not None
+
+
+def routes_of(handler: Callable[..., Any]) -> tuple[Route, ...]:
+    """Returns the routes that a handler declares: the decorator nearest to it first."""
+    return getattr(handler, "routes", ())

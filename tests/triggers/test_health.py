@@ -21,6 +21,7 @@ from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted, swept
 from triggers import health_http
+from triggers.http.routes import build_blueprint
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -71,7 +72,7 @@ async def ready(world: World, caller: Caller | Exception) -> dict[str, Any]:
     mark = SimpleNamespace(ended_at=now, looked_at=1, actions=0, more=False, counts=counts)
     app = df.DFApp()
     wiring = ReadyWiring(world.context, cast(SweepMark, mark), caller)
-    app.register_functions(health_http.blueprint(cast(Wiring, wiring)))
+    app.register_functions(build_blueprint([health_http], cast(Wiring, wiring)))
     [function] = [each for each in app.get_functions() if each.get_function_name() == "health_ready"]
     request = func.HttpRequest("GET", "/v1/health/ready", headers={"Authorization": "Bearer s3cret"}, body=b"")
     answer = await function.get_user_function().client_function(request, None)

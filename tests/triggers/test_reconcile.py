@@ -56,12 +56,11 @@ async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         http = func.HttpRequest("POST", "/v1/admin/reconcile", body=b"")
         return Request(http, RECONCILE, ANYONE, cast(Wiring, Wired()), None)
 
-    running = asyncio.Lock()
-    first = asyncio.create_task(reconcile_http.reconcile(asked(), running))
+    first = asyncio.create_task(reconcile_http.reconcile(asked()))
     await asyncio.wait_for(begun.wait(), 10)
     with pytest.raises(RequestError) as refused:
-        await reconcile_http.reconcile(asked(), running)
+        await reconcile_http.reconcile(asked())
     assert (refused.value.problem.status, refused.value.problem.code) == (429, "SWEEP_RUNNING")
     goes_on.set()
     assert (await first).status_code == 200
-    assert (await reconcile_http.reconcile(asked(), running)).status_code == 200
+    assert (await reconcile_http.reconcile(asked())).status_code == 200

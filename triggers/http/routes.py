@@ -1,15 +1,17 @@
 """How a route becomes a function of the app: its caller is known and allowed before its handler runs.
 
-Every route of `triggers.registered.ROUTES` is registered by `add`; OPTIONS is in `triggers.registered`.
+`triggers.registered` has the modules whose handlers are registered, and OPTIONS.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import azure.durable_functions as df
@@ -18,11 +20,12 @@ import azure.functions as func
 from shared import telemetry
 from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.access.stream_ticket import read_ticket
-from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
+from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route, routes_of
 from shared.errors import Transient
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.refusals import Refused, TokenInvalid
+from shared.settings import Settings
 from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
@@ -43,6 +46,17 @@ class Request:
         self._wiring = wiring
         self._client = client
         self._context: Context | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Returns the app's settings. Builds no adapter, unlike `context`."""
+        return self._wiring.settings
+
+    @property
+    def wiring(self) -> Wiring:
+        """Returns the app's wiring, which reaches the jobs of all tenants; for routes that declare `every_tenant`."""
+        assert self._route.every_tenant, f"{self._route.function} does not declare every_tenant"
+        return self._wiring
 
     def context(self) -> Context:
         """The context in which only the jobs exist that the caller may see, or where the route moves them, may move; of
@@ -108,8 +122,27 @@ class _Access:
 Handler = Callable[[Request], Awaitable[func.HttpResponse]]
 
 
+def list_routes(modules: Iterable[ModuleType]) -> list[tuple[Route, Handler]]:
+    """Returns each route that a handler of the modules declares, with the handler, in the order of the source."""
+    return [
+        (route, handler)
+        for module in modules
+        for handler in vars(module).values()
+        if inspect.isfunction(handler) and handler.__module__ == module.__name__
+        for route in routes_of(handler)
+    ]
+
+
+def build_blueprint(modules: Iterable[ModuleType], wiring: Wiring) -> df.Blueprint:
+    """Registers each route that a handler of the modules declares, in the order of `list_routes`."""
+    bp = df.Blueprint()
+    for route, handler in list_routes(modules):
+        add(bp, route, handler, wiring)
+    return bp
+
+
 def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> None:
-    """Registers `handler` for `route`; whatever it raises becomes a problem."""
+    """Registers `handler` for `route`. An error that the handler raises becomes a problem response."""
 
     async def traced(req: func.HttpRequest, client: Any = None) -> func.HttpResponse:
         access = _Access(time.monotonic())

@@ -16,6 +16,7 @@ from tests.operations.conftest import World, world
 from tests.operations.fed import Fed, of
 from tests.operations.support import submitted
 from triggers import events_http, graphql_http, jobs_http, quotas_http
+from triggers.http.routes import build_blueprint
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -52,8 +53,7 @@ class Api:
         self.fed, self.context = fed, fed.world.context
         wiring = cast(Wiring, OneWiring(self.context, caller))
         app = df.DFApp()
-        for module in (jobs_http, events_http, quotas_http, graphql_http):
-            app.register_functions(module.blueprint(wiring))
+        app.register_functions(build_blueprint([jobs_http, events_http, quotas_http, graphql_http], wiring))
         self._functions = {one.get_function_name(): one.get_user_function() for one in app.get_functions()}
 
     async def call(self, function: str, request: func.HttpRequest) -> func.HttpResponse:

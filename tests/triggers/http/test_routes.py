@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, cast
 
 import azure.durable_functions as df
@@ -24,7 +25,7 @@ from tests.operations.conftest import World, world
 from tests.operations.support import submitted
 from triggers.http import routes
 from triggers.http.responses import respond
-from triggers.http.routes import Handler, Request, add
+from triggers.http.routes import Handler, Request, add, list_routes
 
 __all__ = ["world"]  # the fixture
 
@@ -85,6 +86,24 @@ async def called(
     response = await function.get_user_function()(request)
     assert isinstance(response, func.HttpResponse)
     return response
+
+
+def test_a_module_gives_the_routes_of_its_own_handlers() -> None:
+    """In the order of the source; the route nearest to a handler first. An imported handler is its own module's."""
+
+    @replace(route(), function="older")
+    @route()
+    async def first(request: Request) -> func.HttpResponse:
+        return respond(request.http, {})
+
+    async def second(request: Request) -> func.HttpResponse:
+        return respond(request.http, {})
+
+    own, other = ModuleType(__name__), ModuleType("other")
+    own.first = other.first = first  # type: ignore[attr-defined]
+    own.second = replace(route(), function="second")(second)  # type: ignore[attr-defined]
+    found = [(each.function, handler) for each, handler in list_routes([other, own])]
+    assert found == [("test", first), ("older", first), ("second", second)]
 
 
 @pytest.mark.parametrize(("every_tenant", "tenant"), [(False, "tenant_a"), (False, None), (True, "tenant_a")])

@@ -26,6 +26,7 @@ from tests.operations.conftest import World, world
 from tests.operations.fed import of
 from tests.operations.support import submitted
 from triggers import events_http, job_stream, jobs_http
+from triggers.http.routes import build_blueprint
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -76,7 +77,7 @@ async def get(
     if path.endswith(":ticket"):
         name = "events_ticket"
     app = df.DFApp()
-    app.register_functions(module.blueprint(cast(Wiring, wiring)))
+    app.register_functions(build_blueprint([module], cast(Wiring, wiring)))
     [function] = [each for each in app.get_functions() if each.get_function_name() == name]
     sent = {"Accept": "text/event-stream", "Authorization": "Bearer s3cret", **(headers or {})}
     request = func.HttpRequest(
