@@ -1,4 +1,4 @@
-"""The three commonest changes, each made on a copy of the checkout with the files that CONTRIBUTING.md names."""
+"""The commonest changes, each made on a copy of the checkout with the files that CONTRIBUTING.md names."""
 
 from __future__ import annotations
 
@@ -170,3 +170,34 @@ def test_a_setting_is_one_declaration(copy: Copy) -> None:
     assert copy.run("-c", _READ_PAGE_SIZE).strip() == "7"
     assert "+ settings: LUCIUS_PAGE_SIZE" in copy.run("-m", "tests.promised_names", "--add")
     copy.test("tests/test_settings.py")
+
+
+_HANDLER = """
+
+@Route(
+    function="services_list",
+    method="GET",
+    path="v1/services",
+    scope=Scope.READ,
+    tag="protocols",
+    summary="List the services",
+    responses={200: "application/json"},
+)
+async def _services_list(request: Request) -> func.HttpResponse:
+    return respond(request.http, {"services": []})
+"""
+
+
+def test_a_route_is_one_handler(copy: Copy) -> None:
+    """A handler with its declaration: the OpenAPI document and the table of routes follow by `make generate`.
+
+    Over 5 s: it generates everything on a copy.
+    """
+    module = "triggers/protocols_http.py"
+    (copy.path / module).write_text(copy.text(module) + _HANDLER, encoding="utf-8")
+
+    copy.generate()
+
+    described = json.loads(copy.text("docs/openapi.json"))["paths"]["/v1/services"]["get"]
+    assert (described["operationId"], described["summary"]) == ("services_list", "List the services")
+    assert re.search(r"`/v1/services`.*`orch:read`.*List the services", copy.text("docs/api.md"))
