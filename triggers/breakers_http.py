@@ -10,7 +10,7 @@ from shared.apidocs.route import Route
 from shared.contracts.quotas import BreakerReset
 from shared.operations.quotas.quotas import By, reset_breaker
 from shared.responses.quota import QuotaChange
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
 from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, operated_gate
 
@@ -31,12 +31,9 @@ from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, op
     headers={200: ("ETag",)},
     problems=(
         *NAME_PROBLEMS,
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (403, ProblemCode.QUOTA_FORBIDDEN),
         (409, ProblemCode.NO_BREAKER),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _reset(request: Request) -> func.HttpResponse:

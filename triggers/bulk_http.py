@@ -27,7 +27,7 @@ from shared.operations.bulks.bulks import (
 from shared.refusals import BulkNotFound, FilterInvalid
 from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
 from shared.views.bulk import bulk_response, item_response, preview
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.filters import FILTER_SCHEMA
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page
 from triggers.http.parameters import bad_cursor as _bad_cursor
@@ -106,12 +106,9 @@ class BulkRequest(BaseModel):
         *_TENANT_PROBLEMS,
         (400, ProblemCode.BULK_INVALID),
         (400, ProblemCode.FILTER_INVALID),
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (409, ProblemCode.BULK_LIMIT),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _start(request: Request) -> func.HttpResponse:

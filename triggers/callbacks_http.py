@@ -10,7 +10,7 @@ from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
-from triggers.http.bodies import json_body, sent_body
+from triggers.http.bodies import BODY_PROBLEMS, json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
@@ -45,15 +45,12 @@ def _callback(kind: Kind) -> Handler:
         # a fresh token may stand in it
         caching=NO_STORE,
         problems=(
-            (400, ProblemCode.NOT_JSON),
+            *BODY_PROBLEMS,
             (400, ProblemCode.REPLY_INVALID),
             (400, ProblemCode.LEDGER_REFUSED),
             (401, ProblemCode.TOKEN_INVALID),
             (403, ProblemCode.NOT_YOUR_ATTEMPT),
             (404, ProblemCode.UNKNOWN_JOB),
-            (411, ProblemCode.LENGTH_REQUIRED),
-            (413, ProblemCode.BODY_TOO_LARGE),
-            (415, ProblemCode.NOT_JSON),
         ),
     )
     async def receive(request: Request) -> func.HttpResponse:

@@ -27,7 +27,7 @@ from shared.responses.job import Job
 from shared.views.bulk import bulk_response
 from shared.views.job import job_response
 from triggers.bulk_http import BULK_KEY, accepted, key_of
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -35,12 +35,9 @@ from triggers.http.routes import Handler, Request
 
 #: of every POST about a job whose body is optional
 CONTROL_PROBLEMS = (
-    (400, ProblemCode.NOT_JSON),
+    *BODY_PROBLEMS,
     (400, ProblemCode.REASON_INVALID),
     (404, ProblemCode.JOB_NOT_FOUND),
-    (411, ProblemCode.LENGTH_REQUIRED),
-    (413, ProblemCode.BODY_TOO_LARGE),
-    (415, ProblemCode.NOT_JSON),
 )
 
 #: of every POST that takes a job up again
@@ -149,15 +146,12 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     body_required=True,
     responses={200: Job},
     problems=(
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.REASON_INVALID),
         (403, ProblemCode.QUOTA_FORBIDDEN),
         (404, ProblemCode.JOB_NOT_FOUND),
         (409, ProblemCode.JOB_TERMINAL),
         (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _admit(request: Request) -> func.HttpResponse:
@@ -184,14 +178,11 @@ async def _admit(request: Request) -> func.HttpResponse:
     body_required=True,
     responses={200: Job},
     problems=(
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.PRIORITY_INVALID),
         (404, ProblemCode.JOB_NOT_FOUND),
         (409, ProblemCode.JOB_TERMINAL),
         (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _priority(request: Request) -> func.HttpResponse:

@@ -19,7 +19,7 @@ from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, fo
 from shared.operations.events.read_feed import FeedPage as Page
 from shared.refusals import CursorExpired, JobNotFound
 from shared.responses.feed import FeedPage, Ticket
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
 from triggers.http.parameters import LIMIT, page
 from triggers.http.problems import RequestError
@@ -182,13 +182,10 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
     problems=(
         (400, ProblemCode.TICKET_INVALID),
         (400, ProblemCode.TENANT_REQUIRED),
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (403, ProblemCode.TENANT_FORBIDDEN),
         (404, ProblemCode.JOB_NOT_FOUND),
         (404, ProblemCode.TICKETS_OFF),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _ticket(request: Request) -> func.HttpResponse:

@@ -19,7 +19,7 @@ from shared.contracts.requests import QueryRequest
 from shared.refusals import BodyTooLarge, CursorExpired
 from shared.responses.graphql import FollowedEvent, QueryAnswer
 from triggers import events_http, jobs_http, quotas_http
-from triggers.http.bodies import optional_body, sent_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body, sent_body
 from triggers.http.problems import RequestError
 from triggers.http.responses import Content, correlation_id, respond
 from triggers.http.routes import Handler, Request
@@ -82,13 +82,10 @@ def schema() -> str:
     body_required=True,
     responses={200: QueryAnswer},
     problems=(
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.QUERY_INVALID),
         (400, ProblemCode.QUERY_TOO_COMPLEX),
         (406, ProblemCode.ACCEPT_INVALID),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _graphql(request: Request) -> func.HttpResponse:

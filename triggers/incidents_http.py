@@ -26,7 +26,7 @@ from shared.responses.job import Job
 from shared.views.incident import incident, incident_detail
 from shared.views.job import job_response
 from triggers.controls_http import REDRIVE_PROBLEMS
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import respond
 from triggers.http.routes import Request
@@ -78,13 +78,10 @@ FILTERS = (
     ),
 )
 _ACT_PROBLEMS = (
-    (400, ProblemCode.NOT_JSON),
+    *BODY_PROBLEMS,
     (400, ProblemCode.REASON_INVALID),
     (404, ProblemCode.INCIDENT_NOT_FOUND),
     (409, ProblemCode.INCIDENT_SETTLED),
-    (411, ProblemCode.LENGTH_REQUIRED),
-    (413, ProblemCode.BODY_TOO_LARGE),
-    (415, ProblemCode.NOT_JSON),
 )
 
 _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
@@ -216,13 +213,10 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     body_required=True,
     responses={200: Job},
     problems=(
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.REASON_INVALID),
         (404, ProblemCode.JOB_NOT_FOUND),
         (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
     ),
 )
 async def _dismiss_letter(request: Request) -> func.HttpResponse:

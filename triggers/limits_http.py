@@ -19,7 +19,7 @@ from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import QuotaChange
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Handler, Request
 from triggers.quotas_http import change_response
 
@@ -27,14 +27,11 @@ _PROBLEMS = (
     (400, ProblemCode.GATE_UNCLEAR),
     (400, ProblemCode.QUOTA_INVALID),
     (400, ProblemCode.TOO_MANY_RULES),
-    (400, ProblemCode.NOT_JSON),
+    *BODY_PROBLEMS,
     (400, ProblemCode.NOT_STORABLE),
     (403, ProblemCode.TENANT_FORBIDDEN),
     (403, ProblemCode.QUOTA_FORBIDDEN),
     (404, ProblemCode.GATE_NOT_FOUND),
-    (411, ProblemCode.LENGTH_REQUIRED),
-    (413, ProblemCode.BODY_TOO_LARGE),
-    (415, ProblemCode.NOT_JSON),
 )
 _WHOSE = (
     "Exactly one gate is named: that of a tenant, of one of its job types or of one of its sources; or, for operators, "

@@ -21,7 +21,7 @@ from shared.operations.jobs.dry_run import dry_run
 from shared.responses.job import Accepted, BatchOutcome, DryRun, Job
 from shared.views.job import job_links, job_response
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines
-from triggers.http.bodies import bounded_body, json_body, json_of_text, media_type_of
+from triggers.http.bodies import BODY_PROBLEMS, bounded_body, json_body, json_of_text, media_type_of
 from triggers.http.long_poll import PREFER, LongPoll, counted_as, preferred_wait_of
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError
@@ -55,17 +55,14 @@ ORCHESTRATE = Route(
         (400, ProblemCode.HOOK_URL_REFUSED),
         (400, ProblemCode.ENVELOPE_INVALID),
         (400, ProblemCode.PROTOCOL_UNKNOWN),
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.NOT_STORABLE),
         (400, ProblemCode.BATCH_EMPTY),
         (400, ProblemCode.DRY_RUN_INVALID),
         (400, ProblemCode.DEPENDENCY_UNKNOWN),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
         (413, ProblemCode.TOO_MANY_LINES),
         (413, ProblemCode.DIRECTIVE_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
         (429, ProblemCode.LIMIT_REACHED),
         (503, ProblemCode.OVERLOADED),
     ),

@@ -28,7 +28,7 @@ from shared.operations.quotas.quotas import By, Changed
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
 from shared.views.quota import log_entry, quota, quota_change, quota_over_all, waiting_job
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
 from triggers.http.problems import RequestError, errors_of
 from triggers.http.responses import respond
@@ -163,10 +163,7 @@ async def _read(request: Request) -> func.HttpResponse:
     headers={200: ("ETag",)},
     problems=(
         *_RULE_PROBLEMS,
-        (400, ProblemCode.NOT_JSON),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
     ),
 )
 async def _set(request: Request) -> func.HttpResponse:

@@ -16,7 +16,7 @@ from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
 from shared.responses.rejected import Reconciled, SweepAction
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -37,11 +37,8 @@ RECONCILE = Route(
     body=ReconcileRequest,
     responses={200: Reconciled},
     problems=(
-        (400, ProblemCode.NOT_JSON),
+        *BODY_PROBLEMS,
         (400, ProblemCode.DRY_RUN_INVALID),
-        (411, ProblemCode.LENGTH_REQUIRED),
-        (413, ProblemCode.BODY_TOO_LARGE),
-        (415, ProblemCode.NOT_JSON),
         (429, ProblemCode.SWEEP_RUNNING),
     ),
 )

@@ -29,7 +29,7 @@ from shared.responses.webhook import (
 )
 from shared.views import webhook as views
 from triggers.bulk_http import MAX_KEY, key_of
-from triggers.http.bodies import optional_body
+from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.problems import RequestError
 from triggers.http.responses import correlation_id, respond
 from triggers.http.routes import Request
@@ -62,10 +62,7 @@ _OWN_PROBLEMS = (*HOOK_PROBLEMS, (409, ProblemCode.DEFAULT_HOOK))
 _BODY_PROBLEMS = (
     (400, ProblemCode.HOOK_INVALID),
     (400, ProblemCode.HOOK_URL_REFUSED),
-    (400, ProblemCode.NOT_JSON),
-    (411, ProblemCode.LENGTH_REQUIRED),
-    (413, ProblemCode.BODY_TOO_LARGE),
-    (415, ProblemCode.NOT_JSON),
+    *BODY_PROBLEMS,
 )
 
 HOOK_KEY = Parameter(

@@ -13,6 +13,13 @@ from shared.refusals import BodyTooLarge
 from triggers.http.problems import RequestError, errors_of
 
 MAX_BODY_BYTES = 1024 * 1024
+#: status and code of every route that reads a JSON body
+BODY_PROBLEMS = (
+    (400, ProblemCode.NOT_JSON),
+    (411, ProblemCode.LENGTH_REQUIRED),
+    (413, ProblemCode.BODY_TOO_LARGE),
+    (415, ProblemCode.NOT_JSON),
+)
 
 #: Azure/azure-functions-host#7930; `request.ContentLength > 0` in its GrpcMessageConversionExtensions.cs
 _CHUNKED = (
