@@ -34,9 +34,10 @@ async def all_succeed(jobs: int, work_s: float) -> World:
     return world
 
 
-async def test_a_deep_queue_fails_no_job() -> None:
-    """A hundred documents for a service that needs a minute for each: the last one waits a hundred minutes."""
-    world = await all_succeed(100, 60)
+@pytest.mark.parametrize(("jobs", "work_s"), [(20, 300), pytest.param(100, 60, marks=pytest.mark.long)])
+async def test_a_deep_queue_fails_no_job(jobs: int, work_s: int) -> None:
+    """One worker takes minutes for each document, so that the last document waits a hundred minutes."""
+    world = await all_succeed(jobs, work_s)
     assert world.report.repairs.get("raise", 0) == 0
     # two lanes, looked at for all jobs that wait on them
     minutes = (world.scheduler.now - world.faults.end_at) / timedelta(minutes=1)
