@@ -107,7 +107,7 @@ async def meets(meeting: Meeting, works: tuple[Work, ...], killed: tuple[str, in
 
     await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
     meeting.killed = None
-    for _ in range(8):
+    for _ in range(4):
         world.clock.advance(301)
         await sweep(world.context, world.orchestrations)
         assert wrong(world) is None

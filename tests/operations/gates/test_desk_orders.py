@@ -180,10 +180,19 @@ async def settled(world: World) -> None:
                 await dispatch(world, job.job_id)
                 await ends(job.job_id)(world)
         assert wrong(world) is None
-    left = {job.job_id: job.status.value for job in jobs(world) if not job.status.terminal}
-    desk, freed = world.index.desks._desks["tenant_a"].desk, world.index.desks._freed.get("tenant_a")
-    assert (left, world.index._active, desk.inside, desk.staged, desk.lines) == ({}, {}, {}, 0, {})
-    assert not freed
+        if not remaining(world):
+            return
+    raise AssertionError(f"left after {turn} sweeps: {remaining(world)}")
+
+
+def remaining(world: World) -> list[str]:
+    """What is left to do."""
+    left = [f"{job.job_id} is {job.status}" for job in jobs(world) if not job.status.terminal]
+    left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index._active]
+    left += [f"{row} is FREED" for row in world.index.desks._freed.get("tenant_a", ())]
+    desk = world.index.desks._desks["tenant_a"].desk
+    counted = (desk.inside, desk.staged, desk.lines)
+    return left if counted == ({}, 0, {}) else [*left, f"the desk counts {counted}"]
 
 
 async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
