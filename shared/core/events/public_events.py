@@ -197,13 +197,8 @@ def public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
 
 
 def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
-    id_, at = f"{event.job_id}:{event.seq}:{n}", instant(event.at)
     href = f"/v1/jobs/{quote(event.job_id, safe='')}?asOf={event.seq}"
     data: dict[str, JsonValue] = {
-        "eventId": id_,
-        "eventType": type_.value,
-        "timestamp": at,
-        "tenant": job.tenant,
         "jobId": event.job_id,
         "jobType": job.request_type,
         "correlationId": job.correlation_id,
@@ -214,19 +209,36 @@ def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
         "payload": {name: bounded(value, href) for name, value in _payload(event, job, type_).items()},
         "provenance": _provenance(event),
     }
-    envelope: dict[str, JsonValue] = {
+    id_ = f"{event.job_id}:{event.seq}:{n}"
+    trace = {"traceparent": job.traceparent} if job.traceparent is not None else {}
+    return cloud_event(type_, id_, event.job_id, event.at, job.tenant, data, jobseq=event.seq, **trace)
+
+
+def cloud_event(
+    type_: str,
+    id_: str,
+    subject: str,
+    at: datetime,
+    tenant: str,
+    data: Mapping[str, JsonValue],
+    **attributes: JsonValue,
+) -> dict[str, JsonValue]:
+    """Returns a CloudEvent without the attributes that `numbered` adds.
+
+    `attributes` and `data`: what it has beside the members of each event. It leaves out what is None in `data`.
+    """
+    type_, when = str(type_), instant(at)
+    return {
         "specversion": "1.0",
         "id": id_,
-        "type": type_.value,
-        "subject": event.job_id,
-        "time": at,
+        "type": type_,
+        "subject": subject,
+        "time": when,
         "datacontenttype": "application/json",
-        "tenant": job.tenant,
-        "jobseq": event.seq,
-        "traceparent": job.traceparent,
-        "data": without_none(data),
+        "tenant": tenant,
+        **attributes,
+        "data": {"eventId": id_, "eventType": type_, "timestamp": when, "tenant": tenant, **without_none(data)},
     }
-    return without_none(envelope)
 
 
 def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
@@ -322,7 +334,7 @@ def _changes(event: Event) -> Mapping[str, Any]:
     return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
 
 
-def without_none(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def without_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The members that have a value."""
     return {name: value for name, value in values.items() if value is not None}
 

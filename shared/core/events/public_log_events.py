@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.core.chained_log import Entry
-from shared.core.events.public_events import PublicEvent, PublicType, bounded, instant, without_none
+from shared.core.events.public_events import PublicEvent, PublicType, bounded, cloud_event, without_none
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry
@@ -107,20 +107,9 @@ def _incident_event(entry: IncidentEntry, incident: Incident, type_: PublicType,
 def _event(
     entry: Entry, key: str, tenant: str, type_: PublicType, n: int, about: Mapping[str, JsonValue]
 ) -> PublicEvent:
-    id_, at = f"{key}:{entry.seq}:{n}", instant(entry.at)
-    data = {"eventId": id_, "eventType": type_.value, "timestamp": at, "tenant": tenant, **about}
-    data["payload"] = without_none(data["payload"])
-    return {
-        "specversion": "1.0",
-        "id": id_,
-        "type": type_.value,
-        "subject": key,
-        "time": at,
-        "datacontenttype": "application/json",
-        "tenant": tenant,
-        "jobseq": entry.seq,
-        "data": without_none({**data, "provenance": {"actor": entry.actor}}),
-    }
+    payload = without_none(about["payload"])
+    data = {**about, "payload": payload, "provenance": {"actor": entry.actor}}
+    return cloud_event(type_, f"{key}:{entry.seq}:{n}", key, entry.at, tenant, data, jobseq=entry.seq)
 
 
 def _closes(entry: LogEntry) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.core.canonical import digest
 from shared.core.chained_log import chained
-from shared.core.events.public_events import PublicEvent, PublicType, instant, without_none
+from shared.core.events.public_events import PublicEvent, PublicType, cloud_event, without_none
 from shared.core.jobs.job import JsonValue
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
@@ -61,22 +61,5 @@ def hook_envelope(
     hook: Hook, id_: str, type_: str, at: datetime, payload: Mapping[str, JsonValue], actor: str = SYSTEM
 ) -> dict[str, JsonValue]:
     """A CloudEvent about a hook, as far as it follows from that alone."""
-    when = instant(at)
-    return {
-        "specversion": "1.0",
-        "id": id_,
-        "type": str(type_),
-        "subject": hook.id,
-        "time": when,
-        "datacontenttype": "application/json",
-        "tenant": hook.tenant,
-        "data": {
-            "eventId": id_,
-            "eventType": str(type_),
-            "timestamp": when,
-            "tenant": hook.tenant,
-            "hookId": hook.id,
-            "payload": dict(payload),
-            "provenance": {"actor": actor},
-        },
-    }
+    data = {"hookId": hook.id, "payload": dict(payload), "provenance": {"actor": actor}}
+    return cloud_event(type_, id_, hook.id, at, hook.tenant, data)
