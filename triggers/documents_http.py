@@ -17,7 +17,7 @@ from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import PUBLIC, Parameter, Route
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.registry import Registry
 from shared.responses.protocol import SchemaLine, SchemaPage
 from shared.settings import Settings

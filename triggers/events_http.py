@@ -12,7 +12,7 @@ from shared.access.stream_ticket import sign_ticket, ticket_for
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.requests import TicketRequest
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_filter
 from shared.core.jobs.routing import normalise
 from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed

@@ -12,7 +12,8 @@ from shared.access.webhook_signature import secrets_of
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
-from shared.core.events.public_events import MAX_VALUE_BYTES, OF_HOOKS, PublicType, encoded
+from shared.core.events.event_types import OF_HOOKS, PublicType
+from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
 from shared.core.gates.rules import EVERY
 from shared.core.jobs.routing import normalise
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat

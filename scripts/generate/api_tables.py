@@ -11,7 +11,7 @@ from scripts.generate.tables import markdown_table
 from shared.apidocs import event_schemas
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.quickstart import commands
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from triggers.registered import ROUTES
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared.apidocs import event_schemas, message_schemas
 from shared.apidocs.json_schema import JsonObject
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, EVENTS_TOPIC
 
 #: of the contract that this document describes, not of the app

@@ -12,7 +12,7 @@ from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.incidents import IncidentState, Settlement, incident_of, settled
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance

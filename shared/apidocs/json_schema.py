@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 JsonObject = dict[str, Any]
@@ -29,6 +29,13 @@ class _Plain(GenerateJsonSchema):
         return field_schema
 
 
+class _Unsorted(_Plain):
+    """With the keys in the order in which pydantic writes them."""
+
+    def sort(self, value: JsonObject, parent_key: str | None = None) -> JsonObject:
+        return value
+
+
 def schemas(
     models: Sequence[tuple[type[BaseModel], Literal["read", "write"]]],
     ref_template: str = "#/components/schemas/{model}",
@@ -48,3 +55,34 @@ def schema(model: type[BaseModel], way: Way) -> JsonObject:
     """One model's schema, whole."""
     mode: JsonSchemaMode = "serialization" if way == "read" else "validation"
     return model.model_json_schema(mode=mode, schema_generator=_Plain)
+
+
+def inlined(type_: Any) -> JsonObject:
+    """The schema of a TypedDict or of an annotated type, with each definition in the place of its `$ref`.
+
+    Docstrings of classes are no descriptions. The description of an object or a choice comes first, others last.
+    """
+    whole = TypeAdapter(type_).json_schema(schema_generator=_Unsorted)
+    whole.pop("description", None)
+    found: JsonObject = _inlined(whole, whole.pop("$defs", {}))
+    return found
+
+
+def _inlined(node: Any, definitions: JsonObject) -> Any:
+    if isinstance(node, list):
+        return [_inlined(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    description = node.get("description")
+    if "$ref" in node:
+        node = definitions[node["$ref"].rsplit("/", 1)[1]]
+    left_out = {"title", "description"} | ({"type"} if node.keys() & {"enum", "const"} else set())
+    found = {name: _inlined(each, definitions) for name, each in node.items() if name not in left_out}
+    if "properties" in node:
+        found["properties"] = {name: _inlined(each, definitions) for name, each in node["properties"].items()}
+    if found.get("additionalProperties") is True:
+        del found["additionalProperties"]
+    if description is None:
+        return found
+    is_whole = "anyOf" in found or found.get("type") == "object"
+    return {"description": description, **found} if is_whole else {**found, "description": description}

@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
 from shared.apidocs import message_schemas
 from shared.apidocs.asyncapi import BusNames, document
 from shared.contracts.messages import Reply
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.jobs.directive import directive_of, encode_directive
 from tests.jobs import ROOT, Story, reply
 

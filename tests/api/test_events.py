@@ -12,7 +12,7 @@ import pytest
 from cloudevents.http import from_json
 from jsonschema import Draft202012Validator, FormatChecker
 
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.responses.feed import FeedPage
 from shared.responses.response import Problem
 from tests.api.live import Live, envelope

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.core.canonical import digest
-from shared.core.events.public_events import TERMINAL
+from shared.core.events.event_types import TERMINAL
 from shared.core.webhooks.deliveries import JOB_GONE, MAX_REFUSALS, WAITS, is_for
 from shared.core.webhooks.hook_log import EVENTS, PREFIX
 from shared.core.webhooks.webhooks import (

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared.core.events.public_events import TERMINAL, PublicEvent, encoded, public_events
+from shared.core.events.event_types import TERMINAL
+from shared.core.events.public_events import PublicEvent, encoded, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind

@@ -12,10 +12,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+from shared.core.events.event_types import PublicType
 from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event, Job, JsonValue
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -30,69 +30,6 @@ _MAX_NAME = 256
 #: a CloudEvent without its `source`, `sequence` and `dataschema`
 PublicEvent = Mapping[str, JsonValue]
 
-
-class PublicType(StrEnum):
-    """The types of public events: in the order of a job's life, then those of incidents, gates and webhooks."""
-
-    WAITING = "job.waiting"
-    THROTTLED = "job.throttled"
-    ADMITTED = "job.admitted"
-    QUEUED = "job.queued"
-    LEASED = "job.leased"
-    STARTED = "job.started"
-    PROGRESS = "job.progress"
-    STEP_COMPLETED = "job.step.completed"
-    RETRYING = "job.retrying"
-    PAUSED = "job.paused"
-    RESUMED = "job.resumed"
-    COMPLETED = "job.completed"
-    FAILED = "job.failed"
-    CANCELED = "job.canceled"
-    REDRIVEN = "job.redriven"
-    INCIDENT_OPENED = "incident.opened"
-    INCIDENT_RESOLVED = "incident.resolved"
-    QUOTA_CHANGED = "quota.changed"
-    BREAKER_OPENED = "breaker.opened"
-    BREAKER_CLOSED = "breaker.closed"
-    WEBHOOK_DISABLED = "webhook.disabled"
-    WEBHOOK_SUSPENDED = "webhook.suspended"
-    WEBHOOK_RESUMED = "webhook.resumed"
-    WEBHOOK_DEAD = "webhook.dead"
-
-
-#: when each public event comes, for the documentation
-MEANINGS: Mapping[PublicType, str] = {
-    PublicType.WAITING: "The job was created and waits for other jobs.",
-    PublicType.THROTTLED: "The job waits in line for its gates.",
-    PublicType.ADMITTED: "Its gates let the job in.",
-    PublicType.QUEUED: "The job was created, and its first directive follows.",
-    PublicType.LEASED: "An attempt of a step was recorded; its directive is published.",
-    PublicType.STARTED: "A service took the job up: the first ACK, or what overtook it.",
-    PublicType.PROGRESS: "A heartbeat that was written: it renews the lease, or its `progress` is new.",
-    PublicType.STEP_COMPLETED: "A step succeeded.",
-    PublicType.RETRYING: "An attempt failed, and another one follows at `nextEligibleAt`.",
-    PublicType.PAUSED: "The job is paused: nothing of it is in flight.",
-    PublicType.RESUMED: "A pause was taken back, also one that still waited for what is in flight.",
-    PublicType.COMPLETED: "The job succeeded.",
-    PublicType.FAILED: "The job failed for good.",
-    PublicType.CANCELED: "The job was cancelled.",
-    PublicType.REDRIVEN: "Another job takes this one up again.",
-    PublicType.INCIDENT_OPENED: "Something went so wrong that a person has to look.",
-    PublicType.INCIDENT_RESOLVED: "It was resolved, retried or dismissed: `status` says which.",
-    PublicType.QUOTA_CHANGED: "Somebody set or removed a rule, a hold or a throttle of a gate.",
-    PublicType.BREAKER_OPENED: "So many jobs ended badly that the gate lets nobody in.",
-    PublicType.BREAKER_CLOSED: "The breaker of the gate limits nothing any more.",
-    PublicType.WEBHOOK_DISABLED: "A webhook was switched off, by somebody or by its receiver, which answered 410.",
-    PublicType.WEBHOOK_SUSPENDED: "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
-    PublicType.WEBHOOK_RESUMED: "A webhook that was switched off, suspended or waiting goes on.",
-    PublicType.WEBHOOK_DEAD: "Deliveries of a webhook, or of `callback_urls`, were given up.",
-}
-#: those of webhooks (`shared.core.webhooks.hook_log`), which go to no webhook
-OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
-#: those of gates and incidents (`shared.core.events.public_log_events`)
-OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
-#: after these nothing more happens to the job but `job.redriven`
-TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
 
 _E, _P, _J = EventType, PublicType, JobStatus
 

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.core.chained_log import Entry
-from shared.core.events.public_events import PublicEvent, PublicType, bounded, cloud_event, without_none
+from shared.core.events.event_types import PublicType
+from shared.core.events.public_events import PublicEvent, bounded, cloud_event, without_none
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry

@@ -9,7 +9,8 @@ from typing import Any
 
 from shared.core.canonical import digest
 from shared.core.chained_log import chained
-from shared.core.events.public_events import PublicEvent, PublicType, cloud_event, without_none
+from shared.core.events.event_types import PublicType
+from shared.core.events.public_events import PublicEvent, cloud_event, without_none
 from shared.core.jobs.job import JsonValue
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 

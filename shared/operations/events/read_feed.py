@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.core.events.public_events import TERMINAL, PublicType
+from shared.core.events.event_types import TERMINAL, PublicType
 from shared.operations.context import Context
 from shared.operations.process.waiters import End
 from shared.ports.feed import Feed, FeedEvent

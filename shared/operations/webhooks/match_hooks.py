@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from shared.core.events.event_types import TERMINAL
 from shared.core.events.hints import Hint
-from shared.core.events.public_events import TERMINAL, PublicEvent
+from shared.core.events.public_events import PublicEvent
 from shared.core.webhooks.deliveries import targets
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery
 from shared.operations.context import Context

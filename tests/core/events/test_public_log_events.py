@@ -8,19 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from cloudevents.http import from_json
-from jsonschema import Draft202012Validator, FormatChecker
 
-from shared.apidocs import event_schemas
+from shared.core.events.event_types import OF_LOGS, PublicType
 from shared.core.events.hints import Hint, decode_hint, encode_hint, gate_hint, incident_hint
-from shared.core.events.public_events import (
-    MAX_EVENT_BYTES,
-    OF_LOGS,
-    Issuer,
-    PublicEvent,
-    PublicType,
-    encoded,
-    numbered,
-)
+from shared.core.events.public_events import MAX_EVENT_BYTES, Issuer, PublicEvent, encoded, numbered
 from shared.core.events.public_log_events import GATE_LOG, INCIDENT_LOG, feed_of, gate_events, incident_events
 from shared.core.gates import changes, ends
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
@@ -29,6 +20,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Hold, Rule
 from shared.core.incidents import Incident, IncidentEntry, IncidentKind, IncidentState, Settlement, opened, settled
 from shared.core.jobs.routing import PLATFORM
+from tests.event_checks import check_event, payload_schema
 from tests.jobs import START
 
 GATE = Gate(GateKind.TYPE, "acme", "OCR")
@@ -63,6 +55,8 @@ def test_every_type_of_entry_is_decided_on() -> None:
     assert set(INCIDENT_LOG) == {"OPENED", *(set(IncidentState) - {IncidentState.OPEN})}
     meant = {each for types in (*GATE_LOG.values(), *INCIDENT_LOG.values()) for each in types or ()}
     assert meant == OF_LOGS
+    changes = {type_ for type_, types in GATE_LOG.items() if PublicType.QUOTA_CHANGED in (types or ())}
+    assert {*payload_schema("quota.changed")["change"]["enum"]} == changes
     assert gate_events(replace(settling()[1], type="OF_A_LATER_RELEASE"), GATE) == ()
 
 
@@ -136,8 +130,7 @@ def test_events_are_as_their_schemas_describe() -> None:
     assert {each["type"] for each in found} == OF_LOGS
     for each in found:
         whole = numbered(each, 7, ISSUER)
-        schema = event_schemas.documents()[each["type"]]
-        Draft202012Validator(schema, format_checker=FormatChecker()).validate(whole)
+        check_event(whole)
         assert from_json(json.dumps(whole))["type"] == each["type"]
         assert len(encoded(whole)) < MAX_EVENT_BYTES
         assert each["data"]["eventId"] == each["id"]

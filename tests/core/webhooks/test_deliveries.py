@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from shared.core.events.event_types import OF_HOOKS
 from shared.core.events.hints import MAX_CALLBACKS, callback_names
-from shared.core.events.public_events import OF_HOOKS
 from shared.core.webhooks.deliveries import (
     FAILURES_TO_WAIT,
     WAITS,
@@ -30,6 +30,7 @@ from shared.core.webhooks.webhooks import (
     HookState,
     SecretVersion,
 )
+from tests.event_checks import payload_schema
 from tests.jobs import START
 
 HOOK = Hook(
@@ -260,3 +261,4 @@ def test_names_of_callbacks_are_bounded() -> None:
 def test_each_act_of_a_hook_has_its_decision() -> None:
     assert set(EVENTS) == set(HookAct)
     assert {type_ for type_ in EVENTS.values() if type_} == OF_HOOKS
+    assert all(payload_schema(type_)["status"]["enum"] == [*HookState] for type_ in OF_HOOKS)

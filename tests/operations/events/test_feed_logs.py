@@ -11,7 +11,7 @@ import pytest
 from shared.access.caller import Caller, Scope
 from shared.adapters.memory.feed import MemoryFeed
 from shared.adapters.scoped.stores import TenantFeed
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.incidents import IncidentKind
 from shared.core.jobs.routing import PLATFORM

@@ -14,7 +14,7 @@ import pytest
 
 from shared.access.caller import Caller
 from shared.adapters.memory.feed import MemoryFeed
-from shared.core.events.public_events import PublicType
+from shared.core.events.event_types import PublicType
 from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.events.read_feed import MAX_CHARACTERS, MAX_LOOKED_AT, EventFilter, FeedPage, read_feed

@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from shared.apidocs import event_schemas
 from shared.core.webhooks.deliveries import FAILURES_TO_WAIT, WAITS
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.operations.process.hook_calls import AT_ONCE, HookCalls
@@ -19,6 +17,7 @@ from shared.operations.webhooks.webhooks import change_hook, resume_hook, rotate
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
 from shared.refusals import Overloaded
+from tests.event_checks import check_event
 from tests.operations.conftest import World
 from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
 
@@ -93,7 +92,7 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
     assert await states(given, hook) == [DELIVERED, DEAD, DELIVERED]
     assert given.receiver.ids.count(f"job_x:2:0:{hook.id}") == 3
     [event] = await given.events("webhook.dead")
-    Draft202012Validator(event_schemas.documents()["webhook.dead"]).validate(event)
+    check_event(event)
     assert event["data"]["payload"] == {
         "status": "ENABLED",
         "reason": "HTTP_422",

@@ -1,0 +1,307 @@
+"""The types of public events: of each its name, when it comes, the model of its payload, and an example (R70).
+
+`/v1/schemas/events/{type}`, `docs/asyncapi.json` and `docs/events.md` are made from these. The models are TypedDicts,
+so a payload is a dict that has its members in any order, and a commit does not pay for validation. Tests validate the
+events that the app writes (`tests/event_checks.py`). A later version may add members to a payload, and removes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeAlias, TypeVar
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict  # before Python 3.12 pydantic refuses the one of `typing`
+
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.changes import ChangeType
+from shared.core.gates.rules import GateKind
+from shared.core.incidents import IncidentKind, IncidentState
+from shared.core.jobs.states import JobStatus
+
+T = TypeVar("T")
+
+
+class PublicType(StrEnum):
+    """The types in the order of a job's life, then those of incidents, gates and webhooks, each with when it comes."""
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str = "") -> Self:
+        member = str.__new__(cls, name)
+        member._value_, member.meaning = name, meaning
+        return member
+
+    WAITING = ("job.waiting", "The job was created and waits for other jobs.")
+    THROTTLED = ("job.throttled", "The job waits in line for its gates.")
+    ADMITTED = ("job.admitted", "Its gates let the job in.")
+    QUEUED = ("job.queued", "The job was created, and its first directive follows.")
+    LEASED = ("job.leased", "An attempt of a step was recorded; its directive is published.")
+    STARTED = ("job.started", "A service took the job up: the first ACK, or what overtook it.")
+    PROGRESS = ("job.progress", "A heartbeat that was written: it renews the lease, or its `progress` is new.")
+    STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
+    RETRYING = ("job.retrying", "An attempt failed, and another one follows at `nextEligibleAt`.")
+    PAUSED = ("job.paused", "The job is paused: nothing of it is in flight.")
+    RESUMED = ("job.resumed", "A pause was taken back, also one that still waited for what is in flight.")
+    COMPLETED = ("job.completed", "The job succeeded.")
+    FAILED = ("job.failed", "The job failed for good.")
+    CANCELED = ("job.canceled", "The job was cancelled.")
+    REDRIVEN = ("job.redriven", "Another job takes this one up again.")
+    INCIDENT_OPENED = ("incident.opened", "Something went so wrong that a person has to look.")
+    INCIDENT_RESOLVED = ("incident.resolved", "It was resolved, retried or dismissed: `status` says which.")
+    QUOTA_CHANGED = ("quota.changed", "Somebody set or removed a rule, a hold or a throttle of a gate.")
+    BREAKER_OPENED = ("breaker.opened", "So many jobs ended badly that the gate lets nobody in.")
+    BREAKER_CLOSED = ("breaker.closed", "The breaker of the gate limits nothing any more.")
+    WEBHOOK_DISABLED = (
+        "webhook.disabled",
+        "A webhook was switched off, by somebody or by its receiver, which answered 410.",
+    )
+    WEBHOOK_SUSPENDED = (
+        "webhook.suspended",
+        "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
+    )
+    WEBHOOK_RESUMED = ("webhook.resumed", "A webhook that was switched off, suspended or waiting goes on.")
+    WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were given up.")
+
+
+#: those of webhooks (`shared.core.webhooks.hook_log`), which go to no webhook
+OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
+#: those of gates and incidents (`shared.core.events.public_log_events`)
+OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
+#: those that name the step and the attempt as well
+OF_STEPS = frozenset(
+    {PublicType.LEASED, PublicType.STARTED, PublicType.PROGRESS, PublicType.STEP_COMPLETED, PublicType.RETRYING}
+)
+#: after these nothing more happens to the job but `job.redriven`
+TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
+
+
+class Omitted(TypedDict):
+    """Replaces a value of more than `MAX_VALUE_BYTES`."""
+
+    omitted: Annotated[int, Field(ge=1)]
+    href: str
+
+
+class Reference(TypedDict):
+    uri: str
+
+
+class Error(TypedDict, total=False):
+    code: str
+    message: str
+
+
+class Gate(TypedDict, Generic[T]):
+    id: str
+    kind: T
+    name: str
+
+
+class Incident(TypedDict):
+    id: str
+    kind: IncidentKind
+    subject: str
+    code: str
+
+
+_OMITTED = "Stands for a value of more than 2 KiB: its size in bytes, and where LUCIUS has it."
+_GATE = Field(description="The gate. `name` is its job type, source, mode, service or lane; empty of a tenant's own.")
+
+#: a value, or what replaces it where it is too large
+Bounded: TypeAlias = T | Annotated[Omitted, Field(description=_OMITTED)]
+Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[int, Field(ge=1)]
+Labels = Bounded[dict[str, str]]
+Result = Annotated[Bounded[Reference], Field(description="The reference to what was made.")]
+RedriveOf = Annotated[str, Field(description="The job that this one takes up again.")]
+Setting = Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`, null where there is none.")]
+BreakerGate = Annotated[Gate[Literal[GateKind.TYPE, GateKind.PLATFORM_TYPE]], _GATE]
+Reason = Annotated[Bounded[str], Field(description="As whoever did it gave it.")]
+Detail = Annotated[Bounded[str], Field(description="What went wrong.")]
+OfIncident = Annotated[Incident, Field(description="`subject` is the job, the gate or the service that it is about.")]
+
+# a class cannot declare a member `from`, a call can
+
+JobPayload = TypedDict(
+    "JobPayload",
+    {
+        "status": Annotated[JobStatus, Field(description="The job's status after what happened.")],
+        "from": NotRequired[Annotated[JobStatus, Field(description="The one before; of a creation there is none.")]],
+    },
+)
+
+
+class JobWaits(JobPayload, total=False):
+    redriveOf: RedriveOf
+
+
+class JobEnded(JobPayload, total=False):
+    duration: Annotated[float, Field(ge=0, description="Seconds from the job's creation to its end.")]
+    result: Result
+    error: Bounded[Error]
+    redriveOf: RedriveOf
+
+
+class JobRedriven(JobPayload, total=False):
+    redrivenBy: Annotated[str, Field(description="The job that takes this one up again.")]
+
+
+class StepProgress(JobPayload, total=False):
+    progress: Annotated[Bounded[Any], Field(description="As the service reported it, where it changed.")]
+
+
+class StepCompleted(JobPayload, total=False):
+    result: Result
+
+
+class StepRetrying(JobPayload, total=False):
+    error: Bounded[Error]
+    nextEligibleAt: Annotated[Instant, Field(description="When the next attempt may be recorded.")]
+
+
+class IncidentOpened(TypedDict):
+    status: Literal[IncidentState.OPEN]
+    incident: OfIncident
+    detail: NotRequired[Detail]
+    reason: Reason
+
+
+IncidentResolved = TypedDict(
+    "IncidentResolved",
+    {
+        "status": Annotated[
+            Literal[IncidentState.RESOLVED, IncidentState.RETRIED, IncidentState.DISMISSED],
+            Field(description="What became of it."),
+        ],
+        "from": Literal[IncidentState.OPEN],
+        "incident": OfIncident,
+        "detail": NotRequired[Detail],
+        "reason": Reason,
+        "retriedBy": NotRequired[Annotated[str, Field(description="The job that took the failed one's place.")]],
+    },
+)
+
+
+class QuotaChanged(TypedDict):
+    change: Annotated[
+        Literal[
+            ChangeType.HELD, ChangeType.RESUMED, ChangeType.RULE_DELETED, ChangeType.RULE_SET, ChangeType.THROTTLED
+        ],
+        Field(description="What somebody did."),
+    ]
+    gate: Annotated[Gate[GateKind], _GATE]
+    before: Bounded[Setting]
+    after: Bounded[Setting]
+    reason: Reason
+
+
+BreakerOpened = TypedDict(
+    "BreakerOpened",
+    {
+        "status": Literal[BreakerState.OPEN],
+        "from": Annotated[BreakerState, Field(description="OPEN: it opened anew.")],
+        "until": NotRequired[Annotated[Instant, Field(description="Half-open from then on.")]],
+        "bad": NotRequired[Annotated[Count, Field(description="Bad ends by which it opened.")]],
+        "calls": NotRequired[Annotated[Count, Field(description="All ends that counted.")]],
+        "gate": BreakerGate,
+        "reason": Reason,
+    },
+)
+BreakerClosed = TypedDict(
+    "BreakerClosed",
+    {
+        "status": Literal[BreakerState.CLOSED],
+        "from": Literal[BreakerState.OPEN, BreakerState.HALF_OPEN],
+        "gate": BreakerGate,
+        "reason": Reason,
+    },
+)
+
+
+class HookPayload(TypedDict):
+    status: Annotated[
+        Literal["ENABLED", "DISABLED", "SUSPENDED"], Field(description="The webhook's state after what happened.")
+    ]
+    reason: Annotated[str, Field(description="A code: `CALLER`, `GONE`, `NO_SUCCESS`, `HTTP_{status}`, `EXPIRED`, ...")]
+
+
+class HookDead(HookPayload):
+    deliveries: Annotated[Number, Field(description="How many were given up.")]
+    first: Annotated[Number, Field(description="The number in the feed of the first of their events.")]
+    last: Annotated[Number, Field(description="And of the last.")]
+
+
+#: the job of the examples
+JOB = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
+_ACCOUNT = "https://account.blob.core.windows.net"
+_RESULT = f"{_ACCOUNT}/results/lease.json"
+_LOCKED = {"code": "PDF_ENCRYPTED", "message": "the document is locked"}
+_COUNTED = {"until": "2026-01-27T10:03:00.000000Z", "bad": 6, "calls": 10}
+_WELL = "since it opened, jobs ended well, or none ended at all"
+_RUNS = {"status": "IN_PROGRESS", "from": "IN_PROGRESS"}
+_AT_GATE = {"id": "0f3a5b7c9d1e2f40", "kind": "tenant/type", "name": "OCR"}
+_SET = {"rule": {"max_active": 5}, "hold": None, "throttle": None}
+_HELD = {"reason": "blank pages", "actor": "user:1", "at": "2026-01-27T10:02:00.000000Z", "own": True}
+_INCIDENT = {
+    "incident": {"id": "inc_job_1", "kind": "JOB", "subject": "job_1", "code": "ATTEMPTS_EXHAUSTED"},
+    "detail": "no ACK within 30 s",
+}
+_P = PublicType
+
+#: `data.payload` of each type: its model and an example
+PAYLOADS: Mapping[PublicType, tuple[Any, Mapping[str, Any]]] = {
+    _P.WAITING: (JobWaits, {"status": "WAITING_FOR_JOBS"}),
+    _P.THROTTLED: (JobWaits, {"status": "THROTTLED"}),
+    _P.ADMITTED: (JobPayload, {"status": "QUEUED", "from": "THROTTLED"}),
+    _P.QUEUED: (JobWaits, {"status": "QUEUED"}),
+    _P.LEASED: (JobPayload, {"status": "QUEUED", "from": "QUEUED"}),
+    _P.STARTED: (JobPayload, {"status": "IN_PROGRESS", "from": "QUEUED"}),
+    _P.PROGRESS: (StepProgress, {**_RUNS, "progress": 0.4}),
+    _P.STEP_COMPLETED: (
+        StepCompleted,
+        {**_RUNS, "result": {"uri": f"{_ACCOUNT}/workspace/lucius/acme/{JOB}/OCR/1/result.json"}},
+    ),
+    _P.RETRYING: (
+        StepRetrying,
+        {**_RUNS, "error": {"code": "LEASE_EXPIRED"}, "nextEligibleAt": "2026-01-27T10:02:05.000000Z"},
+    ),
+    _P.PAUSED: (JobPayload, {"status": "PAUSED", "from": "QUEUED"}),
+    _P.RESUMED: (JobPayload, {"status": "QUEUED", "from": "PAUSED"}),
+    _P.COMPLETED: (
+        JobEnded,
+        {"status": "SUCCEEDED", "from": "IN_PROGRESS", "duration": 45.2, "result": {"uri": _RESULT}},
+    ),
+    _P.FAILED: (
+        JobEnded,
+        {"status": "FAILED_FINAL", "from": "IN_PROGRESS", "duration": 12.5, "error": _LOCKED},
+    ),
+    _P.CANCELED: (JobEnded, {"status": "CANCELLED", "from": "CANCELLING", "duration": 12.5}),
+    _P.REDRIVEN: (JobRedriven, {"status": "FAILED_FINAL", "from": "FAILED_FINAL", "redrivenBy": "job_" + "0" * 32}),
+    _P.INCIDENT_OPENED: (IncidentOpened, {"status": "OPEN", **_INCIDENT, "reason": "ATTEMPTS_EXHAUSTED"}),
+    _P.INCIDENT_RESOLVED: (
+        IncidentResolved,
+        {"status": "RETRIED", "from": "OPEN", **_INCIDENT, "reason": "the service is back", "retriedBy": "job_2"},
+    ),
+    _P.QUOTA_CHANGED: (
+        QuotaChanged,
+        {"change": "HELD", "gate": _AT_GATE, "before": _SET, "after": {**_SET, "hold": _HELD}, "reason": "blank pages"},
+    ),
+    _P.BREAKER_OPENED: (
+        BreakerOpened,
+        {"status": "OPEN", "from": "CLOSED", **_COUNTED, "gate": _AT_GATE, "reason": "6 of 10 jobs ended badly"},
+    ),
+    _P.BREAKER_CLOSED: (
+        BreakerClosed,
+        {"status": "CLOSED", "from": "HALF_OPEN", "gate": _AT_GATE, "reason": _WELL},
+    ),
+    _P.WEBHOOK_DISABLED: (HookPayload, {"status": "DISABLED", "reason": "GONE"}),
+    _P.WEBHOOK_SUSPENDED: (HookPayload, {"status": "SUSPENDED", "reason": "NO_SUCCESS"}),
+    _P.WEBHOOK_RESUMED: (HookPayload, {"status": "ENABLED", "reason": "CALLER"}),
+    _P.WEBHOOK_DEAD: (
+        HookDead,
+        {"status": "ENABLED", "reason": "HTTP_422", "deliveries": 1, "first": 1040, "last": 1040},
+    ),
+}
