@@ -201,3 +201,32 @@ def test_a_route_is_one_handler(copy: Copy) -> None:
     described = json.loads(copy.text("docs/openapi.json"))["paths"]["/v1/services"]["get"]
     assert (described["operationId"], described["summary"]) == ("services_list", "List the services")
     assert re.search(r"`/v1/services`.*`orch:read`.*List the services", copy.text("docs/api.md"))
+
+
+_WRITE_EVENT = """
+from scripts.generate import api_documents, api_tables
+from shared.core.events.public_events import Issuer, numbered
+from shared.core.webhooks.hook_log import hook_event, logged
+from shared.core.webhooks.webhooks import HookAct
+from tests.core.webhooks.test_deliveries import HOOK
+from tests.event_checks import check_event
+from tests.jobs import START
+
+event = hook_event(*logged(HOOK, HookAct.ROTATED, actor="ann", reason="CALLER", at=START))
+check_event(numbered(event, 1, Issuer("test")))
+documents = api_documents.files()
+assert all('"webhook.rotated"' in documents[name] for name in ("asyncapi.json", "openapi.json"))
+print(api_tables.public_events())
+"""
+
+
+def test_a_type_of_event_is_in_two_files(copy: Copy) -> None:
+    """What it is, and what it follows from: its schema, the documents and the filter of the feed follow."""
+    types, log = "shared/core/events/event_types.py", "shared/core/webhooks/hook_log.py"
+    member = '    WEBHOOK_ROTATED = ("webhook.rotated", "A webhook got a new secret.")\n'
+    row = '    _P.WEBHOOK_ROTATED: (HookPayload, {"status": "ENABLED", "reason": "CALLER"}),\n'
+    copy.edit(types, "    WEBHOOK_DEAD = (", f"{member}    WEBHOOK_DEAD = (")
+    copy.edit(types, "    _P.WEBHOOK_DEAD: (", f"{row}    _P.WEBHOOK_DEAD: (")
+    copy.edit(log, "HookAct.ROTATED: None", "HookAct.ROTATED: PublicType.WEBHOOK_ROTATED")
+
+    assert "| `webhook.rotated` | A webhook got a new secret. | `status`, `reason` |" in copy.run("-c", _WRITE_EVENT)
