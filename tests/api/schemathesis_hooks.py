@@ -3,15 +3,31 @@
 import os
 
 import schemathesis
+from schemathesis.generation.meta import CoveragePhaseData
 
 # lines of JSON are sent as the text that they are
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 #: the one tenant of the tokens at hand; unset: they see every tenant
 TENANT = os.environ.get("SCHEMATHESIS_TENANT")
+#: 1: one value for each edge of each field; unset: every value
+ONE_VALUE = os.environ.get("SCHEMATHESIS_ONE_VALUE") == "1"
+_sent = set()
 #: within the bounds of timestamps, ahead, and a leap year, so that each day of another year is one of its days
 _YEAR = "2104"
 _OF_A_TENANTS_GATE = ("max_staged", "weight", "emergency_max_active")
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """Drops a second value for the same edge of the same field of an operation."""
+    edge = case.meta.phase.data if case.meta is not None else None
+    if not ONE_VALUE or not isinstance(edge, CoveragePhaseData):
+        return True
+    key = (case.operation.label, edge.scenario, edge.description, edge.parameter, edge.parameter_location)
+    is_new = key not in _sent
+    _sent.add(key)
+    return is_new
 
 
 @schemathesis.hook

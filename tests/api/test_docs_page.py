@@ -86,6 +86,7 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
     script = "\n".join(f"cd {ROOT}\n{command}\necho; echo -----" for command in typed).replace(
         "/tmp/answer.txt", f"{tmp_path}/answer"
     )
+    stack.put_small_invoice()
     service = subprocess.Popen([sys.executable, "-m", "platform_service", "ocr"], cwd=ROOT, env=environment)
     try:
         done = subprocess.run(

@@ -12,8 +12,8 @@ from azure.data.tables import TableServiceClient, UpdateMode
 from shared.core.gates.rules import Gate, GateKind
 from tests.isolation.faults import Kind, scrambled
 from tests.isolation.row_types import type_of
-from tests.running_stack import RunningStack
-from tests.stack.test_jobs import SAMPLES, documents, until_ended
+from tests.running_stack import SMALL_INVOICE, RunningStack
+from tests.stack.test_jobs import documents, until_ended
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
@@ -36,7 +36,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def uri(stack: RunningStack) -> str:
-    return documents(stack).upload(SAMPLES / "invoice.png")
+    return documents(stack).upload(SMALL_INVOICE)
 
 
 @pytest.fixture

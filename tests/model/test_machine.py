@@ -223,7 +223,7 @@ def run(examples: int, steps: int, *, same_every_time: bool) -> None:
 
 def test_core_and_model_agree() -> None:
     """Core and model agree on any occurrences, in any order, at any time."""
-    run(examples=300, steps=40, same_every_time=True)
+    run(examples=150, steps=40, same_every_time=True)
 
 
 @pytest.mark.long

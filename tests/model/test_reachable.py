@@ -1,13 +1,12 @@
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from shared.core.jobs.states import JobStatus, StepStatus
-from tests.model.walk import CAPPED, GROUP, LONG_SEQUENCE, SEQUENCE, WIDE_GROUP, Edge, Shape, walk
+from tests.model.walk import LONG_CAPPED, LONG_SEQUENCE, SEQUENCE, SHAPES, WIDE_GROUP, Edge, Shape, walk
 
 
-@pytest.mark.parametrize("shape", [SEQUENCE, GROUP, CAPPED], ids=["sequence", "group", "capped"])
+@pytest.mark.parametrize("shape", SHAPES, ids=["sequence", "group", "capped", "capped sequence"])
 def test_core_and_model_agree_on_everything_that_can_happen(shape: Shape) -> None:
     """In every state that the job can reach, core and model agree on all that can happen next."""
     found = walk(shape)
@@ -20,16 +19,16 @@ def test_core_and_model_agree_on_everything_that_can_happen(shape: Shape) -> Non
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("shape", [LONG_SEQUENCE, WIDE_GROUP], ids=["sequence", "group"])
+@pytest.mark.parametrize("shape", [LONG_SEQUENCE, WIDE_GROUP, LONG_CAPPED], ids=["sequence", "group", "capped"])
 def test_core_and_model_agree_on_larger_jobs(shape: Shape) -> None:
-    """Three steps one after another; three steps side by side after one that runs alone."""
+    """Three steps one after another; three steps side by side after one that runs alone; two steps with caps."""
     found = walk(shape)
     print(f"{found.states} states, {len(found.edges)} cases")
 
 
 def test_the_walk_finds_a_core_that_lies() -> None:
     """The comparison is no formality: a model with another rule disagrees."""
-    disagreed: Counter[bool] = Counter()
+    disagreed = 0
     for edge in walk(SEQUENCE).edges:
         lying = edge.pair.copy()
         # as if an attempt more were allowed
@@ -37,5 +36,7 @@ def test_the_walk_finds_a_core_that_lies() -> None:
         try:
             Edge(lying, edge.occurrence).run()
         except AssertionError:
-            disagreed[True] += 1
-    assert disagreed[True] > 50
+            disagreed += 1
+        if disagreed > 50:
+            return
+    raise AssertionError(f"{disagreed} cases disagree")

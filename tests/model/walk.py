@@ -49,17 +49,18 @@ SEQUENCE = Shape(
 _SIDE = Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), group=0)
 #: two steps side by side
 GROUP = Shape((_SIDE, replace(_SIDE, max_attempts=1)), plain=True)
-#: a step with a cap and attempts with one, then a step under the job's
-CAPPED = Shape(
-    (
-        Rules(
-            30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), total=150, attempt_max=110
-        ),
-        Rules(30, 100, None, 1, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
-    ),
-    total=260,
+_CAPPED_STEP = Rules(
+    30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), total=150, attempt_max=110
 )
-SHAPES = (SEQUENCE, GROUP, CAPPED)
+#: attempts with a cap, under a cap of the job
+CAPPED = Shape((_CAPPED_STEP,), total=140)
+#: a step with a cap and attempts with one, then a step under the job's
+CAPPED_SEQUENCE = Shape(
+    (_CAPPED_STEP, Rules(30, 100, None, 1, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,))),
+    total=260,
+    plain=True,
+)
+SHAPES = (SEQUENCE, GROUP, CAPPED, CAPPED_SEQUENCE)
 
 #: three steps, three attempts and lists of two
 LONG_SEQUENCE = Shape(
@@ -69,6 +70,8 @@ LONG_SEQUENCE = Shape(
         Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
     )
 )
+#: with what concerns one step alone
+LONG_CAPPED = replace(CAPPED_SEQUENCE, plain=False)
 #: a step, then three side by side
 WIDE_GROUP = Shape(
     (

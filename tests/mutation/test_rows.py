@@ -57,4 +57,4 @@ def test_every_mutated_row_makes_a_test_fail(cases: Cases) -> None:
 
 def test_unmutated_tables_pass(cases: Cases) -> None:
     """The comparison holds again for the tables as they are, after all the mutations above."""
-    assert all(edge.run() for edges in cases.values() for edge in edges[:100])
+    assert all(edge.run() for edges in cases.values() for edge in edges[:10])

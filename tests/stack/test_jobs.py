@@ -17,7 +17,7 @@ from azure.data.tables import TableServiceClient
 from lucius_client.cli.documents import Documents
 from lucius_client.cli.results import sis_answers
 from tests.lucius_client.cli.command import run_main
-from tests.running_stack import ROOT, RunningStack
+from tests.running_stack import ROOT, SMALL_INVOICE, RunningStack
 from tests.waiting import wait_until
 
 SAMPLES = ROOT / "samples"
@@ -87,7 +87,7 @@ def test_a_sample_is_answered_rightly(stack: RunningStack, name: str) -> None:
 
 def test_the_ledger_is_as_designed(stack: RunningStack) -> None:
     """JOB, STEP and EVENT rows of one partition can be read with azure-data-tables, and the events have no gap."""
-    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR")
+    job_id = post(stack, documents(stack).upload(SMALL_INVOICE), {}, "OCR")
     job = until_ended(stack, job_id)
     with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
         rows = list(tables.get_table_client("luciusledger").query_entities(f"PartitionKey eq '{job_id}'"))
@@ -148,7 +148,7 @@ def test_a_job_survives_the_kill_of_a_process(stack: RunningStack, name: str) ->
 
 def test_a_stack_goes_on_where_it_was(stack: RunningStack) -> None:
     """A pause of the bus delays a job and loses nothing."""
-    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR_EMBEDDING")
+    job_id = post(stack, documents(stack).upload(SMALL_INVOICE), {}, "OCR_EMBEDDING")
     stack.pause("bus")
     time.sleep(1)
     stack.resume("bus")
@@ -157,6 +157,6 @@ def test_a_stack_goes_on_where_it_was(stack: RunningStack) -> None:
 
 def test_an_orderly_stop_of_storage_is_an_outage_only(stack: RunningStack) -> None:
     """Azurite stopped in order and started again keeps every row; a job in flight ends SUCCEEDED."""
-    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR_EMBEDDING")
+    job_id = post(stack, documents(stack).upload(SMALL_INVOICE), {}, "OCR_EMBEDDING")
     stack.restart("azurite", signal.SIGTERM)
     assert until_ended(stack, job_id)["status"] == "SUCCEEDED"

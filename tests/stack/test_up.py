@@ -51,7 +51,7 @@ def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
     assert stack.http.get(f"{stack.admin}/health").json()["status"] == "ok"
     assert set(stack.children()) == CHILDREN
     assert all(child["ready"] and child["starts"] >= 1 for child in stack.children().values())
-    uploaded = '/devstoreaccount1/documents/samples/invoice.png HTTP/1.1" 201'
+    uploaded = '/devstoreaccount1/documents/samples/minutes-scan.pdf HTTP/1.1" 201'
     # a log follows the process that writes it
     wait_until(lambda: uploaded in stack.log("azurite"), "the samples were not uploaded")
 

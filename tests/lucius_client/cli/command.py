@@ -14,11 +14,10 @@ from unittest import mock
 import typer
 
 from lucius_client.cli.main import main
-from tests.running_stack import ROOT, RunningStack
+from tests.running_stack import ROOT, SMALL_INVOICE, RunningStack
 
 PROGRAM = Path(sys.executable).parent / "lucius"
-#: two lines: OCR of the sample of that name takes fifteen times as long
-INVOICE = str(Path(__file__).parent / "invoice.png")
+INVOICE = str(SMALL_INVOICE)
 #: the whole command is built from its functions once, and not for each run in this process
 _get_command = functools.cache(typer.main.get_command)
 

@@ -16,7 +16,7 @@ import pytest
 
 from emulator.up.ports import DEFAULTS
 from tests.lucius_client.cli.command import PROGRAM, run_main
-from tests.running_stack import ROOT, RunningStack
+from tests.running_stack import ROOT, SMALL_INVOICE, RunningStack
 from tests.waiting import wait_until
 
 
@@ -41,10 +41,12 @@ def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A writable folder with the files that the commands name."""
+    """A writable folder with the files that the commands name; the invoice is the small one."""
     folder = tmp_path_factory.mktemp("docs")
-    for name in ("samples", "protocols"):
-        (folder / name).symlink_to(ROOT / name)
+    (folder / "samples").mkdir()
+    for path in ("protocols", "samples/bw40-manual.pdf"):
+        (folder / path).symlink_to(ROOT / path)
+    (folder / "samples" / "invoice.png").symlink_to(SMALL_INVOICE)
     return folder
 
 
