@@ -9,13 +9,10 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
+from shared.core.gates.breaker import MAX_COOLDOWN_S, RING
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
-#: ends of jobs that a breaker keeps, the newest ones
-RING = 50
-#: the longest time for which a breaker is open, in seconds
-MAX_COOLDOWN_S = 900
 
 
 def _not_nobody(value: int) -> int:

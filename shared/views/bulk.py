@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from shared.core.bulks import Bulk, BulkItem
+from shared.core import bulks as core
 from shared.core.jobs.job import Job
-from shared.responses.bulk import Bulk as BulkResponse
-from shared.responses.bulk import BulkItem as BulkItemResponse
-from shared.responses.bulk import BulkLinks, BulkPreview, RelatedJob
+from shared.responses.bulk import Bulk, BulkItem, BulkLinks, BulkPreview, RelatedJob
 
 
-def bulk_response(bulk: Bulk) -> BulkResponse:
+def bulk_response(bulk: core.Bulk) -> Bulk:
     path, tenant = f"/v1/bulk/{bulk.bulk_id}", f"?tenant={quote(bulk.tenant, safe='')}"
     links = BulkLinks(self=path + tenant, items=f"{path}/items{tenant}", cancel=f"{path}:cancel{tenant}")
-    return BulkResponse.of(
+    return Bulk.of(
         bulk,
         bulkId=bulk.bulk_id,
         action=bulk.action.value,
@@ -25,8 +23,8 @@ def bulk_response(bulk: Bulk) -> BulkResponse:
     )
 
 
-def item_response(item: BulkItem) -> BulkItemResponse:
-    return BulkItemResponse.of(item, jobId=item.job_id, outcome=item.state.value, newJobId=item.new_job_id)
+def item_response(item: core.BulkItem) -> BulkItem:
+    return BulkItem.of(item, jobId=item.job_id, outcome=item.state.value, newJobId=item.new_job_id)
 
 
 def preview(tenant: str, action: str, found: Sequence[str], more: bool, shown: int) -> BulkPreview:

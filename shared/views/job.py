@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from shared.access.references import Retention
 from shared.core.incidents import escalates, job_incident_id
-from shared.core.jobs.job import Event, Record
+from shared.core.jobs.job import Event as EventRow
+from shared.core.jobs.job import Record
 from shared.core.jobs.job import Step as StepRow
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.ports.index import ListRow
-from shared.responses.history import Event as EventResponse
+from shared.responses.history import Event
 from shared.responses.job import CallbackOutcome, DeadLetter, DeadLetterLinks, Job, JobLine, JobLinks, Step
 
 
@@ -24,7 +25,7 @@ def _links(job_id: str) -> dict[str, str]:
     return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
 
-def job_response(record: Record, retention: Retention, as_of: Event | None = None) -> Job:
+def job_response(record: Record, retention: Retention, as_of: EventRow | None = None) -> Job:
     """The job with its steps; `as_of` is the event after which it was like this, where that was asked for."""
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
     return Job.of(
@@ -50,8 +51,8 @@ def step_response(step: StepRow) -> Step:
     return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts)
 
 
-def event_response(event: Event) -> EventResponse:
-    return EventResponse.of(event, eventId=f"{event.job_id}:{event.seq}", jobId=event.job_id, stepId=event.step_id)
+def event_response(event: EventRow) -> Event:
+    return Event.of(event, eventId=f"{event.job_id}:{event.seq}", jobId=event.job_id, stepId=event.step_id)
 
 
 def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:

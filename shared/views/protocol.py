@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from shared.core.registry import Protocol
-from shared.responses.protocol import Protocol as ProtocolResponse
+from shared.core import registry
+from shared.responses.protocol import Protocol
 
 
-def protocol_response(protocol: Protocol) -> ProtocolResponse:
+def protocol_response(protocol: registry.Protocol) -> Protocol:
     """The definition, with the JSON Schema of each step's payload; what is at its default is left out."""
     shown = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for step in shown["steps"]:
         if (schema := protocol.schemas.get(step["step_id"])) is not None:
             step["payload_schema"] = schema
-    return ProtocolResponse.model_validate({**shown, "digest": protocol.digest})
+    return Protocol.model_validate({**shown, "digest": protocol.digest})

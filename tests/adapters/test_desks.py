@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.contracts.quotas import RING
 from shared.core.chained_log import entry_hash
-from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, at, counted
+from shared.core.gates.breaker import RING, Breaker, BreakerRule, BreakerState, End, at, counted
 from shared.core.gates.desk import MAX_LINES, Desk, Line
 from shared.core.gates.log import logged
 from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle

@@ -19,8 +19,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from shared.contracts.quotas import MAX_COOLDOWN_S, RING
-
+#: ends of jobs that a breaker keeps, the newest ones
+RING = 50
+#: the longest time for which a breaker is open, in seconds
+MAX_COOLDOWN_S = 900
 #: how old an end may be that counts
 OLDEST = timedelta(hours=6)
 #: each re-opening doubles the cool-down; after so long closed it is the rule's again

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from shared.contracts.quotas import RING
 from shared.core.gates.breaker import (
     OLDEST,
+    RING,
     Breaker,
     BreakerRule,
     BreakerState,

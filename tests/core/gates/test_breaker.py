@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.contracts.quotas import MAX_COOLDOWN_S, RING
 from shared.core.gates.breaker import (
+    MAX_COOLDOWN_S,
+    RING,
     Breaker,
     BreakerRule,
     BreakerState,
