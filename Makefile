@@ -13,7 +13,7 @@ export DOCS ASK
 # Some machines forbid Python to keep bytecode, which costs each of the many processes of a test run 0.3 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/views -k retry"
+# What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
 TESTS ?= tests
 
 help: ## what there is to type

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from shared.api.health import Build
 from shared.contracts.envelope import SCHEMA_MAJOR
-from shared.responses.health import Build
 
 #: as in packages/*/pyproject.toml, which are not deployed
 VERSION = "0.2.0"

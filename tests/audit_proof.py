@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from shared.api.audit import FORMAT
+from shared.api.explain import cite
 from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import as_created, as_of, from_json, rows_digest
 from shared.core.jobs.history import event_hash
 from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
-from shared.views.audit import FORMAT
-from shared.views.citation import cite
 
 _Row = TypeVar("_Row", Job, Step, Event)
 

@@ -26,6 +26,7 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
+from shared.api.audit import bundle
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.gates.admission import Waiting
 from shared.core.gates.allocation import Account, Book
@@ -49,7 +50,6 @@ from shared.ports.index import ActiveRow, EndedRow, ListRow
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
-from shared.views.audit import bundle
 from tests.jobs import START, Story
 
 #: rows by table, partition and row key

@@ -5,11 +5,11 @@ from __future__ import annotations
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.quota import QuotaChange
+from shared.api.quota_changes import BreakerReset
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.quotas import BreakerReset
 from shared.operations.quotas.quotas import By, reset_breaker
-from shared.responses.quota import QuotaChange
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
 from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, operated_gate

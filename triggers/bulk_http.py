@@ -9,9 +9,10 @@ import azure.functions as func
 from pydantic import BaseModel, ConfigDict, StrictBool, WithJsonSchema
 
 from shared.access.caller import Scope
+from shared.api.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, bulk_response, item_response, preview
+from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.quotas import Why
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import parse_filter
 from shared.core.jobs.routing import normalise
@@ -25,8 +26,6 @@ from shared.operations.bulks.bulks import (
     start_bulk,
 )
 from shared.refusals import BulkNotFound, FilterInvalid
-from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview
-from shared.views.bulk import bulk_response, item_response, preview
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.filters import FILTER_SCHEMA
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import azure.functions as func
 
+from shared.api.job import CallbackOutcome, callback_outcome
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.replies.callbacks import Kind, receive_callback
-from shared.responses.job import CallbackOutcome
-from shared.views.job import callback_outcome
 from triggers.http.bodies import BODY_PROBLEMS, json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request

@@ -9,10 +9,11 @@ import uuid
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.bulk import Bulk, bulk_response
+from shared.api.job import Job, job_response
+from shared.api.job_requests import Admission, ControlRequest, PriorityChange, RedriveRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.quotas import Admission
-from shared.contracts.requests import ControlRequest, PriorityChange, RedriveRequest
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.bulks.bulks import redrive_tree
@@ -22,10 +23,6 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.quotas.quotas import By
 from shared.refusals import QuotaForbidden
-from shared.responses.bulk import Bulk
-from shared.responses.job import Job
-from shared.views.bulk import bulk_response
-from shared.views.job import job_response
 from triggers.bulk_http import BULK_KEY, accepted, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, job_id_of

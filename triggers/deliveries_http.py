@@ -7,13 +7,13 @@ import re
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api import webhook as views
+from shared.api.webhook import Delivery, DeliveryPage
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
 from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
-from shared.responses.webhook import Delivery, DeliveryPage
-from shared.views import webhook as views
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond

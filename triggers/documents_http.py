@@ -12,6 +12,7 @@ from functools import cached_property
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.api.protocol import SchemaLine, SchemaPage
 from shared.apidocs import asyncapi, envelope_schema, event_schemas, message_schemas, page, quickstart
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
@@ -19,7 +20,6 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import PUBLIC, Parameter, Route
 from shared.core.events.event_types import PublicType
 from shared.core.registry import Registry
-from shared.responses.protocol import SchemaLine, SchemaPage
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError

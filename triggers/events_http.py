@@ -9,16 +9,15 @@ import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.access.stream_ticket import sign_ticket, ticket_for
+from shared.api.feed import FeedPage, Ticket, TicketRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
-from shared.contracts.requests import TicketRequest
 from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_filter
 from shared.core.jobs.routing import normalise
 from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
 from shared.refusals import CursorExpired, JobNotFound
-from shared.responses.feed import FeedPage, Ticket
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
 from triggers.http.parameters import LIMIT, page

@@ -12,12 +12,11 @@ from typing import Any
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.feed import FollowedEvent, QueryAnswer, QueryRequest
 from shared.apidocs.graphql_schema import RootField, root_field, text
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import PUBLIC, Route, routes_of
-from shared.contracts.requests import QueryRequest
 from shared.refusals import BodyTooLarge, CursorExpired
-from shared.responses.graphql import FollowedEvent, QueryAnswer
 from triggers import events_http, jobs_http, quotas_http
 from triggers.http.bodies import BODY_PROBLEMS, optional_body, sent_body
 from triggers.http.problems import RequestError

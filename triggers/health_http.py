@@ -7,6 +7,7 @@ from datetime import datetime
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.health import DependencyState, Live, ProtocolSource, Ready, SettingNotRead, SweeperState, WorkInProgress
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
@@ -14,15 +15,6 @@ from shared.errors import LuciusError
 from shared.operations.readiness import Dependency, sweeper_late
 from shared.operations.sweeper.gauges import age_s
 from shared.ports.sweeps import SweepMark
-from shared.responses.health import (
-    DependencyState,
-    Live,
-    ProtocolSource,
-    Ready,
-    SettingNotRead,
-    SweeperState,
-    WorkInProgress,
-)
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond

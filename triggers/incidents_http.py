@@ -10,9 +10,10 @@ from dataclasses import replace
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.incident import IncidentDetail, IncidentPage, IncidentRequest, incident, incident_detail
+from shared.api.job import Job, job_response
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.requests import IncidentRequest
 from shared.core.filters import INCIDENT_WORDS, parse_incident_filter
 from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.jobs.history import Origin
@@ -21,10 +22,6 @@ from shared.operations.incidents import incidents
 from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.jobs.list_jobs import MAX_READ_MORE
 from shared.refusals import IncidentNotFound
-from shared.responses.incident import IncidentDetail, IncidentPage
-from shared.responses.job import Job
-from shared.views.incident import incident, incident_detail
-from shared.views.job import job_response
 from triggers.controls_http import REDRIVE_PROBLEMS
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page

@@ -7,11 +7,11 @@ import binascii
 
 import azure.functions as func
 
+from shared.api.job import event_response
 from shared.apidocs.route import Parameter
 from shared.core.jobs.job import Job
 from shared.operations.events.read_feed import EARLIEST, LATEST
 from shared.refusals import JobNotFound
-from shared.views.job import event_response
 from triggers.http.long_poll import Answer, LongPoll, history_tail
 from triggers.http.parameters import bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import json_of

@@ -5,6 +5,20 @@ from __future__ import annotations
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.audit import AuditBundle, bundle
+from shared.api.bulk import DependencyPage, related_job
+from shared.api.explain import Explanation, explain
+from shared.api.job import (
+    DeadLetterPage,
+    EventPage,
+    Job,
+    JobPage,
+    StepPage,
+    event_response,
+    job_response,
+    step_response,
+)
+from shared.api.receipt import Receipt, receipt
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.jobs.as_of import as_of
@@ -17,14 +31,6 @@ from shared.operations.jobs.read_history import last_transition, read_history
 from shared.operations.jobs.related_jobs import dependants_of, dependencies_of, missing_of
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
-from shared.responses.bulk import DependencyPage
-from shared.responses.history import AuditBundle, EventPage, Explanation, Receipt
-from shared.responses.job import DeadLetterPage, Job, JobPage, StepPage
-from shared.views.audit import bundle
-from shared.views.bulk import related_job
-from shared.views.explain import explain
-from shared.views.job import event_response, job_response, step_response
-from shared.views.receipt import receipt
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, Until, counted_as, history_tail, until_of, wait_of
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page

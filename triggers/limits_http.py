@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.quota import QuotaChange
+from shared.api.quota_changes import Pause, Resume, Slowdown
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.quotas import Pause, Resume, Slowdown
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
@@ -18,7 +19,6 @@ from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
-from shared.responses.quota import QuotaChange
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Handler, Request
 from triggers.quotas_http import change_response

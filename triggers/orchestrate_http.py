@@ -10,6 +10,8 @@ from dataclasses import replace
 import azure.functions as func
 
 from shared.access.caller import ANYONE, Caller, Scope
+from shared.api.job import Job, job_links, job_response
+from shared.api.job_requests import Accepted, BatchOutcome, DryRun
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
@@ -18,8 +20,6 @@ from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dry_run import dry_run
-from shared.responses.job import Accepted, BatchOutcome, DryRun, Job
-from shared.views.job import job_links, job_response
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines
 from triggers.http.bodies import BODY_PROBLEMS, bounded_body, json_body, json_of_text, media_type_of
 from triggers.http.long_poll import PREFER, LongPoll, counted_as, preferred_wait_of

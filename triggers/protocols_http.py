@@ -5,10 +5,9 @@ from __future__ import annotations
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.protocol import Protocol, ProtocolPage, protocol_response
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.responses.protocol import Protocol, ProtocolPage
-from shared.views.protocol import protocol_response
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request

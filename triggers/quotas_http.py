@@ -8,9 +8,22 @@ import azure.functions as func
 from pydantic import TypeAdapter, ValidationError
 
 from shared.access.caller import Caller, Scope
+from shared.api.quota import (
+    Quota,
+    QuotaChange,
+    QuotaLogPage,
+    QuotaPage,
+    WaitingPage,
+    log_entry,
+    quota,
+    quota_change,
+    quota_over_all,
+    waiting_job,
+)
+from shared.api.quota_changes import RuleChange
+from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.quotas import RuleChange, Why
 from shared.core.gates import changes
 from shared.core.gates.changes import Patch
 from shared.core.gates.desk import Desk
@@ -26,8 +39,6 @@ from shared.operations.gates.waiting import first_waiting, oldest, read_desk
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
-from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
-from shared.views.quota import log_entry, quota, quota_change, quota_over_all, waiting_job
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
 from triggers.http.problems import RequestError, errors_of

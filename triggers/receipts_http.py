@@ -5,10 +5,10 @@ from __future__ import annotations
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.receipt import ReceiptSums
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
-from shared.responses.history import ReceiptSums
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
 from triggers.http.problems import RequestError

@@ -8,14 +8,13 @@ from dataclasses import replace
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
+from shared.api.rejected import Reconciled, ReconcileRequest, SweepAction
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.requests import ReconcileRequest
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
-from shared.responses.rejected import Reconciled, SweepAction
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import RequestError

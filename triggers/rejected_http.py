@@ -7,11 +7,11 @@ from datetime import date, datetime
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
-from shared.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond

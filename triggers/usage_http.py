@@ -5,6 +5,7 @@ from __future__ import annotations
 import azure.functions as func
 
 from shared.access.caller import Scope
+from shared.api.usage import SourcePage, UsageReport, seen_source, usage_sum
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.filters import parse_filter
@@ -13,8 +14,6 @@ from shared.core.usage import Axis
 from shared.operations.gates import desk_turns
 from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
 from shared.refusals import FilterInvalid
-from shared.responses.usage import SourcePage, UsageReport
-from shared.views.usage import seen_source, usage_sum
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond

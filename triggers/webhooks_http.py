@@ -9,9 +9,20 @@ import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.access.webhook_signature import secrets_of
+from shared.api import webhook as views
+from shared.api.webhook import (
+    DefaultSecret,
+    HookChange,
+    HookDetail,
+    HookFilterBody,
+    HookLog,
+    HookPage,
+    HookSecret,
+    HookTest,
+    NewHook,
+)
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
-from shared.contracts.webhooks import HookChange, HookFilterBody, NewHook
 from shared.core.events.event_types import OF_HOOKS, PublicType
 from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
 from shared.core.gates.rules import EVERY
@@ -20,15 +31,6 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, Hoo
 from shared.operations.context import Context
 from shared.operations.webhooks import webhooks
 from shared.refusals import HookNotFound, TenantForbidden
-from shared.responses.webhook import (
-    DefaultSecret,
-    HookDetail,
-    HookLog,
-    HookPage,
-    HookSecret,
-    HookTest,
-)
-from shared.views import webhook as views
 from triggers.bulk_http import MAX_KEY, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.problems import RequestError

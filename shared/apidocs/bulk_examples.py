@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
+from shared.api.bulk import RelatedJob, bulk_response, item_response, preview
 from shared.apidocs.json_schema import JsonObject
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState
-from shared.responses.bulk import RelatedJob
-from shared.views.bulk import bulk_response, item_response, preview
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _OTHER = "job_0d3a9b5e4f7c8a2d1e0f9b8c7a656f1c"

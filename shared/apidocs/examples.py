@@ -8,6 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from shared.access.references import Retention
+from shared.api.audit import bundle
+from shared.api.explain import explain
+from shared.api.incident import incident, incident_detail
+from shared.api.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
+from shared.api.receipt import receipt
+from shared.api.response import Response
 from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook_examples
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
@@ -21,12 +27,6 @@ from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.core.registry import build_protocol
-from shared.responses.response import Response
-from shared.views.audit import bundle
-from shared.views.explain import explain
-from shared.views.incident import incident, incident_detail
-from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
-from shared.views.receipt import receipt
 
 JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 CORRELATION_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from shared.api.protocol import protocol_response
+from shared.api.response import Problem
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import by_model
 from shared.apidocs.json_schema import JsonObject, Way, schemas
@@ -15,8 +17,6 @@ from shared.apidocs.operation import models_of, operation
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.core.registry import Registry
-from shared.responses.response import Problem
-from shared.views.protocol import protocol_response
 
 #: of the API, not of the app
 VERSION = "1.0.0"

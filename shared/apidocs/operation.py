@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from shared.api.job_requests import Accepted
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
-from shared.responses.job import Accepted
 
 _SCHEMAS = "#/components/schemas/"
 

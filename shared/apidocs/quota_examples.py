@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
+from shared.api.quota import log_entry, quota, quota_change, waiting_job
+from shared.api.usage import UsageReport, seen_source, usage_sum
 from shared.apidocs.json_schema import JsonObject
 from shared.core.gates.admission import Waiting
 from shared.core.gates.changes import ChangeType, changed
@@ -15,9 +17,6 @@ from shared.core.gates.queue_position import queue_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
 from shared.ports.usage import SeenSource
-from shared.responses.usage import UsageReport
-from shared.views.quota import log_entry, quota, quota_change, waiting_job
-from shared.views.usage import seen_source, usage_sum
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _GATE = Gate(GateKind.TENANT, "tenant_a")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel
 
 from shared.access.webhook_signature import secrets_of
+from shared.api.webhook import default_secret, delivery, hook, hook_detail, hook_secret, hook_test, log_entry
 from shared.apidocs.json_schema import JsonObject
 from shared.core.webhooks.hook_log import logged
 from shared.core.webhooks.webhooks import (
@@ -20,7 +21,6 @@ from shared.core.webhooks.webhooks import (
     HookFilter,
     SecretVersion,
 )
-from shared.views.webhook import default_secret, delivery, hook, hook_detail, hook_secret, hook_test, log_entry
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _ID = "hook_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"

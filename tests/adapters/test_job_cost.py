@@ -29,6 +29,7 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.api.receipt import operations
 from shared.core.events.hints import Hint, encode_hint
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.directive import encode_directive
@@ -49,7 +50,6 @@ from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.quotas.quotas import By, hold
 from shared.ports.durable import InstanceState
-from shared.views.receipt import operations
 from tests.jobs import START, envelope, reply
 from tests.memory_bus import MemoryEvents, MemoryHints
 from tests.operations.conftest import World, world

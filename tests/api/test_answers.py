@@ -2,17 +2,24 @@
 
 import pytest
 
+from shared.api.audit import AuditBundle, bundle
+from shared.api.explain import Explanation, explain
+from shared.api.job import (
+    CallbackOutcome,
+    DeadLetter,
+    Event,
+    Job,
+    JobLine,
+    callback_outcome,
+    event_response,
+    job_response,
+)
+from shared.api.receipt import Receipt, receipt
 from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import as_of
 from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.read_history import read_history
-from shared.responses.history import AuditBundle, Event, Explanation, Receipt
-from shared.responses.job import CallbackOutcome, DeadLetter, Job, JobLine
-from shared.views.audit import bundle
-from shared.views.explain import explain
-from shared.views.job import callback_outcome, event_response, job_response
-from shared.views.receipt import receipt
 from tests.api.strict import misfits
 from tests.jobs import RETENTION, body
 from tests.operations.conftest import World, world

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.responses.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, DependencyPage
+from shared.api.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, DependencyPage
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.waiting import wait_until

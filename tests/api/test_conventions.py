@@ -14,12 +14,13 @@ from azure.servicebus import ServiceBusClient
 from jsonschema import Draft7Validator
 
 from scripts.generate import api_documents
-from shared.responses.health import Live as LiveAnswer
-from shared.responses.health import Ready
-from shared.responses.job import Accepted, Job, JobPage, StepPage
-from shared.responses.protocol import ProtocolPage, SchemaPage
-from shared.responses.rejected import Reconciled
-from shared.responses.response import Problem
+from shared.api.health import Live as LiveAnswer
+from shared.api.health import Ready
+from shared.api.job import Job, JobPage, StepPage
+from shared.api.job_requests import Accepted
+from shared.api.protocol import ProtocolPage, SchemaPage
+from shared.api.rejected import Reconciled
+from shared.api.response import Problem
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE

@@ -12,9 +12,9 @@ import pytest
 from cloudevents.http import from_json
 from jsonschema import Draft202012Validator, FormatChecker
 
+from shared.api.feed import FeedPage
+from shared.api.response import Problem
 from shared.core.events.event_types import PublicType
-from shared.responses.feed import FeedPage
-from shared.responses.response import Problem
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.waiting import wait_until

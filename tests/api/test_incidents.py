@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from shared.api.incident import IncidentDetail, IncidentPage
+from shared.api.job import Job
 from shared.core.jobs.routing import lane_of
-from shared.responses.incident import IncidentDetail, IncidentPage
-from shared.responses.job import Job
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE, ScriptedService

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.responses.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
-from shared.responses.usage import SourcePage, UsageReport
+from shared.api.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
+from shared.api.usage import SourcePage, UsageReport
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 

@@ -16,8 +16,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from emulator.up.ports import find_free
-from shared.core.jobs.routing import lane_of
-from shared.responses.webhook import (
+from shared.api.webhook import (
     DefaultSecret,
     Delivery,
     DeliveryPage,
@@ -27,6 +26,7 @@ from shared.responses.webhook import (
     HookSecret,
     HookTest,
 )
+from shared.core.jobs.routing import lane_of
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.lucius_client.stub_api import CannedResponse, serving

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+from shared.api.incident import incident as incident_response
+from shared.api.incident import incident_detail as detail_response
+from shared.api.job import job_line, job_response
+from shared.api.quota import Quota as QuotaModel
+from shared.api.quota import quota as quota_response
+from shared.api.quota import quota_change as quota_change_response
+from shared.api.receipt import ReceiptSums, add_up
 from shared.apidocs.problem_codes import ProblemCode
 from shared.core.gates.changes import gate_named
 from shared.core.gates.desk import Desk
@@ -12,14 +19,6 @@ from shared.core.gates.rules import Directory, GateState, Rule
 from shared.core.incidents import Incident, IncidentEntry, incident_of
 from shared.core.jobs.states import JobStatus
 from shared.ports.index import ListRow
-from shared.responses.history import ReceiptSums
-from shared.responses.quota import Quota as QuotaModel
-from shared.views.incident import incident as incident_response
-from shared.views.incident import incident_detail as detail_response
-from shared.views.job import job_line, job_response
-from shared.views.quota import quota as quota_response
-from shared.views.quota import quota_change as quota_change_response
-from shared.views.receipt import add_up
 from tests.jobs import RETENTION, START, body, planned
 from triggers.http.problems import Problem
 

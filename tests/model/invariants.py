@@ -7,11 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.api.explain import TableRow, cite
 from shared.core.jobs.history import event_hash
 from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.responses.history import TableRow
-from shared.views.citation import cite
 
 Rows = dict[str, dict[str, Any]]
 

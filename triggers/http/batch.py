@@ -6,9 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from shared.api.job_requests import Accepted, BatchCounts, BatchOutcome, DryRun, LineOutcome
+from shared.api.response import Problem
 from shared.apidocs.problem_codes import ProblemCode
-from shared.responses.job import Accepted, BatchCounts, BatchOutcome, DryRun, LineOutcome
-from shared.responses.response import Problem
 from triggers.http.problems import RequestError, problem_body
 
 MEDIA_TYPE = "application/x-ndjson"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared import telemetry
+from shared.api.job import JobLine
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import canonical_json, digest
 from shared.core.filters import JobFilter, parse_filter
@@ -17,7 +18,6 @@ from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, list_jobs
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, JobNotFound, NotRedrivable
-from shared.responses.job import JobLine
 
 #: jobs that a dry run counts; and the ids that it shows
 MAX_COUNTED, MAX_SHOWN = 1000, 20

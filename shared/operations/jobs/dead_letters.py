@@ -6,6 +6,7 @@ The rows in the index (R60) say which; what a line tells of a job is read from t
 from __future__ import annotations
 
 from shared import telemetry
+from shared.api.job import DeadLetter, dead_letter
 from shared.core.filters import JobFilter
 from shared.core.incidents import (
     Incident,
@@ -26,8 +27,6 @@ from shared.operations.jobs.read_history import read_for_list
 from shared.operations.process.log_hints import note_incident
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
 from shared.refusals import ControlNotPossible, JobNotFound
-from shared.responses.job import DeadLetter
-from shared.views.job import dead_letter
 
 
 async def list_dead_letters(

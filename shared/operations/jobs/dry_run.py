@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from shared.api.job_requests import DryIdempotency, DryQuota, DryRoute, DryRun
 from shared.contracts.envelope import Envelope
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Job
@@ -14,7 +15,6 @@ from shared.operations.gates.platform_gates import ask
 from shared.operations.jobs.create_job import ValidRequest, plan_record, validate_request
 from shared.operations.jobs.creation import is_expired
 from shared.refusals import LimitReached
-from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:

@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from shared.api.job import JobLine, job_line
 from shared.core.filters import JobFilter
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.jobs.read_history import read_for_list
 from shared.ports.index import ListRow
-from shared.responses.job import JobLine
-from shared.views.job import job_line
 
 _READS_AT_ONCE = 16
 

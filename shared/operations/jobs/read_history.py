@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from shared import telemetry
+from shared.api.explain import cite
 from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event, Record
 from shared.errors import DataLost, LedgerUnavailable, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.ports.ledger import Ledger, Stored
 from shared.refusals import JobNotFound
-from shared.views.citation import cite
 
 _PAGE = 1000
 #: events read at a time, from the newest back: of a job at most 20 are mere records of late replies

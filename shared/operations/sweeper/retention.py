@@ -11,6 +11,7 @@ import json
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.api.audit import bundle
 from shared.core.canonical import encode_key
 from shared.core.incidents import job_incident_id
 from shared.core.jobs.job import Job, Record
@@ -25,7 +26,6 @@ from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import SweepAction
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
-from shared.views.audit import bundle
 
 #: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
 RETRY_PURGE_AFTER = timedelta(hours=1)

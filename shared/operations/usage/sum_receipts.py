@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from shared.api.receipt import Receipt, add_up, grouped, receipt
 from shared.core.filters import JobFilter
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
@@ -14,8 +15,6 @@ from shared.operations.jobs.list_jobs import Page, walk_list
 from shared.operations.jobs.read_history import read_history
 from shared.ports.index import ListRow
 from shared.refusals import JobNotFound
-from shared.responses.history import Receipt
-from shared.views.receipt import add_up, grouped, receipt
 
 #: jobs of one page: each is read whole, with its events
 MAX_JOBS = 100

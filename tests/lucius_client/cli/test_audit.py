@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lucius_client.cli.audit import verify
+from shared.api.audit import bundle
 from shared.core.canonical import jcs_digest
 from shared.core.jobs.history import event_hash
-from shared.views.audit import bundle
 from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world
 from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, failed_at_embedding, history, leaves

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from shared.api.bulk import bulk_response, preview
 from shared.core.bulks import Bulk, BulkAction, BulkState
-from shared.views.bulk import bulk_response, preview
 from tests.jobs import START, body
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving

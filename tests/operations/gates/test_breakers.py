@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.api.explain import explain
+from shared.api.quota import quota
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.desk import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
@@ -20,8 +22,6 @@ from shared.operations.gates import freed
 from shared.operations.gates.waiting import queue_position_of, read_desk
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
-from shared.views.explain import explain
-from shared.views.quota import quota
 from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, inside, later, opened, with_breaker
 from tests.operations.conftest import World
 from tests.operations.gated import desk_of, killed_at, posted

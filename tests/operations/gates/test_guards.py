@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from shared.api.explain import explain
+from shared.api.receipt import receipt
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -17,8 +19,6 @@ from shared.operations.jobs.read_history import read_history
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
 from shared.refusals import QuotaInvalid
-from shared.views.explain import explain
-from shared.views.receipt import receipt
 from tests.operations.conftest import World
 from tests.operations.support import (
     cancelled,

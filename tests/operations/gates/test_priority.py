@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from lucius_client.cli import audit_v2
+from shared.api.audit import bundle
+from shared.api.receipt import receipt
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.jobs.history import Origin
@@ -17,8 +19,6 @@ from shared.operations.jobs.control_job import change_priority
 from shared.operations.jobs.places import reconcile_place
 from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
-from shared.views.audit import bundle
-from shared.views.receipt import receipt
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.gated import desk_of, ended, killed_at, posted, ruled, staging, status

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from shared.api.explain import explain
+from shared.api.quota import quota_over_all
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.jobs.states import JobStatus
@@ -21,8 +23,6 @@ from shared.operations.gates.waiting import queue_position_of
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
-from shared.views.explain import explain
-from shared.views.quota import quota_over_all
 from tests.operations.breaking import ends
 from tests.operations.conftest import World
 from tests.operations.divided import (

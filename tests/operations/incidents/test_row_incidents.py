@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from shared.api.incident import IncidentKindName
 from shared.core.bulks import BulkState
 from shared.core.incidents import Incident, IncidentKind
 from shared.core.jobs.states import JobStatus
@@ -20,7 +21,6 @@ from shared.operations.process.row_faults import MAX_REPORTED, RowFaults
 from shared.operations.sweeper.incidents import DIRECTORY
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import DirectoryRows
-from shared.responses.incident import IncidentKindName
 from tests.operations.bulks.test_bulk_limits import begun
 from tests.operations.conftest import World
 from tests.operations.gated import ended, posted, staging

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from shared.access.caller import Caller
+from shared.api.job_requests import DryQuota
 from shared.core.gates.rules import Gate, GateKind
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dry_run import dry_run
 from shared.operations.process.submissions import AT_ONCE, MAX_WAITING
 from shared.refusals import LimitReached, Overloaded, ProtocolUnknown
-from shared.responses.job import DryQuota
 from shared.wiring import seen_by
 from tests.jobs import envelope
 from tests.operations.conftest import World

@@ -2,12 +2,11 @@ from datetime import timedelta
 
 import pytest
 
+from shared.api.explain import Explanation, explain
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.backlog import directives_ahead
 from shared.operations.jobs.read_history import last_transition
-from shared.responses.history import Explanation
-from shared.views.explain import explain
 from tests.jobs import body
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, settle, submitted

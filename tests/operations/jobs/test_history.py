@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from shared.api.audit import bundle
+from shared.api.receipt import PARTS, receipt
 from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.job import Record
 from shared.refusals import JobNotFound
-from shared.views.audit import bundle
-from shared.views.receipt import PARTS, receipt
 from tests.audit_proof import verify
 from tests.jobs import START, body
 from tests.operations.conftest import World

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lucius_client.cli.audit import verify as prove
+from shared.api.audit import bundle
+from shared.api.job import job_response
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import ReplyUnfit
 from shared.operations.jobs.replies.apply import parse_reply
-from shared.views.audit import bundle
-from shared.views.job import job_response
 from tests.audit_proof import verify
 from tests.jobs import RETENTION, body, planned, reply
 from tests.operations.conftest import World

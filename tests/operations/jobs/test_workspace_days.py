@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from shared.access.references import Retention
+from shared.api.job import job_response
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import StepStatus
 from shared.refusals import NotRedrivable
-from shared.views.job import job_response
 from tests.jobs import RETENTION, START, body
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, dispatch, redrive, service_sends, submitted

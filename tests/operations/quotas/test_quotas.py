@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.api.explain import explain
+from shared.api.receipt import receipt
 from shared.core.gates.desk import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
@@ -15,8 +17,6 @@ from shared.operations.gates.waiting import first_waiting, queue_position_of, re
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
-from shared.views.explain import explain
-from shared.views.receipt import receipt
 from tests.operations.conftest import World
 from tests.operations.ruled import (
     OCR,

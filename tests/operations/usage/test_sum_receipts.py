@@ -3,12 +3,11 @@ from typing import Any
 
 import pytest
 
+from shared.api.receipt import PARTS, Operation, Operations, operations, receipt
 from shared.core.filters import JobFilter
 from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.read_history import read_history
 from shared.operations.usage.sum_receipts import Grouping, sum_receipts
-from shared.responses.history import Operation, Operations
-from shared.views.receipt import PARTS, operations, receipt
 from tests.jobs import START, body
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_sends, settle, submitted

@@ -12,14 +12,14 @@ from lucius_client.cli.audit import verify as verified_by_client
 from shared.access.references import Retention
 from shared.adapters.tables.rows import job_entity, job_of
 from shared.adapters.webhook_http import HttpWebhookSender
+from shared.api.audit import bundle
+from shared.api.job import job_response
 from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
 from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook
 from shared.refusals import HookUrlRefused
-from shared.views.audit import bundle
-from shared.views.job import job_response
 from tests.audit_proof import verify
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked

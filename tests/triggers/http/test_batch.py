@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shared.api.job import job_links
+from shared.api.job_requests import Accepted, DryIdempotency, DryQuota, DryRoute, DryRun
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.refusals import IdempotencyConflict, RequestInvalid
-from shared.responses.job import Accepted, DryIdempotency, DryQuota, DryRoute, DryRun
-from shared.views.job import job_links
 from tests.jobs import body
 from triggers.http.batch import LINES_AT_ONCE, MAX_LINES, lines_of, submit_lines
 from triggers.http.problems import RequestError

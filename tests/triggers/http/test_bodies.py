@@ -3,8 +3,8 @@ from contextlib import nullcontext
 import azure.functions as func
 import pytest
 
+from shared.api.job_requests import ControlRequest
 from shared.apidocs.problem_codes import ProblemCode
-from shared.contracts.requests import ControlRequest
 from shared.refusals import BodyTooLarge
 from triggers.http.bodies import (
     MAX_BODY_BYTES,

@@ -16,6 +16,7 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE
+from shared.api.job import job_response
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.jobs.control_job import change_priority
@@ -23,7 +24,6 @@ from shared.operations.process import waiters
 from shared.operations.process.waiters import MAX_WAITERS, End, Tail, Tails
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
-from shared.views.job import job_response
 from shared.wiring import seen_by
 from tests.operations.actors import JOB, queued
 from tests.operations.conftest import World, world

@@ -14,8 +14,8 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import NOBODY, Caller, Scope
+from shared.api.job_requests import ControlRequest
 from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
-from shared.contracts.requests import ControlRequest
 from shared.core.filters import JobFilter
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import list_jobs

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shared.api.webhook import hook
 from shared.core.webhooks.webhooks import Hook, HookState, SecretVersion
-from shared.views.webhook import hook
 
 AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 HOOK = Hook(

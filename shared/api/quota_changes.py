@@ -1,4 +1,4 @@
-"""Bodies of requests that change a gate."""
+"""Requests that change a quota."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from shared.api.response import Why, whole
 from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
 from shared.core.gates.breaker import MAX_COOLDOWN_S, RING
@@ -19,11 +20,6 @@ def _not_nobody(value: int) -> int:
     if value == 0:
         raise ValueError("must be at least 1; to let nobody in, hold the gate")
     return value
-
-
-def whole(value: Any) -> Any:
-    """`2.0` is a whole number in JSON Schema."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _instant(value: Any) -> Any:
@@ -41,8 +37,11 @@ _Number = Annotated[
     BeforeValidator(whole),
     AfterValidator(_not_nobody),
 ]
-Why = Annotated[Word, Field(min_length=1, max_length=1024, examples=["month end"])]
+
+
 _Until = Annotated[AwareDatetime, BeforeValidator(_instant), Field(examples=["2126-01-27T10:00:00Z"])]
+
+
 _Name = Annotated[Word, Field(min_length=1, max_length=256)]
 
 
@@ -98,15 +97,6 @@ class BreakerReset(BaseModel):
 
     reason: Why
     """In words, on one line; it stands in the gate's log."""
-
-
-class Admission(BaseModel):
-    """Why a job goes past its gates."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    reason: Why
-    """In words, on one line; it stands in the log of the tenant's gate."""
 
 
 class Resume(BaseModel):

@@ -1,4 +1,4 @@
-"""What all responses share, and the problem that a refused request gets."""
+"""The base of every body, and the types that bodies share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from shared.contracts.envelope import Word
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
@@ -28,6 +29,7 @@ class Response(BaseModel):
 #: RFC 3339, in UTC
 Instant = Annotated[AwareDatetime, Field(examples=["2026-01-27T10:02:00Z"])]
 
+
 JobId = Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
 
@@ -38,6 +40,7 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
 
 _CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
 
+
 #: `JOB.error_code`
 ErrorCode = Annotated[
     str | None,
@@ -47,9 +50,15 @@ ErrorCode = Annotated[
     ),
 ]
 
+
 JobStatusName = Annotated[JobStatus, _one_of(JobStatus)]
+
+
 StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]
+
+
 FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
+
 
 #: of an attempt
 LeaseDigest = Annotated[
@@ -59,6 +68,7 @@ LeaseDigest = Annotated[
         examples=["sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
     ),
 ]
+
 
 #: `next` of every page
 Cursor = Annotated[
@@ -108,3 +118,11 @@ class Problem(Response):
     """LIMIT_REACHED: the setting that holds the limit."""
     reason: str | None = None
     """STILL_NOT_APPLICABLE: why no job takes the message."""
+
+
+def whole(value: Any) -> Any:
+    """`2.0` is a whole number in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Why = Annotated[Word, Field(min_length=1, max_length=1024, examples=["month end"])]

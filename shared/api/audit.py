@@ -9,10 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from shared.api.response import Instant, Response
 from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import columns, to_json
 from shared.core.jobs.job import Event, JsonValue, Record
+
+
+class AuditBundle(Response):
+    """The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
+
+    Rows have the ledger's own columns, which may grow; a column that has the value of every new row is left out.
+    """
+
+    format: Literal["lucius-audit/2"]
+    taken_at: Instant
+    job: dict[str, Any]
+    """The JOB row."""
+    steps: list[dict[str, Any]]
+    """The STEP rows."""
+    events: list[dict[str, Any]]
+    """The EVENT rows, from the first."""
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    """SHA-256 over the canonical JSON (RFC 8785) of all of the above."""
+
 
 FORMAT = "lucius-audit/2"
 

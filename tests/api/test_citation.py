@@ -1,8 +1,8 @@
 """That each move of the model's walks cites rows that lead from end to end is checked in `tests.model.invariants`;
 that these rows are the ones which decided it, in `tests.mutation.test_rows`."""
 
+from shared.api.explain import cite
 from shared.core.jobs.occurrences import Control, ControlKind, Redriven, Repaired
-from shared.views.citation import cite
 from tests.jobs import Story
 
 

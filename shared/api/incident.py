@@ -1,15 +1,31 @@
-"""What a person has to look at, and what was done about it."""
+"""Incidents and their logs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from shared.responses.response import Cursor, Instant, JobId, Partial, Response
+from shared.api.response import Cursor, Instant, JobId, Partial, Response, Why
+from shared.core import incidents as core
+
+
+class IncidentRequest(BaseModel):
+    """Why an incident is resolved, retried or dismissed, or a dead letter dismissed."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    reason: Why
+    """In words, on one line; it stands in the incident's log."""
+
 
 IncidentId = Annotated[str, Field(examples=["inc_job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
+
+
 IncidentKindName = Literal["JOB", "BREAKER", "SERVICE", "ROW"]
+
+
 IncidentStateName = Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"]
 
 
@@ -81,3 +97,26 @@ class IncidentPage(Response):
     incidents: list[Incident]
     next: Cursor
     partial: Partial
+
+
+def incident(row: core.Incident) -> Incident:
+    """A line of a list."""
+    return Incident.of(row, **_members(row))
+
+
+def incident_detail(row: core.Incident, log: Sequence[core.IncidentEntry]) -> IncidentDetail:
+    """One incident with its log."""
+    return IncidentDetail.of(row, **_members(row), log=[IncidentLogEntry.of(entry) for entry in log])
+
+
+def _members(row: core.Incident) -> dict[str, Any]:
+    path, of_job = f"/v1/incidents/{row.id}", row.kind is core.IncidentKind.JOB
+    links = IncidentLinks(
+        self=path,
+        resolve=f"{path}:resolve",
+        retry=f"{path}:retry" if of_job else None,
+        dismiss=f"{path}:dismiss",
+        job=f"/v1/jobs/{row.subject}" if of_job else None,
+        retried_by=f"/v1/jobs/{row.retried_by}" if row.retried_by is not None else None,
+    )
+    return {"incidentId": row.id, "kind": row.kind.value, "state": row.state.value, "links": links}

@@ -6,11 +6,12 @@ tables that would be used, as the last transition names those that were used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
+from shared.api.response import Instant, JobId, JobStatusName, Response
 from shared.contracts.messages import Reply
 from shared.core.gates.desk import BlockReason, GateVerdict
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition
@@ -22,11 +23,91 @@ from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.outcome import Outcome, OutcomeKind
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.responses.history import Explanation, Move
-from shared.views.citation import cite
+from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
+
+
+class TableRow(Response):
+    """A row of a transition table: in `state`, `event` leads to `to`."""
+
+    machine: Literal["job", "step"]
+    state: str
+    event: str
+    to: str
+    source: str
+    """The rule that the row comes from."""
+
+
+class Move(Response):
+    """The last move of a job, by its EVENT row."""
+
+    seq: int
+    type: str
+    at: Instant
+    stepId: str | None
+    actor: str
+    source: str
+    reason: str | None
+    rows: list[TableRow]
+    """What decided it; empty for the creation."""
+
+
+class Explanation(Response):
+    """What a job waits for, until when, and what each possible next occurrence would do."""
+
+    jobId: JobId
+    status: JobStatusName
+    text: str
+    """All of it in one paragraph."""
+    waits_for: str | None
+    gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
+    """What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the
+    step's service or lane."""
+    stopped_by: str | None = None
+    """THROTTLED: the gate, in words; GATED: the guard."""
+    position: int | None = None
+    """THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."""
+    nextEligibleAt: Instant | None = None
+    """THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."""
+    since: Instant | None
+    until: Instant | None
+    """Null: there is no time limit, or the job has ended."""
+    then: str
+    """What happens if nothing comes by then."""
+    brought_here: Move | None
+    """Which move brought the job to where it is."""
+    what_if: dict[str, str]
+    """Possible next occurrences, by name, and what each would do now."""
+    rows_if: dict[str, list[TableRow]]
+    """Of those that would move the job, the rows of the transition tables that they would use."""
+
+
+def cite(event: Event) -> tuple[TableRow, ...]:
+    """The rows that its own step used, then those of its job; none where nothing changed its state.
+
+    Raises LookupError or ValueError for a row that the tables do not have.
+    """
+    names = event.data.get("transitions", ()) if isinstance(event.data, Mapping) else ()
+    applied = [tuple(str(name).split(" ")) for name in names]
+    return tuple(
+        _row("step" if machine != "job" else "job", state, trigger)
+        for own in (f"step:{event.step_id}", "job")
+        for machine, state, trigger in applied
+        if machine == own
+    )
+
+
+def _row(machine: str, state: str, trigger: str) -> TableRow:
+    if machine == "job":
+        row = JOB_TABLE[JobStatus(state)][JobTrigger(trigger)]
+        return TableRow(machine="job", state=state, event=trigger, to=row.to, source=row.source)
+    row = STEP_TABLE[StepStatus(state)][StepTrigger(trigger)]
+    return TableRow(machine="step", state=state, event=trigger, to=row.to, source=row.source)
+
 
 #: stands for the lease of the attempt, which is not shown
 _LEASE = "what-if"
+
+
 #: jobs that a text names
 _NAMED = 5
 

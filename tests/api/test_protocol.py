@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from shared.api.protocol import Protocol as ProtocolResponse
+from shared.api.protocol import protocol_response
 from shared.core.registry import Protocol, build_protocol
-from shared.responses.protocol import Protocol as ProtocolResponse
-from shared.views.protocol import protocol_response
 from tests.api.strict import misfits
 from tests.jobs import body, registry
 

@@ -1,4 +1,4 @@
-"""What a caller can ask for: protocols and JSON Schemas."""
+"""Protocols and their schemas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.responses.response import Cursor, Response
+from shared.api.response import Cursor, Response
+from shared.core import registry
 
 
 class Backoffs(Response):
@@ -72,3 +73,12 @@ class SchemaPage(Response):
 
     schemas: list[SchemaLine]
     next: Cursor
+
+
+def protocol_response(protocol: registry.Protocol) -> Protocol:
+    """The definition, with the JSON Schema of each step's payload; what is at its default is left out."""
+    shown = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for step in shown["steps"]:
+        if (schema := protocol.schemas.get(step["step_id"])) is not None:
+            step["payload_schema"] = schema
+    return Protocol.model_validate({**shown, "digest": protocol.digest})

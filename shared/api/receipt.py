@@ -7,36 +7,156 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from shared.api.response import Cursor, Instant, JobId, JobStatusName, Partial, Response
 from shared.core.jobs.as_of import as_created, fold
 from shared.core.jobs.history import REPLY_EVENTS, EventType
 from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.replies import MAX_IGNORED_EVENTS
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.responses.history import Operation, Operations, Receipt, ReceiptGroup, Spent, StepReceipt
+
+
+class Spent(Response):
+    """Seconds, by what they were spent on."""
+
+    queue_s: float
+    """Nothing stood in the way but LUCIUS's own dispatch."""
+    ack_s: float
+    """A directive was out and no service had taken it up."""
+    service_s: float
+    """A service was at work, by its own word."""
+    backoff_s: float
+    """LUCIUS waited on purpose, before another try."""
+    gated_s: float = 0.0
+    """Before its first attempt it waited at its gates, or before any for a guard of its service or lane."""
+    dependent_s: float = 0.0
+    """Before that: jobs that it depends on had not ended."""
+    paused_s: float
+    """A gate: an operator had the job stand still."""
+    backlog_s: float
+    """A gate: a lease was over while replies or directives still waited on the lane."""
+
+
+class Operation(Response):
+    """How often, as counted from the rows."""
+
+    count: int
+    bound: int
+    """Of jobs of as many steps without faults, limits or heartbeats."""
+
+
+class Operations(Response):
+    """What the work cost."""
+
+    directives: Operation
+    """Sent to the bus."""
+    replies: Operation
+    """Taken from the bus, or called back."""
+    table_writes: Operation
+    """Transactions committed, each one request."""
+    table_reads: Operation
+    """That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process
+    they are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."""
+    episodes: Operation
+    """Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."""
+    beyond: dict[str, int]
+    """Events that a job without faults has not, by type: why a count is past its bound."""
+
+
+class StepReceipt(Spent):
+    """What one step spent."""
+
+    stepId: str
+    attempts: int
+    carried: bool
+
+
+class Receipt(Response):
+    """Where a job's time went, step by step; steps of a parallel group spend the same hours each."""
+
+    jobId: JobId
+    status: JobStatusName
+    until: Instant
+    """The job's end, or now."""
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+    events: int
+    replies_ignored: int
+    """Late, stale and repeated replies."""
+    operations: Operations
+    steps: list[StepReceipt]
+
+
+class ReceiptGroup(Response):
+    """The same for the jobs that have one value in common."""
+
+    jobs: int
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+
+
+class ReceiptSums(Response):
+    """What a tenant's jobs spent and cost, over one page of them."""
+
+    tenant_id: str
+    since: Instant | None
+    until: Instant | None
+    jobs: int
+    """Jobs of this page, which all numbers are sums over."""
+    by_status: dict[JobStatusName, int]
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+    replies_ignored: int
+    operations: Operations
+    groups: dict[str, ReceiptGroup] | None = None
+    """With `by`: the same sums for each type, source or priority; "" for jobs without a source."""
+    next: Cursor
+    partial: Partial
+
 
 #: nothing stood in its way but our own dispatch
 QUEUE = "queue_s"
+
+
 #: a directive was out and no service had taken it up
 ACK = "ack_s"
+
+
 #: a service was at work, by its own word
 SERVICE = "service_s"
+
+
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
+
+
 #: its gates kept it, before its first attempt; or a guard of its service or lane, before any
 GATED = "gated_s"
+
+
 #: jobs that it depends on had not ended
 DEPENDENT = "dependent_s"
+
+
 #: an operator had it stand still
 PAUSED = "paused_s"
+
+
 #: a lease was over, and what would have renewed it may still have lain on our lane
 BACKLOG = "backlog_s"
+
 
 #: the last four are gates: nothing had failed, and the job was held back
 PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, DEPENDENT, PAUSED, BACKLOG)
 
+
 #: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
 #: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
 _READS = {EventType.JOB_CREATED: 0, EventType.PUBLISH_FAILED: 0, EventType.REPLY_IGNORED: 2}
+
+
 #: how often an orchestration runs for the event, with the timer that led to it or follows it
 _EPISODES = {
     EventType.ATTEMPT_RECORDED: 1,
@@ -49,10 +169,15 @@ _EPISODES = {
     EventType.GATED: 1,
     EventType.TIME_EXCEEDED: 2,
 }
+
+
 #: a process decides again on what it committed within this time (`shared.operations.process.recent_jobs`)
 _RECENT = timedelta(seconds=60)
 
+
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
+
+
 #: the events of a job without faults, by how many of them a step has
 _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 

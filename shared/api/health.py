@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.responses.response import Instant, Response
+from shared.api.response import Instant, Response
 
 
 class Build(Response):

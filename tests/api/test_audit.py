@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 import pytest
 
 from lucius_client.cli.audit import verify as prove
+from shared.api.audit import bundle
+from shared.api.job import event_response, job_response
 from shared.core.jobs.as_of import NOT_FOLDED
 from shared.core.jobs.history import event_hash, lease_digest
 from shared.core.jobs.job import Event, Job, Step
 from shared.core.jobs.plan import digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
-from shared.views.audit import bundle
-from shared.views.job import event_response, job_response
 from tests.audit_proof import verify
 from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
 

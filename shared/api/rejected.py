@@ -1,12 +1,21 @@
-"""Responses for operators: rejected messages, and the actions of a sweep."""
+"""Rejected messages, and the sweep by request."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from shared.responses.response import Cursor, Instant, JobId, Response
+from shared.api.response import Cursor, Instant, JobId, Response
+
+
+class ReconcileRequest(BaseModel):
+    """What the sweeper is to do."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    dryRun: StrictBool = False
+    """Only say what would be done."""
 
 
 class RejectedLine(Response):

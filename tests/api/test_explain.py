@@ -1,5 +1,5 @@
+from shared.api.explain import explain
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
-from shared.views.explain import explain
 from tests.jobs import Story, body
 
 

@@ -1,15 +1,16 @@
-"""A job, its steps, its dead letter, and lists of them."""
+"""Jobs, their steps, events and dead letters: what the API returns, made from rows.
+
+A column is in a response because its model declares it."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.contracts.messages import Artifact
-from shared.contracts.reference import Reference
-from shared.responses.history import Event
-from shared.responses.response import (
+from shared.access.references import Retention
+from shared.api.response import (
     Cursor,
     ErrorCode,
     FailureCauseName,
@@ -18,10 +19,60 @@ from shared.responses.response import (
     JobStatusName,
     LeaseDigest,
     Partial,
-    Problem,
     Response,
     StepStatusName,
 )
+from shared.contracts.messages import Artifact
+from shared.contracts.reference import Reference
+from shared.core.incidents import escalates, job_incident_id
+from shared.core.jobs.job import Event as EventRow
+from shared.core.jobs.job import Record
+from shared.core.jobs.job import Step as StepRow
+from shared.core.jobs.states import JobStatus, StepStatus
+from shared.ports.index import ListRow
+
+
+class Event(Response):
+    """One event of a job's history: gapless, in order, each chained to the one before by its hash."""
+
+    eventId: str
+    """`{jobId}:{seq}`."""
+    jobId: JobId
+    stepId: str | None
+    seq: Annotated[int, Field(ge=1)]
+    type: Annotated[str, Field(examples=["RESULT"])]
+    attempt_no: int | None
+    lease_digest: LeaseDigest
+    from_status: str | None
+    """The step's status before; null where no step moved."""
+    to_status: str | None
+    job_from: str | None
+    """The job's status before; null for the first event."""
+    job_to: str
+    actor: Annotated[str, Field(examples=["service:ocr"])]
+    """Who did it."""
+    source: Annotated[str, Field(examples=["bus"])]
+    """By what way: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter."""
+    reason: str | None
+    at: Instant
+    data: Any
+    """More of it, by type; `changes` are the columns that the move changed."""
+    salt: str
+    """Random, so that nobody can guess `data` by its digest where it is withheld."""
+    cause_id: str
+    """The occurrence that made it: a message, a request, an activity."""
+    rules: int
+    """Which rules decided it."""
+    prev_hash: str
+    hash: str
+    """SHA-256 over the event's row, where a digest of salt and data stands for both."""
+
+
+class EventPage(Response):
+    """A job's events, in order."""
+
+    events: list[Event]
+    next: Cursor
 
 
 class StepResult(Response):
@@ -119,21 +170,6 @@ class JobLinks(Response):
     events: str
     cancel: str
     """For POST."""
-
-
-class Accepted(Response):
-    """A job that is there now, or was there already."""
-
-    jobId: JobId
-    status: JobStatusName
-    links: JobLinks
-    created_at: Instant
-    gate: str | None = None
-    """Of a job that waits: the gate that keeps it, in words."""
-    position: int | None = None
-    """Of a job that waits: its place in its line when it came."""
-    nextEligibleAt: Instant | None = None
-    """Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."""
 
 
 class Job(Response):
@@ -279,84 +315,79 @@ class CallbackOutcome(Response):
     token_expires_at: Instant | None = None
 
 
-class DryRoute(Response):
-    """Where its directives would go."""
-
-    lane: int
-    topic: str
-    routing_key_used: str
-    resolved_mode: Literal["DEFAULT", "BURST"]
-    decision_source: str
+def job_links(job_id: str) -> JobLinks:
+    return JobLinks.model_validate(_links(job_id))
 
 
-class DryIdempotency(Response):
-    """Whether the request is a job already."""
-
-    claim: str
-    verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
-    jobId: str | None = None
-    """The job that it is, or that has its key."""
+def _links(job_id: str) -> dict[str, str]:
+    path = f"/v1/jobs/{job_id}"
+    return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
 
-class DryQuota(Response):
-    """Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation."""
-
-    verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """A duplicate is always admitted."""
-    limit: str | None
-    """The limit that would refuse it."""
-    tenant_limit: int | None
-    """How many active jobs the tenant may have; null: as many as it wants."""
-    tenant_active: int | None
-    """How many it has, where there is a limit."""
-
-
-class DryRun(Response):
-    """All that a POST would decide; nothing was written."""
-
-    dryRun: Literal[True]
-    tenant: str
-    """As it is compared: trimmed and lower-cased."""
-    protocol_id: str
-    protocol_version: int
-    route: DryRoute
-    idempotency: DryIdempotency
-    quota: DryQuota
-    directives: list[dict[str, Any]]
-    """The directive of each step, without what only an attempt has."""
+def job_response(record: Record, retention: Retention, as_of: EventRow | None = None) -> Job:
+    """The job with its steps; `as_of` is the event after which it was like this, where that was asked for."""
+    past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
+    return Job.of(
+        record.job,
+        jobId=record.job.job_id,
+        priority=record.job.current_priority,
+        steps=[step_response(step) for step in record.steps],
+        links=job_links(record.job.job_id),
+        final_output_expires_at=_output_end(record, retention),
+        incident=job_incident_id(record.job.job_id) if escalates(record.job) else None,
+        **past,
+    )
 
 
-class LineOutcome(Response):
-    """What came of one line: a job, a dry run or a problem."""
-
-    line: Annotated[int, Field(ge=1)]
-    """Its number in the body, blank lines counted too."""
-    status: int
-    """What a request of its own would have been answered with: 202, 200 (dry run), 4xx or 5xx."""
-    jobId: JobId | None = None
-    links: JobLinks | None = None
-    replayed: bool | None = None
-    """The job was there already."""
-    dryRun: DryRun | None = None
-    problem: Problem | None = None
+def _output_end(record: Record, retention: Retention) -> datetime | None:
+    """Of a job's output in the workspace, where its step made it."""
+    output = record.job.final_output
+    made_at = record.last[0].completed_at if output is not None else None
+    return retention.end(output["uri"], made_at) if output is not None and made_at is not None else None
 
 
-class BatchCounts(Response):
-    """Sums; all but `lines` add up to `lines`."""
-
-    lines: int
-    created: int
-    replayed: int
-    checked: int
-    """Dry runs that would do."""
-    refused: int
-    """4xx: will be refused again."""
-    failed: int
-    """5xx: may go through when sent again."""
+def step_response(step: StepRow) -> Step:
+    return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts)
 
 
-class BatchOutcome(Response):
-    """The outcomes in the order of the lines."""
+def event_response(event: EventRow) -> Event:
+    return Event.of(event, eventId=f"{event.job_id}:{event.seq}", jobId=event.job_id, stepId=event.step_id)
 
-    results: list[LineOutcome]
-    counts: BatchCounts
+
+def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:
+    """A line of a list, from a LIST row; `seq` is the event that status and step are as of."""
+    return JobLine.of(
+        row,
+        jobId=row.job_id,
+        status=status,
+        current_step_id=None if status.terminal else current_step_id,
+        seq=seq,
+        links=job_links(row.job_id),
+    )
+
+
+def dead_letter(record: Record) -> DeadLetter:
+    """A job that failed for good: where and why."""
+    job = record.job
+    failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
+    return DeadLetter.of(
+        job,
+        jobId=job.job_id,
+        failed_step_id=failed.step_id if failed else job.current_step_id,
+        last_error_code=failed.last_error_code if failed else None,
+        links=DeadLetterLinks.model_validate({**_links(job.job_id), "redrive": f"/v1/jobs/{job.job_id}:redrive"}),
+    )
+
+
+def callback_outcome(
+    record: Record,
+    *,
+    applied: bool,
+    reason_code: str | None,
+    token: str | None = None,
+    token_end: datetime | None = None,
+) -> CallbackOutcome:
+    """What came of a service's callback; the token is a fresh one, as long as the attempt goes on."""
+    fresh: dict[str, Any] = {} if token is None else {"token": token, "token_expires_at": token_end}
+    outcome: Literal["APPLIED", "IGNORED"] = "APPLIED" if applied else "IGNORED"
+    return CallbackOutcome(outcome=outcome, why=reason_code, job_status=record.job.status, **fresh)

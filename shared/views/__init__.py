@@ -1,1 +1,0 @@
-"""Response models of a job: pure functions of its rows."""
