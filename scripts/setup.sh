@@ -64,10 +64,13 @@ install() {
         .venv/bin/python -m pip --disable-pip-version-check --no-input install "$@" -c constraints.txt
 }
 
-demo=$(cat requirements.txt pyproject.toml constraints.txt packages/*/pyproject.toml | cksum)
+# group NAME: the lines of a dependency group, so that a change of another table of pyproject.toml installs nothing
+group() { sed -n "/^$1 = \[/,/^]/p" pyproject.toml; }
+
+demo=$({ group demo; cat requirements.txt constraints.txt packages/*/pyproject.toml; } | cksum)
 if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
-    # the pip that comes with Python 3.11 knows no groups; setuptools builds the packages
-    install "pip and setuptools" pip setuptools
+    # pip 25.1 is the first version with --group, and pip 27 is untested; setuptools builds the packages
+    install "pip and setuptools" "pip>=25.1,<27" setuptools
     install "the group demo" -r requirements.txt --group demo --no-build-isolation --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
         -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]" -e packages/lucius-checkout
@@ -75,7 +78,7 @@ if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
 fi
 
 if [ "$set_up" = dev ]; then
-    dev=$(cat .venv/.demo-pins | cksum)
+    dev=$({ group dev; cat .venv/.demo-pins; } | cksum)
     if [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
         echo "setup: tools of tests and lint into .venv"
         install "the group dev" -r requirements.txt --group demo --group dev

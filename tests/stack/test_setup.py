@@ -12,7 +12,7 @@ import pytest
 from tests.running_stack import ROOT
 
 #: What any machine has.
-SYSTEM_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "tail", "mkdir", "rm", "env", "chmod")
+SYSTEM_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "sed", "tail", "mkdir", "rm", "env", "chmod")
 PINNED = (
     *("requirements.txt", "pyproject.toml", "constraints.txt"),
     *("package.json", "package-lock.json"),
@@ -125,13 +125,20 @@ def test_uv_installs_where_it_is_on_path(machine: Machine) -> None:
 
 
 def test_new_pins_are_installed_into_the_same_venv(machine: Machine) -> None:
-    """After a pull that changed the pins, only pip runs again."""
+    """After a pull that changed the pins, only pip runs again; another table of pyproject.toml has no pins."""
     machine.set_up()
     (machine.checkout / ".venv" / "mark").touch()
     with (machine.checkout / "constraints.txt").open("a") as pins:
         pins.write("extra==1.0\n")
     assert machine.set_up().returncode == 0
     assert machine.calls("pip") == 4
+    project = machine.checkout / "pyproject.toml"
+    project.write_text(project.read_text() + "[tool.other]\n")
+    assert machine.set_up().returncode == 0
+    assert machine.calls("pip") == 4
+    project.write_text(project.read_text().replace("\ndemo = [\n", '\ndemo = [\n    "extra>=1,<2",\n'))
+    assert machine.set_up().returncode == 0
+    assert machine.calls("pip") == 6
     assert (machine.checkout / ".venv" / "mark").exists()
 
 
