@@ -12,7 +12,7 @@ from shared.apidocs.route import Route
 from shared.operations.quotas.quotas import By, reset_breaker
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
-from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, operated_gate
+from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_response, operated_gate
 
 
 @Route(
@@ -24,7 +24,7 @@ from triggers.quotas_http import GATE, NAME_PROBLEMS, NAMES, change_response, op
     tag="quotas",
     summary="Close the breaker of a gate, and forget what it counted",
     description="For operators over all tenants. Those who wait go in, in their order.",
-    parameters=(GATE, *NAMES),
+    parameters=(GATE, *NAMES, NAME),
     body=BreakerReset,
     body_required=True,
     responses={200: QuotaChange},

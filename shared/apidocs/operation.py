@@ -21,7 +21,11 @@ from shared.contracts.envelope import Envelope
 _SCHEMAS = "#/components/schemas/"
 
 #: (status, code) that any route may answer with
-_ALWAYS = ((500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
+_ALWAYS = (
+    (400, ProblemCode.PARAMETER_UNKNOWN),
+    (500, ProblemCode.INTERNAL),
+    (503, ProblemCode.DEPENDENCY_UNAVAILABLE),
+)
 #: where a token is needed; those routes read what is stored
 _WITH_TOKEN = (
     (401, ProblemCode.TOKEN_MISSING),

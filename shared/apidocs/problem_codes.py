@@ -94,6 +94,10 @@ class ProblemCode(StrEnum):
         "More submissions, redrives or tests of webhooks are in hand than a process takes; send the request again "
         "after `Retry-After`.",
     )
+    PARAMETER_UNKNOWN = (
+        "PARAMETER_UNKNOWN",
+        "The route has no such query parameter; `errors` names each one. Nothing was done.",
+    )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
     PRIORITY_INVALID = (

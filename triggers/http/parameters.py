@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import re
 
 import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter
+from shared.apidocs.route import Parameter, Route
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
@@ -35,6 +36,32 @@ def job_id_of(req: func.HttpRequest) -> str:
     if not is_job_id(job_id):
         raise JobNotFound(job_id)
     return job_id
+
+
+#: keys that the Functions host and API Management read, and leave in the query
+_OF_GATEWAYS = frozenset({"code", "clientId", "subscription-key"})
+#: unknown parameters that a problem names, and characters of each name
+_MAX_NAMES, _MAX_NAME = 5, 64
+
+
+def refuse_unknown_parameters(req: func.HttpRequest, route: Route) -> None:
+    """Refuses a query parameter that the route does not declare, so that a misspelt `dryRun` does not act.
+
+    Raises RequestError (400).
+    """
+    known = [each.name for each in route.parameters if each.where == "query"]
+    unknown = sorted(set(req.params) - set(known) - _OF_GATEWAYS)
+    if not unknown:
+        return
+    errors = []
+    for name in (each[:_MAX_NAME] for each in unknown[:_MAX_NAMES]):
+        # names differ in case more often than in letters
+        like = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=1)
+        near = next((each for each in known if like and each.lower() == like[0]), None)
+        takes = f"did you mean {near}?" if near else f"the route takes {', '.join(known) or 'none'}"
+        errors.append((name, f"unknown query parameter; {takes}"))
+    detail = "; ".join(f"{name}: {message}" for name, message in errors)
+    raise RequestError(ProblemCode.PARAMETER_UNKNOWN, detail, errors=tuple(errors))
 
 
 DRY_RUN = Parameter(

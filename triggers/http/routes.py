@@ -30,7 +30,7 @@ from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
 from triggers.http.bodies import refuse_large_body
-from triggers.http.parameters import is_job_id
+from triggers.http.parameters import is_job_id, refuse_unknown_parameters
 from triggers.http.problems import problem_response, status_of
 from triggers.http.responses import correlation_id
 from triggers.http.sse import later, wants_stream
@@ -180,6 +180,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
         if route.scope is not None:
             caller = access.caller = await caller_of(req)
             caller.require(route.scope)
+        refuse_unknown_parameters(req, route)
         return await handler(Request(req, route, caller, wiring, client))
 
     async def caller_of(req: func.HttpRequest) -> Caller:
