@@ -11,7 +11,7 @@ from shared.api.quota import QuotaChange
 from shared.api.quota_changes import Pause, Resume, Slowdown
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.core.gates.rules import EVERY, Gate
+from shared.core.gates.rules import EVERY, PARTS, Gate
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
 from shared.operations.gates.find_gate import find_gate, over_all
@@ -100,7 +100,8 @@ def _over_all(request: Request, context: Context, name: str) -> Gate:
 
 async def _gate(request: Request, context: Context, body: Resume) -> Gate:
     """Raises GateUnclear, GateNotFound, QuotaForbidden, QuotaInvalid, TenantForbidden."""
-    if len([each for each in (body.job_type, body.source, body.service, body.name) if each is not None]) > 1:
+    names = {kind.key: getattr(body, kind.key) for kind in PARTS}
+    if len([each for each in (*names.values(), body.service, body.name) if each is not None]) > 1:
         raise GateUnclear
     if body.service is not None or body.name is not None:
         if body.tenant is not None:
@@ -113,4 +114,4 @@ async def _gate(request: Request, context: Context, body: Resume) -> Gate:
         return _over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
         raise QuotaInvalid(("tenant", "is every tenant: only a rule can be for each of them"))
-    return await find_gate(context, tenant, job_type=body.job_type, source=body.source)
+    return await find_gate(context, tenant, **names)

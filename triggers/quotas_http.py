@@ -28,7 +28,7 @@ from shared.core.gates import changes
 from shared.core.gates.changes import Patch
 from shared.core.gates.desk import Desk
 from shared.core.gates.queue_position import waiting_of
-from shared.core.gates.rules import EVERY, OVER_ALL, Directory, Gate, GateKind, GateState
+from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Directory, Gate, GateKind, GateState
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
 from shared.operations.gates.desk_turns import directory
@@ -61,14 +61,22 @@ NAMES = (
         schema={"type": "string"},
         description="Whose gate; without it that of the token's tenant. `*`: the rules for every tenant.",
     ),
-    Parameter(name="type", where="query", schema={"type": "string"}, description="The gate of one of its job types."),
-    Parameter(name="source", where="query", schema={"type": "string"}, description="The gate of one of its sources."),
+    *(
+        Parameter(
+            name=kind.label,
+            where="query",
+            schema={"type": "string"},
+            description=f"The gate of one of its {kind.key.replace('_', ' ')}s.",
+        )
+        for kind in PARTS
+    ),
 )
+_EXAMPLES = [f"`{each}`" for each in OVER_ALL_EXAMPLES]
 NAME = Parameter(
     name="name",
     where="query",
     schema={"type": "string"},
-    description="A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`.",
+    description=f"A gate over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.",
 )
 IF_MATCH = Parameter(
     name="If-Match",
@@ -124,9 +132,8 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     """Raises what `_gate` raises, LedgerUnavailable, RequestError (400)."""
     req, context = request.http, await request.fresh_context()
     limit, position = page(req)
-    names = {name: req.params[name] for name in ("type", "source", "name") if name in req.params}
     tenant = request.caller.tenant_for(req.params.get("tenant"))
-    if names:
+    if any(name in req.params for name in ("name", *(kind.label for kind in PARTS))):
         gate = await _gate(request, context, with_id=False)
         return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
     if tenant is not None:
@@ -281,7 +288,7 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     req = request.http
     moving = req.method not in ("GET", "HEAD")
     if (name := req.params.get("name")) is not None:
-        if any(each in req.params for each in ("type", "source")):
+        if any(kind.label in req.params for kind in PARTS):
             raise GateUnclear
         return over_all(context, name)
     if with_id and (found := over_all_of_id(context, req.route_params["gate"])) is not None:
@@ -292,9 +299,8 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     return await find_gate(
         context,
         tenant,
-        job_type=req.params.get("type"),
-        source=req.params.get("source"),
         gate_id=req.route_params["gate"] if with_id else None,
+        **{kind.key: req.params.get(kind.label) for kind in PARTS},
     )
 
 

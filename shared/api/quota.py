@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from shared.api.response import Cursor, Instant, JobId, Response
 from shared.core.gates import rate
@@ -17,14 +17,10 @@ from shared.core.gates.changes import NUMBERS, plain
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.queue_position import QueuePosition, TenantPart, waiting_of
-from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, Directory, GateKind, GateState, Rule
+from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
 
 GateId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["0f3a5b7c9d1e2f40"])]
-
-
-GateKindName = Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
-
-
+GateKindName = Annotated[str, WithJsonSchema({"enum": list(GateKind), "type": "string"})]
 ShutName = Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"]
 
 
@@ -242,8 +238,6 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         kind=gate.kind.value,
         tenant=gate.tenant,
         name=gate.words if gate.kind in OVER_ALL else None,
-        type=gate.name if gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else None,
-        source=gate.name if gate.kind is GateKind.SOURCE else None,
         etag=etag_of(state),
         rule=_rule(state.rule),
         in_force=_rule(rule),
@@ -258,6 +252,7 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         shares=None,
         oldest_wait_at=oldest.created_at if oldest is not None else None,
         links=QuotaLinks(self=path, waiting=f"{path}/waiting", log=f"{path}/log"),
+        **{kind.label: gate.name_of(kind.key) for kind in PARTS},
     )
 
 

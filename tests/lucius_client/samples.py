@@ -13,9 +13,8 @@ from shared.api.quota import quota as quota_response
 from shared.api.quota import quota_change as quota_change_response
 from shared.api.receipt import ReceiptSums, add_up
 from shared.apidocs.problem_codes import ProblemCode
-from shared.core.gates.changes import gate_named
 from shared.core.gates.desk import Desk
-from shared.core.gates.rules import Directory, GateState, Rule
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.incidents import Incident, IncidentEntry, incident_of
 from shared.core.jobs.states import JobStatus
 from shared.ports.index import ListRow
@@ -65,13 +64,13 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
 
 def quota(source: str | None = None) -> dict[str, Any]:
     """A gate with nothing set."""
-    gate = gate_named("tenant_a", None, source)
+    gate = Gate(GateKind.SOURCE if source else GateKind.TENANT, "tenant_a", source or "")
     desk = Desk(tenant="tenant_a", counted_at=START)
     return body(quota_response(desk, Directory(), GateState(gate=gate), START, None))
 
 
 def quota_change() -> dict[str, Any]:
-    state = GateState(gate=gate_named("tenant_a", None, "scanner/7"))
+    state = GateState(gate=Gate(GateKind.SOURCE, "tenant_a", "scanner/7"))
     now = QuotaModel.model_validate(quota(source="scanner/7"))
     return body(quota_change_response(state, replace(state, rule=Rule(max_active=2)), now))
 

@@ -17,7 +17,7 @@ from shared.core.events.public_events import PublicEvent, bounded, cloud_event, 
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.gates.rules import EVERY, Gate
 from shared.core.incidents import Incident, IncidentEntry, IncidentKind
 from shared.core.jobs.job import JsonValue
 from shared.core.jobs.routing import PLATFORM
@@ -82,8 +82,9 @@ def _gate_event(entry: LogEntry, gate: Gate, type_: PublicType, n: int) -> Publi
         "gate": {"id": gate.id, "kind": gate.kind.value, "name": gate.name},
         "reason": bounded(entry.reason, log),
     }
-    job_type = gate.name if gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else None
-    return _event(entry, gate.id, feed_of(gate.tenant), type_, n, {"jobType": job_type, "payload": payload})
+    return _event(
+        entry, gate.id, feed_of(gate.tenant), type_, n, {"jobType": gate.name_of("job_type"), "payload": payload}
+    )
 
 
 def _incident_event(entry: IncidentEntry, incident: Incident, type_: PublicType, n: int) -> PublicEvent:

@@ -151,7 +151,7 @@ class AdmissionRound:
     def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
         """Those with a rule, and how many are inside with the job."""
         found = []
-        for gate in gates_of(self._desk, self._directory, candidate.job_type, candidate.mode, candidate.source):
+        for gate in gates_of(self._desk, self._directory, candidate):
             if (rule := self._directory.rule_of(self._desk.state(gate))) is not None:
                 inside = self._desk.inside_of(gate)
                 found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})

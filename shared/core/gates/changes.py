@@ -17,7 +17,7 @@ from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker, BreakerRule
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
-from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, Gate, GateKind, GateState, Hold, Rule, Throttle
+from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
 
 #: characters of a reason that a hold or a throttle keeps; the log has the whole reason
@@ -28,9 +28,13 @@ MAX_BYTES = 400 * 1024
 #: bytes of the last 50 ends that the breaker of a job type keeps
 _RING_BYTES = 5_000
 
-#: numbers of a rule that a person may set; those of the tenant's own gate are about all its jobs
+#: numbers of a rule that a person can set
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
-_OF_A_TENANT = ("max_staged", "emergency_max_active", "weight")
+#: what only gates of some kinds have, and which gates these are
+_ONLY_OF = {
+    "breaker": "the gate of a job type",
+    **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "a tenant's gate"),
+}
 
 
 class ChangeType(StrEnum):
@@ -64,13 +68,14 @@ def patched(state: GateState, patch: Patch) -> GateState:
     if "breaker" in patch:
         numbers["breaker"] = _breaker_patched(before.breaker, patch["breaker"])
     rule = replace(before, **numbers)
-    wrong = []
-    if rule.breaker is not None and state.gate.kind not in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
-        wrong.append(("breaker", "is of the gate of a job type only"))
-    elif rule.breaker is not None and rule.breaker.min_tenants is not None and state.gate.kind is GateKind.TYPE:
-        wrong.append(("breaker.min_tenants", "is of a gate over all tenants only"))
-    if state.gate.kind is not GateKind.TENANT:
-        wrong += [(name, "is of a tenant's gate only") for name in _OF_A_TENANT if getattr(rule, name) is not None]
+    kind = state.gate.kind
+    wrong = [
+        (name, f"is of {gates} only")
+        for name, gates in _ONLY_OF.items()
+        if getattr(rule, name) is not None and name not in kind.limits
+    ]
+    if kind is GateKind.TYPE and rule.breaker is not None and rule.breaker.min_tenants is not None:
+        wrong.insert(0, ("breaker.min_tenants", "is of a gate over all tenants only"))
     if rule.burst is not None and rule.max_per_hour is None:
         wrong.append(("burst", "has no meaning without max_per_hour"))
     if wrong:
@@ -100,7 +105,7 @@ def short(reason: str) -> str:
 def size_of(state: GateState) -> int:
     """Returns the bytes that the gate takes of its tenant's row at most, as JSON in UTF-16."""
     text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
-    ring = _RING_BYTES if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE) else 0
+    ring = _RING_BYTES if "breaker" in state.gate.kind.limits else 0
     return len(text.encode("utf-16-le")) + ring
 
 
@@ -242,10 +247,3 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
 def without(desk: Desk, gate_ids: Collection[str]) -> Desk:
     """The desk without the states of these gates."""
     return replace(desk, gates={id_: kept for id_, kept in desk.gates.items() if id_ not in gate_ids})
-
-
-def gate_named(tenant: str, job_type: str | None, source: str | None) -> Gate:
-    """The gate of a tenant, of one of its job types or of one of its sources; names are normalised already."""
-    if job_type is not None:
-        return Gate(GateKind.TYPE, tenant, job_type)
-    return Gate(GateKind.SOURCE, tenant, source) if source is not None else Gate(GateKind.TENANT, tenant)

@@ -14,12 +14,14 @@ from enum import StrEnum
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker
-from shared.core.gates.rules import DIVIDED, MAX_STAGED, Directory, Gate, GateKind, GateState, Rule, Share
+from shared.core.gates.rules import DIVIDED, MAX_STAGED, PARTS, Directory, Gate, GateKind, GateState, Rule, Share
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
 #: of one desk, which is one row; a tenant needs one for each job type, mode and limited source that waits
 MAX_LINES = 400
+#: fields of a job by which `Desk.inside` counts
+_INSIDE_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
@@ -153,19 +155,14 @@ class Desk:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
     def inside_of(self, gate: Gate) -> int:
-        """Jobs that are inside this gate."""
-        match gate.kind:
-            case GateKind.TENANT | GateKind.PLATFORM:
-                return self.active
-            case GateKind.MODE:
-                return sum(count for (_, mode), count in self.inside.items() if mode == gate.name)
-            case GateKind.TYPE | GateKind.PLATFORM_TYPE:
-                return sum(count for (job_type, _), count in self.inside.items() if job_type == gate.name)
-            case GateKind.SOURCE:
-                return self.inside_by_source.get(gate.name, 0)
-            case GateKind.SERVICE | GateKind.LANE:
-                # the bus counts them
-                return 0
+        """Jobs that are inside this gate; 0 for a guard, whose steps the bus counts."""
+        key = gate.kind.key
+        if not key:
+            return self.active
+        if key in _INSIDE_BY:
+            place = _INSIDE_BY.index(key)
+            return sum(count for counted, count in self.inside.items() if counted[place] == gate.name)
+        return self.inside_by_source.get(gate.name, 0) if key == "source" else 0
 
     def counted_of(self, gate: Gate) -> int:
         """Jobs that count against what it keeps of a gate over all tenants: of the breaker's epoch, if it ever opened.
@@ -180,13 +177,13 @@ class Desk:
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
-def gates_of(desk: Desk, directory: Directory, job_type: str, mode: str, source: str | None) -> Iterator[Gate]:
+def gates_of(desk: Desk, directory: Directory, job: Candidate | Line) -> Iterator[Gate]:
     """The gates that a job has to pass: the tenant's, then those over all tenants, from narrow to broad."""
     yield Gate(GateKind.TENANT, desk.tenant)
-    yield Gate(GateKind.TYPE, desk.tenant, job_type)
-    if source is not None:
-        yield Gate(GateKind.SOURCE, desk.tenant, source)
-    yield from directory.divided(job_type, mode)
+    for kind in PARTS:
+        if (name := getattr(job, kind.key)) is not None:
+            yield Gate(kind, desk.tenant, name)
+    yield from directory.divided(job)
 
 
 def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
@@ -199,8 +196,7 @@ def evaluate_gates(
     desk: Desk, directory: Directory, like: Candidate | Line, now: datetime, *, emergency: bool
 ) -> list[GateVerdict]:
     """What each gate says to a job of this type, mode and source."""
-    gates = gates_of(desk, directory, like.job_type, like.mode, like.source)
-    return [_evaluate(desk, directory, gate, now, emergency=emergency) for gate in gates]
+    return [_evaluate(desk, directory, gate, now, emergency=emergency) for gate in gates_of(desk, directory, like)]
 
 
 def _evaluate(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> GateVerdict:
@@ -296,7 +292,7 @@ def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime)
     """The desk with the job inside; its tokens are used."""
     after = count(desk, candidate, epoch_of(desk, candidate.job_type))
     if not is_emergency(desk, directory, candidate.priority):
-        for gate in gates_of(desk, directory, candidate.job_type, candidate.mode, candidate.source):
+        for gate in gates_of(desk, directory, candidate):
             if gate.kind in DIVIDED:
                 state, share = directory.over_all[gate.id], desk.share(gate)
                 if rate.rate_of(state, state.rule, now) is not None:

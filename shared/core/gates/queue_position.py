@@ -15,7 +15,7 @@ from shared.core.gates.desk import (
     Line,
     evaluate_gates,
 )
-from shared.core.gates.rules import Directory, Gate, GateKind
+from shared.core.gates.rules import GUARDS, Directory, Gate
 
 #: positions are counted so far, and are "over 1,000" from there on
 MAX_POSITION = 1_000
@@ -51,18 +51,10 @@ def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
 
     `only`: the lines all of whose jobs have to.
     """
-    match gate.kind:
-        case GateKind.TENANT | GateKind.PLATFORM:
-            return dict(desk.lines)
-        case GateKind.MODE:
-            return {number: line for number, line in desk.lines.items() if line.mode == gate.name}
-        case GateKind.TYPE | GateKind.PLATFORM_TYPE:
-            return {number: line for number, line in desk.lines.items() if line.job_type == gate.name}
-        case GateKind.SOURCE:
-            sources = (gate.name,) if only else (gate.name, None)
-            return {number: line for number, line in desk.lines.items() if line.source in sources}
-        case GateKind.SERVICE | GateKind.LANE:
-            return {}
+    if gate.kind in GUARDS:
+        return {}
+    key, names = gate.kind.key, (gate.name,) if only else (gate.name, None)
+    return {number: line for number, line in desk.lines.items() if not key or getattr(line, key) in names}
 
 
 def waiting_of(desk: Desk, gate: Gate) -> int:
@@ -75,8 +67,8 @@ def queue_positions(
 ) -> Iterator[QueuePosition]:
     """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
     found = (each for line in rows.values() for each in line)
-    if gate.kind is GateKind.SOURCE:
-        found = (each for each in found if each.candidate.source == gate.name)
+    if gate.kind.key:
+        found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
     ordered = sorted(found, key=lambda each: order_of(desk, each))
     for position, waiting in enumerate(ordered[:MAX_POSITION], start=1):
         yield queue_position(desk, directory, waiting, position, now)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import lru_cache
+from typing import Self
 
 from shared.core.canonical import canonical_json, digest
 from shared.core.gates.breaker import Breaker, BreakerRule, End
@@ -24,24 +25,65 @@ MAX_STAGED = 1_000
 MAX_RULES = 100
 
 
+class GateScope(Enum):
+    """Which jobs a kind of gate concerns, and when LUCIUS asks it."""
+
+    #: jobs of one tenant, at their start
+    TENANT = auto()
+    #: jobs of all tenants, at their start; its numbers are divided among the tenants (R54)
+    PLATFORM = auto()
+    #: steps of all tenants, when they are sent (R56)
+    DISPATCH = auto()
+
+
+_NUMBERS = frozenset({"max_active", "max_per_hour", "burst"})
+_ALL_NUMBERS = _NUMBERS | {"max_staged", "emergency_max_active", "weight"}
+_WITH_BREAKER = _NUMBERS | {"breaker"}
+
+
 class GateKind(StrEnum):
     """What a gate counts."""
 
-    TENANT = "tenant"
-    TYPE = "tenant/type"
-    SOURCE = "tenant/source"
-    #: over all tenants
-    PLATFORM = "platform"
-    MODE = "mode"
-    PLATFORM_TYPE = "type"
-    #: at dispatch
-    SERVICE = "service"
-    LANE = "lane"
+    scope: GateScope
+    #: field of a job, a waiting queue or a step that holds the gate's name; empty: the gate counts each of them
+    key: str
+    #: an example of the gate's name; empty where it has none
+    example: str
+    #: members of a `Rule` that such a gate can have
+    limits: frozenset[str]
+    #: word for the key in texts and in query parameters
+    label: str
+
+    def __new__(
+        cls,
+        value: str,
+        scope: GateScope = GateScope.TENANT,
+        key: str = "",
+        example: str = "",
+        limits: frozenset[str] = _NUMBERS,
+    ) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.scope, member.key, member.example, member.limits = scope, key, example, limits
+        member.label = value.rpartition("/")[2]
+        return member
+
+    # of each scope from broad to narrow
+    TENANT = ("tenant", GateScope.TENANT, "", "", _ALL_NUMBERS)
+    TYPE = ("tenant/type", GateScope.TENANT, "job_type", "OCR", _WITH_BREAKER)
+    SOURCE = ("tenant/source", GateScope.TENANT, "source", "scanner-7")
+    PLATFORM = ("platform", GateScope.PLATFORM)
+    MODE = ("mode", GateScope.PLATFORM, "mode", "BURST")
+    PLATFORM_TYPE = ("type", GateScope.PLATFORM, "job_type", "OCR", _WITH_BREAKER)
+    SERVICE = ("service", GateScope.DISPATCH, "service", "ocr", frozenset({"max_active"}))
+    LANE = ("lane", GateScope.DISPATCH, "lane", "3", frozenset({"max_active"}))
 
 
+#: gates of one tenant besides the tenant's own
+PARTS = tuple(kind for kind in GateKind if kind.scope is GateScope.TENANT and kind.key)
 #: limits over all tenants, from narrow to broad: a job takes its places in this order
-DIVIDED = (GateKind.PLATFORM_TYPE, GateKind.MODE, GateKind.PLATFORM)
-GUARDS = (GateKind.SERVICE, GateKind.LANE)
+DIVIDED = tuple(kind for kind in reversed(GateKind) if kind.scope is GateScope.PLATFORM)
+GUARDS = tuple(kind for kind in GateKind if kind.scope is GateScope.DISPATCH)
 OVER_ALL = (*DIVIDED, *GUARDS)
 
 
@@ -65,13 +107,20 @@ class Gate:
         """For people: `tenant acme, type OCR`, `type:OCR`."""
         if self.kind in OVER_ALL:
             return f"{self.kind}:{self.name}" if self.name else self.kind.value
-        named = {GateKind.TENANT: "", GateKind.TYPE: f", type {self.name}", GateKind.SOURCE: f", source {self.name}"}
-        return f"tenant {self.tenant}{named[self.kind]}"
+        return f"tenant {self.tenant}" + (f", {self.kind.label} {self.name}" if self.kind.key else "")
+
+    def name_of(self, key: str) -> str | None:
+        """Returns the gate's name if that is a value of the field `key`, for example `job_type`; else None."""
+        return self.name if self.kind.key == key else None
 
     @classmethod
     def over_all(cls, kind: GateKind, name: str = "") -> Gate:
         """One of `OVER_ALL`."""
         return cls(kind, EVERY, name)
+
+
+#: an example of the name of each kind of gate over all tenants
+OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).words for kind in (*reversed(DIVIDED), *GUARDS)]
 
 
 @lru_cache(maxsize=10_000)
@@ -224,11 +273,12 @@ class Directory:
         since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
         return min(since, default=None)
 
-    def divided(self, job_type: str, mode: str) -> Iterator[Gate]:
-        """Gates over all tenants that a job of the type and mode has to pass, from narrow to broad."""
+    def divided(self, job: object) -> Iterator[Gate]:
+        """Gates over all tenants that the job, a `Candidate` or a `Line`, has to pass, from narrow to broad."""
         if self.over_all:
-            for kind, name in zip(DIVIDED, (job_type, mode, ""), strict=True):
-                if (gate := Gate.over_all(kind, name)).id in self.over_all:
+            for kind in DIVIDED:
+                gate = Gate.over_all(kind, getattr(job, kind.key) if kind.key else "")
+                if gate.id in self.over_all:
                     yield gate
 
     def rule_of(self, state: GateState) -> Rule | None:
@@ -239,4 +289,4 @@ class Directory:
         if gate.kind in OVER_ALL:
             return known.rule if (known := self.over_all.get(gate.id)) is not None else None
         found = self.defaults.get((gate.kind, gate.name))
-        return found or (self.defaults.get((gate.kind, EVERY)) if gate.kind is GateKind.TYPE else None)
+        return found or (self.defaults.get((gate.kind, EVERY)) if gate.name else None)

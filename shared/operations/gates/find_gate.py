@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shared.core.canonical import MAX_KEY, encode_key
-from shared.core.gates.changes import gate_named
-from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Gate, GateKind
 from shared.core.jobs.routing import PLATFORM, normalise
 from shared.operations.context import Context
 from shared.refusals import GateNotFound, GateUnclear, QuotaInvalid
 
-_MODES = ("DEFAULT", "BURST")
+#: the names that gates can have, by `GateKind.key`; a key that is not here takes every text
+_NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
+    "": lambda context: ("",),
+    "mode": lambda context: ("DEFAULT", "BURST"),
+    "job_type": lambda context: context.registry.request_types,
+    "service": lambda context: sorted(
+        {step.service for protocol in context.registry for step in protocol.definition.steps}
+    ),
+    "lane": lambda context: map(str, range(context.settings.lanes)),
+}
 
 
 def over_all(context: Context, name: str) -> Gate:
-    """A gate over all tenants by its name: `platform`, `mode:BURST`, `type:OCR`, `service:OCR`, `lane:3`.
-
-    Raises GateNotFound.
-    """
+    """Returns a gate over all tenants by its name, as `platform` or `mode:BURST`. Raises GateNotFound."""
     if (found := next((gate for gate in _all_of(context) if gate.words == name), None)) is None:
-        raise GateNotFound(f"{name}: there are platform, mode:M, type:T, service:S and lane:N")
+        raise GateNotFound(f"{name}: gates over all tenants are named as {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
 
@@ -30,38 +35,30 @@ def over_all_of_id(context: Context, gate_id: str) -> Gate | None:
 
 
 def _all_of(context: Context) -> list[Gate]:
-    kinds: dict[GateKind, Iterable[str]] = {
-        GateKind.PLATFORM: ("",),
-        GateKind.MODE: _MODES,
-        GateKind.PLATFORM_TYPE: context.registry.request_types,
-        GateKind.SERVICE: sorted({step.service for protocol in context.registry for step in protocol.definition.steps}),
-        GateKind.LANE: map(str, range(context.settings.lanes)),
-    }
-    return [Gate.over_all(kind, name) for kind, names in kinds.items() for name in names]
+    return [Gate.over_all(kind, name) for kind in OVER_ALL for name in _NAMES[kind.key](context)]
 
 
-async def find_gate(
-    context: Context, tenant: str, *, job_type: str | None = None, source: str | None = None, gate_id: str | None = None
-) -> Gate:
-    """The gate of the names; one of a source that no job named yet is there as well. With `gate_id` alone one of the
-    tenant's own, of its job types, or one for which something is set.
+async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None, **names: str | None) -> Gate:
+    """Returns the gate of the tenant, or of the one name in `names`, by `GateKind.key`: `job_type="OCR"`.
 
-    Raises GateUnclear, GateNotFound, QuotaInvalid, LedgerUnavailable.
+    A source that no job has named yet has a gate as well. With `gate_id` alone: one of the tenant's own, of its job
+    types, or one for which something is set. Raises GateUnclear, GateNotFound, QuotaInvalid, LedgerUnavailable.
     """
-    if job_type is not None and source is not None:
+    given = {kind: name for kind in PARTS if (name := names.get(kind.key)) is not None}
+    if len(given) > 1:
         raise GateUnclear
-    tenant, source = normalise(tenant), normalise(source) if source is not None else None
+    tenant = normalise(tenant)
     if not tenant or tenant == PLATFORM or len(encode_key(tenant)) > MAX_KEY:
         raise QuotaInvalid(("tenant", "is blank, no tenant's name, or too long for a key"))
-    if tenant == EVERY and source is not None:
-        raise QuotaInvalid(("source", "has no rule for every tenant"))
-    if job_type is not None or source is not None or gate_id is None:
-        gate = gate_named(tenant, job_type, source or None)
+    own = Gate(GateKind.TENANT, tenant)
+    if given or gate_id is None:
+        gate = next((_named(tenant, kind, name) for kind, name in given.items()), own)
         if (gate_id is None or gate.id == gate_id) and await _is_known(context, gate):
             return gate
         raise GateNotFound(gate_id or gate.words)
-    types = [*context.registry.request_types, *([EVERY] if tenant == EVERY else [])]
-    possible = [Gate(GateKind.TENANT, tenant), *(Gate(GateKind.TYPE, tenant, each) for each in types)]
+    every = [EVERY] if tenant == EVERY else []
+    closed = [(kind, _NAMES[kind.key](context)) for kind in PARTS if kind.key in _NAMES]
+    possible = [own, *(Gate(kind, tenant, name) for kind, known in closed for name in (*known, *every))]
     if (found := next((gate for gate in possible if gate.id == gate_id), None)) is not None:
         return found
     stored = await context.desks.read(tenant)
@@ -70,9 +67,18 @@ async def find_gate(
     return stored.desk.gates[gate_id].gate
 
 
+def _named(tenant: str, kind: GateKind, name: str) -> Gate:
+    """Raises QuotaInvalid."""
+    if kind.key in _NAMES:
+        return Gate(kind, tenant, name)
+    if tenant == EVERY:
+        raise QuotaInvalid((kind.key, "has no rule for every tenant"))
+    return Gate(kind, tenant, normalised) if (normalised := normalise(name)) else Gate(GateKind.TENANT, tenant)
+
+
 async def _is_known(context: Context, gate: Gate) -> bool:
     """A type that no protocol has is a mistake, unless its gate is there already."""
-    if gate.kind is not GateKind.TYPE or gate.name in context.registry.request_types:
+    if (names := _NAMES.get(gate.kind.key)) is None or gate.name in names(context):
         return True
     if gate.tenant == EVERY and gate.name == EVERY:
         return True

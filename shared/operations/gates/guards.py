@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from shared import telemetry
-from shared.core.gates.rules import GUARDS, Gate, GateKind
+from shared.core.gates.rules import GUARDS, Gate
 from shared.core.jobs.job import Step
 from shared.errors import CountsForbidden, LedgerUnavailable
 from shared.operations.context import Context
@@ -62,8 +62,8 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 def guards_of(step: Step) -> Iterator[Gate]:
     """The guards that an attempt of the step has to pass."""
-    yield Gate.over_all(GateKind.SERVICE, step.service)
-    yield Gate.over_all(GateKind.LANE, str(step.lane))
+    for kind in GUARDS:
+        yield Gate.over_all(kind, str(getattr(step, kind.key)))
 
 
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
@@ -75,7 +75,7 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
     if gate.kind not in GUARDS:
         return
     given = {name for name, number in patch.items() if number is not None}
-    if wrong := sorted(given - {"max_active"}):
+    if wrong := sorted(given - gate.kind.limits):
         raise QuotaInvalid(*((name, "has no meaning for a service or a lane") for name in wrong))
     if given:
         await _check_counts(context, gate)
@@ -91,10 +91,7 @@ async def _check_counts(context: Context, gate: Gate) -> None:
     try:
         if context.counts is None:
             raise CountsForbidden
-        if gate.kind is GateKind.SERVICE:
-            await context.counts.in_flight(0, gate.name)
-        else:
-            await context.counts.in_flight(int(gate.name), None)
+        await context.counts.in_flight(int(gate.name_of("lane") or 0), gate.name_of("service"))
     except CountsForbidden as forbidden:
         raise QuotaInvalid(("max_active", str(forbidden))) from None
 
@@ -102,5 +99,4 @@ async def _check_counts(context: Context, gate: Gate) -> None:
 async def _count(context: Context, gate: Gate, lane: int) -> Count | None:
     if context.counts is None:
         return None
-    service = gate.name if gate.kind is GateKind.SERVICE else None
-    return await context.in_flight.of(context.counts, lane, service, context.clock.now())
+    return await context.in_flight.of(context.counts, lane, gate.name_of("service"), context.clock.now())

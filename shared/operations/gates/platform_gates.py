@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from shared.core.gates import allocation
-from shared.core.gates.desk import Desk
+from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Decision
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
@@ -76,7 +76,7 @@ async def ask(context: Context, job: Job) -> Decision | None:
     if not (await desk_turns.directory(context)).concerns(job.tenant):
         return None
     desk, known = await desk_turns.read_opened(context, job.tenant)
-    for gate in known.divided(job.request_type, job.mode):
+    for gate in known.divided(Candidate.of(job)):
         if await _has_room(context, known, gate, desk):
             share = desk.share(gate)
             keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)

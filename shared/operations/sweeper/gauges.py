@@ -9,7 +9,7 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.breaker import at as breaker_at
-from shared.core.gates.rules import GateKind, GateState
+from shared.core.gates.rules import GateState
 from shared.core.jobs.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts
 
@@ -36,7 +36,7 @@ def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) 
     """Of each job type with a gate the worst state of the share's gates; 0 where none is any more."""
     worst: dict[str, int] = {}
     for state in gates:
-        if state.gate.kind in (GateKind.TYPE, GateKind.PLATFORM_TYPE):
+        if "breaker" in state.gate.kind.limits:
             worst[state.gate.name] = max(worst.get(state.gate.name, 0), breaker_state(state, now))
     shown = _shown_breakers.get(share, set())
     for job_type, number in {**dict.fromkeys(shown, 0), **worst}.items():
