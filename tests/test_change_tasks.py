@@ -1,4 +1,4 @@
-"""The six commonest changes, made on one copy of the checkout with the files that CONTRIBUTING.md names.
+"""The seven commonest changes, made on one copy of the checkout with the files that CONTRIBUTING.md names.
 
 One copy serves all of them: to generate everything and to start the tests takes 10 CPU seconds.
 """
@@ -92,9 +92,9 @@ print(protocol.definition.steps[0].service)
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """A copy with the six changes, after `make generate`."""
+    """A copy with the seven changes, after `make generate`."""
     changed = copied(tmp_path_factory.mktemp("changed"))
-    for change in (add_step_type, add_reason, add_setting, add_metric, add_route, add_event_type):
+    for change in (add_step_type, add_reason, add_setting, add_metric, add_route, add_event_type, add_quota_kind):
         change(changed)
     changed.generate()
     return changed
@@ -174,6 +174,16 @@ def add_event_type(copy: Copy) -> None:
     copy.edit(log, "HookAct.ROTATED: None", "HookAct.ROTATED: PublicType.WEBHOOK_ROTATED")
 
 
+def add_quota_kind(copy: Copy) -> None:
+    rules, requests, responses = "shared/core/gates/rules.py", "shared/api/quota_changes.py", "shared/api/quota.py"
+    row = '    TENANT_MODE = ("tenant/mode", GateScope.TENANT, "mode", "BURST")\n'
+    copy.edit(rules, "    PLATFORM = (", f"{row}    PLATFORM = (")
+    field = '    mode: _Name | None = None\n    """One mode of the tenant\'s jobs."""\n'
+    copy.edit(requests, "    service: _Name | None", f"{field}    service: _Name | None")
+    field = '    mode: str | None\n    """Of a gate of a mode."""\n'
+    copy.edit(responses, "    etag: str", f"{field}    etag: str")
+
+
 def test_a_step_type_is_data(copy: Copy) -> None:
     """A protocol, a payload schema and a service in the topology: API, bus and deployment follow by `make generate`.
 
@@ -238,6 +248,32 @@ def test_a_type_of_event_is_in_two_files(copy: Copy) -> None:
     copy.run("-c", _WRITE_EVENT)
     assert "| `webhook.rotated` | A webhook got a new secret. | `status`, `reason` |" in copy.text("docs/events.md")
     assert all('"webhook.rotated"' in copy.text(f"docs/{name}.json") for name in ("asyncapi", "openapi"))
+
+
+_FILL_MODE = """
+from shared.core.gates.desk import Desk, Line, evaluate_gates
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
+from shared.api.quota import quota
+from tests.jobs import START
+
+gate = Gate(GateKind.TENANT_MODE, "tenant_a", "BURST")
+state = GateState(gate=gate, rule=Rule(max_active=2))
+desk = Desk(tenant="tenant_a", gates={gate.id: state}, inside={("OCR", "BURST"): 2}, counted_at=START)
+for mode in ("BURST", "DEFAULT"):
+    line = Line(job_type="OCR", mode=mode, source=None, emergency=False)
+    found = evaluate_gates(desk, Directory(), line, START, emergency=False)
+    print([verdict.gate.words for verdict in found if verdict.blocked_by])
+print(quota(desk, Directory(), state, START, None).mode)
+"""
+
+
+def test_a_kind_of_quota_is_one_row(copy: Copy) -> None:
+    """A member of `GateKind`, and for a tenant's the fields of request and response: admission and routes follow."""
+    assert copy.run("-c", _FILL_MODE).splitlines() == ["['tenant tenant_a, mode BURST']", "[]", "BURST"]
+    paths = json.loads(copy.text("docs/openapi.json"))["paths"]
+    for path in ("/v1/quotas", "/v1/quotas/{gate}"):
+        assert {"mode", "type", "source"} <= {each.get("name") for each in paths[path]["get"]["parameters"]}
+    assert all('"tenant/mode"' in copy.text(f"docs/{name}.json") for name in ("asyncapi", "openapi"))
 
 
 def test_the_changes_pass_the_tests_that_their_developers_run(copy: Copy) -> None:

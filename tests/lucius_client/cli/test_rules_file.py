@@ -1,13 +1,19 @@
 """Quotas kept as a file, and on the command line."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from lucius_client.cli import quotas, rules_file
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rules_file import FileRule, read_rules
+from lucius_client.governance import Governance
+from shared.api.quota import Quota
+from shared.api.quota_changes import Resume
+from shared.core.gates.rules import OVER_ALL_EXAMPLES
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
@@ -26,6 +32,14 @@ quotas:
 NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight", "breaker"))
 #: of a breaker, where the file names none
 NEW = dict.fromkeys(("min_calls", "cooldown_s", "min_tenants"))
+
+
+def test_the_texts_have_the_name_of_each_kind_of_gate_over_all_tenants() -> None:
+    """The client and the bodies cannot import the table of the kinds."""
+    option = get_args(quotas.Gate)[1].help
+    fields = [Resume.model_fields["name"].description, Quota.model_fields["name"].description]
+    for text in (option, rules_file.__doc__, Governance.quota.__doc__, *fields):
+        assert all(re.search(rf"\b{name}\b", str(text)) for name in OVER_ALL_EXAMPLES)
 
 
 def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
