@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 from shared.core.jobs.job import Event
 from shared.core.jobs.routing import Modes
 from shared.core.registry import Registry
+from shared.errors import AlreadyExists, Conflict, Contended
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
@@ -39,6 +42,12 @@ from shared.ports.usage import Usage
 from shared.ports.webhooks import DeliveryQueue, WebhookSender
 from shared.settings import Settings
 
+#: tries of a write that others may overtake; after the last one the caller's own retry takes over
+MAX_TRIES = 8
+#: maximum wait after the first conflict, in seconds
+_FIRST_WAIT_S = 0.02
+
+_T = TypeVar("_T")
 #: waits so many seconds; a port, so that tests need not
 Sleep = Callable[[float], Awaitable[None]]
 #: `shared.operations.jobs.ending.follow_end`, with the EVENT rows that were committed now
@@ -135,3 +144,20 @@ class Context:
     def of_all_tenants(self) -> Context:
         """Returns the context for work that LUCIUS does itself, also for tenants that the caller does not see."""
         return self.unscoped or self
+
+    async def retry_on_conflict(self, act: Callable[[], Awaitable[_T]], subject: str) -> _T:
+        """Returns the result of `act`, which reads rows and writes them; calls it again after a conflict.
+
+        `act` is called 8 times at most, with the waits of `wait_after_conflict` between. `subject` names the rows in
+        the error. Raises Contended after the last conflict, and every other error of `act` at once.
+        """
+        for conflicts in range(MAX_TRIES):
+            if conflicts:
+                await self.wait_after_conflict(conflicts - 1)
+            with suppress(Conflict, AlreadyExists):
+                return await act()
+        raise Contended(f"{subject} was changed by others at every try")
+
+    async def wait_after_conflict(self, conflicts: int) -> None:
+        """Waits a random time after conflict number `conflicts`, from 0 on: at most 20 ms, doubled for each number."""
+        await self.sleep(_FIRST_WAIT_S * 2**conflicts * self.random())

@@ -20,7 +20,7 @@ from shared.core.events.public_log_events import feed_of, gate_events, incident_
 from shared.core.incidents import opened_of
 from shared.core.webhooks.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
-from shared.operations.context import Context
+from shared.operations.context import MAX_TRIES, Context
 from shared.operations.incidents.incidents import find_incident
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.known_feeds import KnownFeed
@@ -31,8 +31,6 @@ from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
 
 #: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
 MAX_ROWS, MAX_BYTES = 90, 1_000_000
-_MAX_CONFLICTS = 8
-_FIRST_WAIT_S = 0.02
 #: a job that cannot be read is looked at again after these; then the sweeper sees to it
 AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 #: EVENT rows of one read
@@ -114,6 +112,7 @@ class _FeedWriter:
 
     async def _write_all(self) -> None:
         """Raises Contended, LedgerRefused, LedgerUnavailable."""
+        # its own loop: the conflicts of all its transactions count together
         conflicts = 0
         while self._todo:
             known = await self._context.known_feeds.of(self._feed, self._tenant, self._context.hooks)
@@ -125,9 +124,9 @@ class _FeedWriter:
                 self._context.known_feeds.forget(self._tenant)
                 self._trusts_first = False
                 conflicts += 1
-                if conflicts == _MAX_CONFLICTS:
+                if conflicts == MAX_TRIES:
                     raise Contended("others wrote into the feed at every try") from None
-                await self._context.sleep(_FIRST_WAIT_S * 2**conflicts * self._context.random())
+                await self._context.wait_after_conflict(conflicts)
 
     async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
         """One transaction with what finds room in it, whose deliveries it gives.

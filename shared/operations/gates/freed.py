@@ -18,7 +18,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
-from shared.errors import Conflict, Contended, Interrupted, LuciusError
+from shared.errors import Interrupted, LuciusError
 from shared.operations.context import Context
 from shared.operations.gates import desk_counts
 from shared.operations.gates.desk_turns import (
@@ -45,8 +45,6 @@ MAX_FREED = 40
 MAX_LOG = 12
 #: an end waits this long for other writers; then another process, or the sweeper, takes the turn
 _PATIENCE = timedelta(seconds=5)
-_MAX_RACES = 8
-_FIRST_WAIT_S = 0.02
 
 
 async def may_be_counted(context: Context, job: Job) -> bool:
@@ -241,17 +239,15 @@ async def give_back_slot(context: Context, job: Job) -> bool:
 
     Raises Contended, LedgerUnavailable.
     """
-    for race in range(_MAX_RACES):
+
+    async def free() -> bool:
         active = await context.index.read_active(job.tenant, job.job_id)
         now = context.clock.now()
         freed = active.freed(now, good=is_good(job)) if active is not None else None
         if active is None or freed is None:
             return False
         place = replace(desk_counts.place_of(active), state=PlaceState.ENDED, line=None)
-        try:
-            await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
-        except Conflict:
-            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
-        else:
-            return True
-    raise Contended("the job's rows were changed by others at every try")
+        await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
+        return True
+
+    return await context.retry_on_conflict(free, f"the place of job {job.job_id}")

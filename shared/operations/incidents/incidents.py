@@ -27,7 +27,7 @@ from shared.core.incidents import (
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
-from shared.errors import Contended
+from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dead_letters import end_dead_letter, incident_of_job, leave_list
@@ -38,10 +38,6 @@ from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.incidents import IncidentRow
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled
-
-#: Race incident: one of the same subject is settled just now
-_MAX_RACES = 8
-_FIRST_WAIT_S = 0.02
 
 _ONLY_OPEN = frozenset({IncidentState.OPEN})
 #: of a list: whose jobs' incidents; or, with True, those of no job that are that tenant's
@@ -116,7 +112,8 @@ async def raise_incident(
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")
-    for race in range(_MAX_RACES):
+
+    async def open_or_find() -> Incident:
         incident, entry = opened(
             kind,
             subject,
@@ -133,10 +130,12 @@ async def raise_incident(
         known = await context.incidents.find_open(kind, subject)
         if known is None and at is not None:
             known = await find_incident_of(context, kind, subject, at)
-        if known is not None:
-            return known
-        await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
-    raise Contended("incidents of this subject were opened and settled at every try")
+        if known is None:
+            # Race incident: one of the same subject is settled just now
+            raise Conflict("the open incident was settled meanwhile")
+        return known
+
+    return await context.retry_on_conflict(open_or_find, f"the incident of {subject}")
 
 
 async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:

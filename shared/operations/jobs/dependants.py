@@ -10,14 +10,12 @@ from shared import telemetry
 from shared.core.gates.places import after_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended
+from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.context import Context
 from shared.ports.index import FIRST_CHECK
 
 #: told by one call; a call that follows tells the next ones
 AT_ONCE = 20
-_MAX_RACES = 8
-_FIRST_WAIT_S = 0.02
 
 
 async def notify_dependants(context: Context, job: Job) -> bool:
@@ -33,7 +31,8 @@ async def notify_dependants(context: Context, job: Job) -> bool:
 
 async def count_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
     """One dependency less of `dependant`, once. Raises Contended, LedgerUnavailable."""
-    for race in range(_MAX_RACES):
+
+    async def count() -> None:
         active = await context.index.read_active(tenant, dependant)
         if active is None or active.place is None or active.place.initial_status is not JobStatus.WAITING_FOR_JOBS:
             # it has ended, or never came to be
@@ -46,14 +45,13 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
         try:
             await context.index.move_place(active, place, check_at, settled=job_id, succeeded=succeeded)
         except (AlreadyExists, Conflict):
-            if not await context.index.is_dependant(tenant, job_id, dependant):
-                return
-            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
-            continue
+            if await context.index.is_dependant(tenant, job_id, dependant):
+                raise
+            return
         if may_go_on:
             await call(context, tenant, dependant)
-        return
-    raise Contended("a job that waits for others was changed by others at every try")
+
+    await context.retry_on_conflict(count, f"job {dependant}, which waits for others,")
 
 
 async def call(context: Context, tenant: str, job_id: str) -> None:

@@ -15,7 +15,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import Awaited
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
-from shared.errors import Conflict, Contended
+from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.jobs.dependants import count_end
 from shared.operations.jobs.transition import transition
@@ -29,7 +29,6 @@ _KEY = "key:"
 #: a job that waits for others
 _CHECKED_EVERY = timedelta(hours=1)
 _AT_ONCE = 8
-_MAX_RACES = 8
 
 
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
@@ -87,18 +86,17 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
     await at_once(
         job.dependencies or (), lambda job_id: _mark_one(context, orchestrations, job, job_id), limit=_AT_ONCE
     )
-    for _ in range(_MAX_RACES):
+
+    async def mark_own() -> None:
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None or active.place is None:
-            return None
+            return
         place = replace(active.place, marked=True)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else next_check(context, job)
-        try:
-            return await context.index.move_place(active, place, check_at)
-        except Conflict:
-            continue
-    raise Contended("a job that waits for others was changed by others at every try")
+        await context.index.move_place(active, place, check_at)
+
+    await context.retry_on_conflict(mark_own, f"job {job.job_id}, which waits for others,")
 
 
 def next_check(context: Context, job: Job) -> datetime:

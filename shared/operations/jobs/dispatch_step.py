@@ -55,6 +55,7 @@ async def _dispatch(
     *,
     is_recent: bool,
 ) -> Verdict:
+    # its own loop: `transition` waits after a conflict, and here the step is only decided again
     for _ in range(_MAX_RACES):
         now = context.clock.now()
         verdict = verdict_for(stored.record if stored else None, step_id, instance_id, now)

@@ -12,13 +12,9 @@ from shared.core.jobs.occurrences import Occurrence
 from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored
 from shared.core.jobs.reasons import IgnoreReason
 from shared.errors import Conflict, Contended, LedgerUnavailable
-from shared.operations.context import Context
+from shared.operations.context import MAX_TRIES, Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
-
-#: tries, with jitter between; after the last one the caller's own retry takes over
-MAX_CONFLICTS = 8
-_FIRST_WAIT_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,8 @@ async def transition(
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
         return await _repeated(context, stored, ignored(stored.record, IgnoreReason.REPEATED), known, orchestrations)
-    for attempt in range(MAX_CONFLICTS):
+    # its own loop: after a conflict it looks for the EVENT of this very occurrence
+    for conflicts in range(MAX_TRIES):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
         if outcome.record is stored.record:
             return Transitioned(stored, outcome)
@@ -60,13 +57,13 @@ async def transition(
         try:
             return await _commit(context, stored, outcome, orchestrations)
         except Conflict:
-            await context.sleep(_FIRST_WAIT_S * 2**attempt * context.random())
+            await context.wait_after_conflict(conflicts)
             if (again := await context.ledger.read(job_id)) is None:
                 raise LedgerUnavailable(f"job {job_id} vanished between two reads") from None
             stored = again
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)
-    raise Contended(f"job {job_id} was changed by others {MAX_CONFLICTS} times in a row")
+    raise Contended(f"job {job_id} was changed by others {MAX_TRIES} times in a row")
 
 
 async def transition_recent(

@@ -12,7 +12,7 @@ from shared.core.webhooks.deliveries import with_dead_logged
 from shared.core.webhooks.hook_log import SYSTEM, hook_event, logged
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
 from shared.errors import Conflict, Contended, Transient
-from shared.operations.context import Context
+from shared.operations.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.topic_relay import with_sent
 from shared.ports.feed import FeedEvent, FeedWrite
@@ -21,9 +21,6 @@ from shared.refusals import HookLimit, WebhooksOff
 
 #: of one tenant, without `default`
 MAX_HOOKS = 20
-#: tries of a write that others may overtake, and the wait after the first one
-MAX_CONFLICTS = 8
-FIRST_WAIT_S = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +81,12 @@ async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awa
 
     Raises Contended, what `decide` raises, and as `write_change` does.
     """
-    for conflicts in range(1, MAX_CONFLICTS + 1):
-        try:
-            found = await decide()
-            return found if isinstance(found, Hook) else await write_change(context, tenant, found)
-        except Conflict:
-            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
-    raise Contended("others wrote into the feed at every try")
+
+    async def change() -> Hook:
+        found = await decide()
+        return found if isinstance(found, Hook) else await write_change(context, tenant, found)
+
+    return await context.retry_on_conflict(change, f"the feed of tenant {tenant}")
 
 
 def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed) -> tuple[HookWrite, Hook]:
@@ -161,7 +157,8 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
     Raises WebhooksOff, Contended, LedgerUnavailable.
     """
     hooks = hooks_of(context)
-    for _ in range(MAX_CONFLICTS):
+    # no wait: each try ends with a write, by itself or by another, so the next one finds the hook
+    for _ in range(MAX_TRIES):
         if (found := await hooks.read(tenant, DEFAULT_HOOK)) is not None:
             return found
         now = context.clock.now()

@@ -16,10 +16,8 @@ from shared.core.canonical import digest
 from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, RecordedAnswer, given_up, is_for, record_answer, resumed
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
-from shared.operations.context import Context
+from shared.operations.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import (
-    FIRST_WAIT_S,
-    MAX_CONFLICTS,
     HookChange,
     dead_logged,
     default_hook,
@@ -130,7 +128,8 @@ async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
     Raises LedgerRefused, LedgerUnavailable.
     """
     hooks, place = hooks_of(context), -1
-    for _ in range(MAX_CONFLICTS):
+    # no wait, and no error at the end: another message of the kind goes on, or the sweeper
+    for _ in range(MAX_TRIES):
         stored = await hooks.read(tenant, hook_id)
         if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.caught_up is None:
             return
@@ -213,7 +212,8 @@ async def _write(
 ) -> None:
     """What came of a try, or why there can be none; nothing where another one wrote the row meanwhile."""
     hooks, now = hooks_of(context), context.clock.now()
-    for conflicts in range(1, MAX_CONFLICTS + 1):
+    # its own loop: what was read again can end it, and another address changes what is sent
+    for conflicts in range(MAX_TRIES):
         if isinstance(found, str):
             result = given_up(stored.hook, row.delivery, found, now)
         else:
@@ -232,7 +232,7 @@ async def _write(
                 )
                 await hooks.write(write)
         except Conflict:
-            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
+            await context.wait_after_conflict(conflicts)
             # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)

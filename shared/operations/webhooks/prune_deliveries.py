@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from shared.core.webhooks.deliveries import EXPIRED, given_up, with_dead
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, MAX_LOG
 from shared.errors import Conflict
-from shared.operations.context import Context
-from shared.operations.webhooks.change_hooks import FIRST_WAIT_S, MAX_CONFLICTS, default_hook, log_dead
+from shared.operations.context import MAX_TRIES, Context
+from shared.operations.webhooks.change_hooks import default_hook, log_dead
 from shared.ports.hooks import Hooks, HookWrite, Place
 
 #: rows of one transaction: two of each that is given up
@@ -82,7 +82,8 @@ async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) ->
 
 async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
     """The oldest; gives how many."""
-    for conflicts in range(1, MAX_CONFLICTS + 1):
+    # its own loop: without an error at the end, since the next sweep goes on
+    for conflicts in range(MAX_TRIES):
         stored = await (default_hook(context, tenant) if hook_id == DEFAULT_HOOK else hooks.read(tenant, hook_id))
         rows = await hooks.pending(tenant, hook_id, limit=_GIVEN_UP)
         old = [row for row in rows if row.delivery.created_at < before]
@@ -96,7 +97,7 @@ async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, be
             # not under HEAD, which those who write the feed need: only the log's entry is
             await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))
         except Conflict:
-            await context.sleep(FIRST_WAIT_S * 2**conflicts * context.random())
+            await context.wait_after_conflict(conflicts)
             continue
         return len(old)
     return 0

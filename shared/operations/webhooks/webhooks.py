@@ -27,10 +27,8 @@ from shared.core.webhooks.webhooks import (
     HookFormat,
     HookState,
 )
-from shared.errors import Conflict, Contended
 from shared.operations.context import Context
 from shared.operations.webhooks.change_hooks import (
-    MAX_CONFLICTS,
     HookChange,
     change_in_turn,
     default_hook,
@@ -191,7 +189,8 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable.
     """
     hooks = hooks_of(context)
-    for _ in range(MAX_CONFLICTS):
+
+    async def rotate() -> Hook:
         stored, now = await _read(context, tenant, hook_id), context.clock.now()
         hook = replace(
             stored.hook,
@@ -203,15 +202,13 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
         keys = {key_id for key_id, _ in context.settings.webhook_keys}
         goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
         after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
-        try:
-            # what it gets is the same: HEAD need not order it
-            await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
-        except Conflict:
-            continue
+        # what it gets is the same: HEAD need not order it
+        await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         if goes_on:
             await send_calls(context, [flow_of(after)])
         return after
-    raise Contended("others wrote the hook at every try")
+
+    return await context.retry_on_conflict(rotate, f"webhook {hook_id}")
 
 
 async def read_hook(context: Context, tenant: str, hook_id: str) -> Hook:
@@ -270,7 +267,8 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
     """
     hooks, feed = hooks_of(context), context.of_all_tenants.feed
     assert feed is not None
-    for _ in range(MAX_CONFLICTS):
+
+    async def wait_again() -> Delivery:
         stored = await _read(context, tenant, hook_id)
         row = await hooks.delivery(tenant, hook_id, number, name)
         kept = await feed.events(tenant, after=number - 1, limit=1)
@@ -282,14 +280,12 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
             # no message with this number of tries was ever sent
             again = replace(again, refusals=0)
         await hooks.note(tenant, now)
-        try:
-            await hooks.write(HookWrite(tenant=tenant, deliveries=[(row, again)]))
-        except Conflict:
-            continue
+        await hooks.write(HookWrite(tenant=tenant, deliveries=[(row, again)]))
         if stored.hook.waits_until is None:
             await send_tries(context, [again])
         return again
-    raise Contended("others wrote the delivery at every try")
+
+    return await context.retry_on_conflict(wait_again, f"delivery {number} of webhook {hook_id}")
 
 
 async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
