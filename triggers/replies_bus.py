@@ -69,8 +69,7 @@ async def receive(
         except Transient as fault:
             if time.monotonic() - started + wait_s > RETRY_FOR_S:
                 raise
-            telemetry.record_fault(fault)
-            telemetry.warn("REPLY_RETRIED", lane=message.lane, message_id=message.message_id, reason=str(fault))
+            telemetry.record_fault(fault, "REPLY_RETRIED", lane=message.lane, message_id=message.message_id)
             message = replace(message, tried_before=True)
             await context.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shared.telemetry.committed import line_ids, record_creation, record_transition
 from shared.telemetry.lines import info, log, warn
-from shared.telemetry.meters import increment, observe, record_fault, record_limit, set_gauge
+from shared.telemetry.meters import increment, observe, record_fault, record_limit, set_gauge, tolerate
 from shared.telemetry.span_table import SpanName
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "record_limit",
     "record_transition",
     "set_gauge",
+    "tolerate",
     "warn",
 ]

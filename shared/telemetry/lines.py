@@ -14,7 +14,7 @@ _logger = logging.getLogger("lucius")
 def log(level: int, message: str, **fields: Any) -> None:
     """One line of ASCII, which no text can break or colour; fields that are None are left out.
 
-    Never hand in a payload, a reference or a secret.
+    An exception stands as its type and its text. Never hand in a payload, a reference or a secret.
     """
     if not _logger.isEnabledFor(level):
         return
@@ -22,7 +22,11 @@ def log(level: int, message: str, **fields: Any) -> None:
     here = trace.get_current_span().get_span_context()
     if here.is_valid:
         line |= {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
-    _logger.log(level, json.dumps(line, default=str))
+    _logger.log(level, json.dumps(line, default=_text))
+
+
+def _text(value: object) -> str:
+    return f"{type(value).__name__}: {value}" if isinstance(value, Exception) else str(value)
 
 
 def info(message: str, **fields: Any) -> None:

@@ -6,6 +6,8 @@ Made from the OpenTelemetry API alone: without an exporter they do nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry import metrics
@@ -107,14 +109,30 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 )
 
 
-def record_fault(error: Exception) -> None:
-    """A call that a dependency did not respond to, or a write that was overtaken; anything else is not counted."""
+def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -> None:
+    """Counts a call that a dependency did not respond to, or a write that was overtaken; no other error is counted.
+
+    With `event` it logs a WARNING of every error, with `fields` and the error as `reason`.
+    """
+    if event is not None:
+        warn(event, **fields, reason=error)
     if isinstance(error, Contended):
         increment("contention_total")
     for kind, dependency in _DEPENDENCIES:
         if isinstance(error, kind):
             increment("dependency_faults_total", dependency=dependency)
             return
+
+
+@contextmanager
+def tolerate(
+    errors: type[Exception] | tuple[type[Exception], ...], event: str | None = None, /, **fields: Any
+) -> Iterator[None]:
+    """Ends the block at one of the errors and goes on after it; records the error as `record_fault` does."""
+    try:
+        yield
+    except errors as fault:
+        record_fault(fault, event, **fields)
 
 
 def record_limit(tenant: str, limit: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shared import telemetry
 from shared.adapters.memory.jobs import MemorySweepMark
 from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
@@ -281,6 +282,17 @@ def test_contention_is_no_fault_of_a_dependency(
     problem_response(error, "corr-1")
     counted = {"contention_total", "dependency_faults_total"}
     assert {key: value for key, value in emitted.points().items() if key[0] in counted} == {(metric, attributes): 1}
+
+
+def test_a_tolerated_fault_is_counted_and_logged(emitted: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
+    """Work goes on after it, and the line has the type and the text of the fault; another fault ends the work."""
+    with telemetry.tolerate(LedgerUnavailable, "DESK_UNSEEN", tenant_id="tenant_a"):
+        raise LedgerUnavailable("refused")
+    with pytest.raises(Contended), telemetry.tolerate(LedgerUnavailable):
+        raise Contended
+    assert emitted.points()["dependency_faults_total", (("dependency", "ledger"),)] == 1
+    [line] = [json.loads(record.message) for record in caplog.records]
+    assert line == {"event": "DESK_UNSEEN", "tenant_id": "tenant_a", "reason": "LedgerUnavailable: refused"}
 
 
 async def test_a_clock_that_is_off_is_counted(world: World, emitted: Telemetry) -> None:

@@ -20,7 +20,6 @@ from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
 from shared.core.jobs.job import Record
-from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.process.waiters import End, Tail, Waiters
 from shared.ports.ledger import Stored
@@ -198,8 +197,6 @@ class LongPoll:
         except TimeoutError:
             return None, True
         except Exception as error:  # the job exists, so its 202 must reach the caller
-            if isinstance(error, Transient):
-                telemetry.record_fault(error)
-            telemetry.warn("WAIT_ABANDONED", job_id=job.job_id, reason=str(error))
+            telemetry.record_fault(error, "WAIT_ABANDONED", job_id=job.job_id)
             return None, False
         return (stored.record if stored is not None else None), True

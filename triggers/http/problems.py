@@ -228,10 +228,9 @@ def _problem(error: Exception, correlation_id: str) -> Problem:
     if nearest is Exception:
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
     elif nearest in (errors.LedgerRefused, errors.DataLost, errors.Undecodable):
-        telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=str(error))
+        telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=error)
     elif isinstance(error, errors.Transient):
-        telemetry.record_fault(error)
-        telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=correlation_id, reason=str(error))
+        telemetry.record_fault(error, "DEPENDENCY_UNAVAILABLE", correlation_id=correlation_id)
     return _PROBLEMS[nearest](error)
 
 

@@ -103,8 +103,7 @@ class _FeedWriter:
         try:
             await self._write_all()
         except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("FEED_UNWRITTEN", tenant_id=self._tenant, reason=str(fault))
+            telemetry.record_fault(fault, "FEED_UNWRITTEN", tenant_id=self._tenant)
             # whether it was written nobody knows
             self._context.known_feeds.forget(self._tenant)
             self._failed += [hint for hints in self._todo.values() for hint in hints]
@@ -140,9 +139,8 @@ class _FeedWriter:
                 if await self._fill(transaction, known, job_id):
                     finished.append(job_id)
             except LuciusError as fault:
-                telemetry.record_fault(fault)
                 whose = {"jobId": job_id} if self._todo[job_id][0].job_id else {"subject": job_id}
-                telemetry.warn("JOB_UNREAD", **whose, tenant_id=self._tenant, reason=str(fault))
+                telemetry.record_fault(fault, "JOB_UNREAD", **whose, tenant_id=self._tenant)
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
             passing = self._context.passing

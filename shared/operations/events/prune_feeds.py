@@ -39,7 +39,7 @@ async def prune_feeds(context: Context) -> int:
 
     async def one(tenant: str) -> int:
         count = 0
-        try:
+        with telemetry.tolerate(LuciusError, "FEED_UNPRUNED", tenant_id=tenant):
             while removed := await feed.remove(tenant, before=before, limit=MAX_REMOVED):
                 count += removed
                 if removed < MAX_REMOVED:
@@ -51,9 +51,6 @@ async def prune_feeds(context: Context) -> int:
                 while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
                     pass
                 await prune_hook_logs(context, tenant)
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("FEED_UNPRUNED", tenant_id=tenant, reason=str(fault))
         return count
 
     # not those that ever posted: who has changed a gate or a webhook may never have had a job

@@ -82,11 +82,9 @@ async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissi
 
 async def divide_soon(context: Context, gate: Gate) -> Admissions:
     """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
-    try:
+    with telemetry.tolerate(BusUnavailable):
         # processes with an older directory may divide by the rule of before until then
         await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
     try:
         return await divide(context, gate)
     except Exception as fault:
@@ -95,8 +93,7 @@ async def divide_soon(context: Context, gate: Gate) -> Admissions:
 
 
 def _log_undivided(gate: Gate, fault: Exception) -> None:
-    telemetry.record_fault(fault)
-    telemetry.warn("GATE_UNDIVIDED", gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
+    telemetry.record_fault(fault, "GATE_UNDIVIDED", gate=gate.id)
 
 
 def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
@@ -307,14 +304,12 @@ async def _take(
             counted = desk.counted_of(gate)
             return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
 
-        try:
+        # whether it was taken or not, no more than that is lent
+        with telemetry.tolerate(Exception):
             return await desk_turns.at_desk(
                 context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
-        except Exception as fault:
-            # whether it was taken or not, no more than that is lent
-            telemetry.record_fault(fault)
-            return claim
+        return claim
 
     found = [claim for claim in await at_once(claims, one) if claim is not None]
     return found if len(found) == len(goals) else None
@@ -334,13 +329,11 @@ async def _give(
         keep = min(account.lent, goals[claim.tenant])
         if _given(claim.share, book, account, keep) == claim.share:
             return
-        try:
+        with telemetry.tolerate(Exception):
             act = _giving(context, gate, book, account, keep)
             found[claim.tenant] = await desk_turns.at_desk(
                 context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
-        except Exception as fault:
-            telemetry.record_fault(fault)
 
     await at_once(claims, one)
     return found
@@ -379,7 +372,5 @@ def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
     """The next division, unless another comes before it; a call that is lost is the sweeper's."""
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.divide(gate.id, at=at, since=since)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)

@@ -299,10 +299,8 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
         await context.index.reserve_together([_reservation(job, replacing, decision)])
     except (Conflict, AlreadyExists):
         return None
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
     return decision, Entered()
 
 

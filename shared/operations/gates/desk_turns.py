@@ -166,10 +166,8 @@ async def call_turn(context: Context, tenant: str) -> None:
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
         return
     turn.called_at = now
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.call(tenant)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 async def _in_turn(
@@ -284,23 +282,19 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, se
     note_desk_log(context.hinting, write)
     tenant, after = write.after.tenant, write.after
     before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
-    try:
+    with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         if after.wake_at is not None and after.wake_at != before.wake_at:
             await context.desk_calls.call(tenant, at=after.wake_at)
         for gate in seen_by:
             await ask_division(context, gate, tenant)
-    except (BusUnavailable, LedgerUnavailable) as fault:
-        telemetry.record_fault(fault)
     await ask_owed(context, before, after, known)
 
 
 async def ask_owed(context: Context, before: Desk, after: Desk, known: Directory) -> None:
     """Asks for the divisions that a change of the desk owes; what is lost comes by the sweep."""
-    try:
+    with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for gate, wants_more in allocation.owed(before, after, known, context.clock.now()):
             await ask_division(context, gate, after.tenant if wants_more else None)
-    except (BusUnavailable, LedgerUnavailable) as fault:
-        telemetry.record_fault(fault)
 
 
 async def call_again(context: Context, tenant: str, wake_at: datetime | None) -> None:
@@ -311,19 +305,15 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
     now = context.clock.now()
     if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:
         return
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.call(tenant, at=wake_at + (wake_at - now))
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
-    try:
+    with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for state in known.over_all.values():
             if state.gate.kind in DIVIDED and allocation.is_stopped(desk, known, state.gate, context.clock.now()):
                 await ask_division(context, state.gate, desk.tenant)
-    except (BusUnavailable, LedgerUnavailable) as fault:
-        telemetry.record_fault(fault)
 
 
 async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:

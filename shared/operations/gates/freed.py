@@ -54,12 +54,10 @@ async def may_be_counted(context: Context, job: Job) -> bool:
     """
     if job.staged_at is not None or job.dependencies is not None:
         return True
-    try:
+    with telemetry.tolerate(LuciusError):
         known = await directory(context)
         return context.gates.is_outdated(context.clock.now()) or known.concerns(job.tenant)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
-        return True
+    return True
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,10 @@ def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> Reco
     if not freed.is_counted(desk.counted_at):
         return RecordedOutcome(desk)
     desk = give_back(desk, freed.place)
-    try:
+    # a breaker must not keep a slot
+    with telemetry.tolerate(Exception):
         return record_outcome(desk, known, freed.place, context.clock.now(), good=freed.good)
-    except Exception as fault:
-        # a breaker must not keep a slot
-        telemetry.record_fault(fault)
-        return RecordedOutcome(desk)
+    return RecordedOutcome(desk)
 
 
 def on_breakers_opened(opened: Iterable[GateState]) -> None:
@@ -129,11 +125,9 @@ def on_breakers_opened(opened: Iterable[GateState]) -> None:
 async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
     """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
     for state in opened:
-        try:
+        # it stops nothing of the job whose end opened the breaker
+        with telemetry.tolerate(Exception, "INCIDENT_LATE", gate=state.gate.id):
             await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
-        except Exception as fault:  # it stops nothing of the job whose end opened the breaker
-            telemetry.record_fault(fault)
-            telemetry.warn("INCIDENT_LATE", gate=state.gate.id, reason=f"{type(fault).__name__}: {fault}")
 
 
 async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
@@ -213,8 +207,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
         async with time_limit(_PATIENCE.total_seconds()):
             return await lead()
     except Exception as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
+        telemetry.record_fault(fault, "DESK_UNSEEN", tenant_id=tenant)
         if isinstance(fault, Interrupted):
             await call_turn(context, tenant)
         return Entered()

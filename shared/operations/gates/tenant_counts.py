@@ -78,7 +78,7 @@ async def count_all(
 
 async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
     """The tenant's active jobs at the gate: by its desk, else by its ACTIVE rows; None if neither can be read now."""
-    try:
+    with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
             desk, _ = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
         except desk_turns.BeingCounted:
@@ -90,10 +90,7 @@ async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) ->
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
             desk = Desk(tenant=tenant, inside=active, counted_at=until)
         return desk.inside_of(gate)
-    except Exception as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id, reason=f"{type(fault).__name__}: {fault}")
-        return None
+    return None
 
 
 async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:

@@ -50,8 +50,7 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
             await context.incidents.enter_open(incident, now)
     except Exception as failed:
         context.row_faults.forget_report(subject)
-        telemetry.record_fault(failed)
-        telemetry.warn("INCIDENT_LATE", row=subject, reason=f"{type(failed).__name__}: {failed}")
+        telemetry.record_fault(failed, "INCIDENT_LATE", row=subject)
 
 
 async def settle_rows(
@@ -69,11 +68,8 @@ async def settle_rows(
             if not quiet_too or now - (row.entered_at or row.incident.opened_at) < SETTLED_AFTER:
                 return
             why = f"nothing has failed at the row for {SETTLED_AFTER // timedelta(hours=1)} hours"
-        try:
+        with telemetry.tolerate(Exception, "INCIDENT_LATE", row=subject):
             await settle_incident(context, IncidentKind.ROW, subject, why)
             context.row_faults.note_success(subject)
-        except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("INCIDENT_LATE", row=subject, reason=f"{type(fault).__name__}: {fault}")
 
     await at_once([row for row in listed if row.incident.kind is IncidentKind.ROW and row.incident.is_open], look)

@@ -35,14 +35,11 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
 
     async def one(job_id: str, gates: tuple[dict[str, Any], ...]) -> None:
         async with turns:
-            try:
+            with telemetry.tolerate(LuciusError, "ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant):
                 await admit(context, orchestrations, job_id, gates)
-            except LuciusError as fault:
-                telemetry.record_fault(fault)
-                telemetry.warn("ADMISSION_UNTOLD", jobId=job_id, tenant_id=tenant, reason=str(fault))
 
     opened = [*entered.breakers_opened]
-    try:
+    with telemetry.tolerate(LuciusError):
         await asyncio.gather(*map(one, entered.job_ids, entered.passed))
         for _ in range(_MAX_ROUNDS):
             if not entered.more:
@@ -52,8 +49,6 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
             await asyncio.gather(*map(one, entered.job_ids, entered.passed))
         if entered.more:
             await context.desk_calls.call(tenant)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
     await freed.call_for_incidents(context, opened)
 
 

@@ -92,10 +92,8 @@ async def leave_open(context: Context, job: Job) -> None:
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.hinting, incident)
-    try:
+    with telemetry.tolerate(LuciusError):
         await leave_list(context, incident)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
 
 
 async def leave_list(context: Context, incident: Incident) -> None:

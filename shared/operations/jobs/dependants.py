@@ -56,7 +56,5 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
 
 async def call(context: Context, tenant: str, job_id: str) -> None:
     """Asks for what is owed to the job; without the bus the sweeper does it, a minute later."""
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.call(tenant, job_id)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)

@@ -137,8 +137,7 @@ async def _publish(
         with publish_span(stored.record, step, directive, topic, own_id) as traced:
             await context.publisher.publish(traced, time_to_live_s=time_to_live_s)
     except PublishUnavailable as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step), reason=str(fault))
+        telemetry.record_fault(fault, "PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step))
         key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"
         missed = PublishFailed(step.step_id, step.attempt_no, str(fault))
         failed = await transition(context, stored, missed, _origin(key), orchestrations=orchestrations)

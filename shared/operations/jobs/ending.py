@@ -103,12 +103,9 @@ async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
 
 async def _notify_dependants(context: Context, job: Job) -> bool | None:
     """Whether each job that waits for this one has counted its end; None: not now, because of a fault."""
-    try:
+    with telemetry.tolerate(LuciusError, "DEPENDANTS_UNTOLD", **telemetry.line_ids(job)):
         return await notify_dependants(context, job)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("DEPENDANTS_UNTOLD", **telemetry.line_ids(job), reason=str(fault))
-        return None
+    return None
 
 
 async def _admit_next(context: Context, orchestrations: Orchestrations, job: Job) -> None:

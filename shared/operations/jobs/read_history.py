@@ -60,5 +60,5 @@ async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
     except UnknownStatus:
         return None
     except (DataLost, Undecodable) as lost:
-        telemetry.warn("LEDGER_REFUSED", jobId=job_id, reason=str(lost))
+        telemetry.warn("LEDGER_REFUSED", jobId=job_id, reason=lost)
         return None

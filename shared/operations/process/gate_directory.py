@@ -105,8 +105,7 @@ class GateDirectory:
         except Exception as fault:
             # also a fault of a decoder: no tenant without quotas shall meet it
             self._fault, wait = fault, _TRY_AGAIN * (1 + random())
-            telemetry.record_fault(fault)
-            telemetry.warn("DIRECTORY_UNREAD", reason=str(fault))
+            telemetry.record_fault(fault, "DIRECTORY_UNREAD")
         else:
             self._fault, self._read_last, wait = None, now, DIRECTORY_LIVES - _JITTER * random()
         for row in set(self._copy.rows.unread) - self._unread:

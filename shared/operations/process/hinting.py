@@ -122,8 +122,7 @@ class Hinting:
             await self._queue.send(hints, at=at)
         except Exception as fault:
             # the sender's own faults too: jobs end here
-            telemetry.record_fault(fault)
-            telemetry.warn("HINTS_LOST", count=len(hints), reason=str(fault))
+            telemetry.record_fault(fault, "HINTS_LOST", count=len(hints))
             self._quiet_until = self._clock.now() + _QUIET
             # those that wait would meet the same
             while self._waiting:

@@ -48,8 +48,6 @@ class InFlight:
 
 
 async def _counted(counts: Counts, lane: int, service: str | None) -> int | None:
-    try:
+    with telemetry.tolerate(BusUnavailable):
         return await counts.in_flight(lane, service)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
-        return None
+    return None

@@ -80,16 +80,14 @@ class RecentEnds:
         """
         job = record.job
         for ended in self._take(job.tenant, now):
-            try:
+            # the sweeper clears it
+            with telemetry.tolerate(LuciusError):
                 async with time_limit(_CLEARING_S):
                     if feed is not None and await feed.seen(job.tenant, ended.row.job_id) < ended.seq:
                         continue
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)
                         self._purged[job.tenant].append(Clearing(ended.row, later))
-            except LuciusError as fault:
-                # the sweeper clears it
-                telemetry.record_fault(fault)
         if feed is not None and job.redrive_of is not None:
             return
         ended_at = job.completed_at or job.updated_at

@@ -208,8 +208,7 @@ class TopicRelay:
             return True
 
     def _fail(self, fault: LuciusError, tenants: Collection[_Tenant], count: int) -> None:
-        telemetry.record_fault(fault)
-        telemetry.warn("EVENTS_UNSENT", count=count, reason=str(fault))
+        telemetry.record_fault(fault, "EVENTS_UNSENT", count=count)
         now = self._clock.now()
         self._quiet_until = now + min(_QUIET * 2 ** min(self._failures, 10), _LONGEST_QUIET)
         self._failures += 1
@@ -227,8 +226,7 @@ class TopicRelay:
                 one.at_hand = await self._feed.events(tenant, after=one.sent, limit=_MAX_EVENTS)
                 self._skip_removed(tenant, one)
         except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("EVENTS_UNSENT", tenant_id=tenant, reason=str(fault))
+            telemetry.record_fault(fault, "EVENTS_UNSENT", tenant_id=tenant)
             one.fall_behind(self._clock.now())
             return []
         if one.is_sent:

@@ -100,5 +100,4 @@ _HOUR = timedelta(hours=1)
 
 
 def _log(fault: LuciusError, tenant: str) -> None:
-    telemetry.record_fault(fault)
-    telemetry.warn("USAGE_UNWRITTEN", tenant_id=tenant, reason=str(fault))
+    telemetry.record_fault(fault, "USAGE_UNWRITTEN", tenant_id=tenant)

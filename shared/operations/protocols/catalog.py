@@ -87,6 +87,6 @@ class Catalog:
             self.fault = None
         except Transient as away:
             if self.fault is None:
-                telemetry.warn("CONFIGURATION_UNAVAILABLE", reason=str(away))
+                telemetry.warn("CONFIGURATION_UNAVAILABLE", reason=away)
             self.fault = str(away)
         self._checked_at = self._clock.now()

@@ -262,11 +262,8 @@ async def _change(
 
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
     """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
-    try:
+    with telemetry.tolerate(Exception, "DESK_UNSEEN", tenant_id=tenant):
         await notify(context, orchestrations, tenant, await let_in(context, tenant))
-    except Exception as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("DESK_UNSEEN", tenant_id=tenant, reason=str(fault))
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
@@ -333,10 +330,8 @@ async def _call_desks(context: Context) -> None:
         if stored is not None and stored.desk.lines:
             await context.desk_calls.call(tenant)
 
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await at_once((await context.index.tenants())[:_MAX_CALLS], one)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 def _with_default(known: Directory, state: GateState) -> Directory:

@@ -64,8 +64,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                         telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not taken now")
             except Exception as fault:
                 drained.unfinished.add(lane)
-                telemetry.record_fault(fault)
-                telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, reason=str(fault))
+                telemetry.record_fault(fault, "DEAD_REPLIES_UNFINISHED", lane=lane)
 
     await asyncio.gather(*(look(lane) for lane in range(context.settings.lanes)))
     if drained.replies and not dry_run:

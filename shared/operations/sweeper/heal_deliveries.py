@@ -54,15 +54,13 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
         try:
             await _heal(context, hooks, noted, found)
         except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("HOOKS_UNSEEN", tenant_id=noted.tenant, reason=f"{type(fault).__name__}: {fault}")
+            telemetry.record_fault(fault, "HOOKS_UNSEEN", tenant_id=noted.tenant)
             await report_row(context, f"{encode_key(noted.tenant)} HOOK", fault)
 
     try:
         noted = [each for each in await hooks.noted() if has(each.tenant)]
     except Exception as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("HOOKS_UNSEEN", reason=f"{type(fault).__name__}: {fault}")
+        telemetry.record_fault(fault, "HOOKS_UNSEEN")
         return
     await at_once(noted, one, limit=_AT_ONCE)
     now = context.clock.now()

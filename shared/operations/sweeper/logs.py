@@ -68,8 +68,7 @@ async def _compare_gates(
         try:
             await _compare_desk(context, tenant, None if tenant in read else found[tenant], known)
         except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("LOG_UNCOMPARED", tenant_id=tenant, reason=f"{type(fault).__name__}: {fault}")
+            telemetry.record_fault(fault, "LOG_UNCOMPARED", tenant_id=tenant)
             await report_row(context, f"{encode_key(tenant)} GATES", fault)
 
     if ordered := sorted(read | found.keys()):
@@ -126,8 +125,7 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
         try:
             await compare(row)
         except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("LOG_UNCOMPARED", incident=row.incident.id, reason=f"{type(fault).__name__}: {fault}")
+            telemetry.record_fault(fault, "LOG_UNCOMPARED", incident=row.incident.id)
             await report_row(context, f"INCIDENT:{row.incident.id}", fault)
 
     async def compare(row: IncidentRow) -> None:

@@ -59,8 +59,7 @@ async def prune_logs(context: Context) -> int:
             if not is_over():
                 await clear_late(context, tenant, is_over)
         except Exception as fault:
-            telemetry.record_fault(fault)
-            telemetry.warn("LOG_UNPRUNED", tenant_id=tenant, reason=str(fault))
+            telemetry.record_fault(fault, "LOG_UNPRUNED", tenant_id=tenant)
             return 0
         return removed
 
@@ -71,8 +70,7 @@ async def prune_logs(context: Context) -> int:
         first = ordered[int(context.random() * len(ordered)) % len(ordered)]
         removed += sum(await at_once(from_on(ordered, first), one, limit=_AT_ONCE))
     except Exception as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("LOG_UNPRUNED", reason=str(fault))
+        telemetry.record_fault(fault, "LOG_UNPRUNED")
         return 0
     telemetry.info("LOGS_PRUNED", count=removed)
     return removed
@@ -139,11 +137,8 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
         for row in rows:
             if is_over():
                 return removed
-            try:
+            with telemetry.tolerate(Exception, "LOG_UNPRUNED", subject=row.incident.id):
                 await context.incidents.remove(row.incident)
                 removed += 1
-            except Exception as fault:
-                telemetry.record_fault(fault)
-                telemetry.warn("LOG_UNPRUNED", subject=row.incident.id, reason=str(fault))
         after = rows[-1].cursor
     return removed

@@ -67,8 +67,7 @@ class Pass:
 
         `row`: the key of what the work was about; None: no row in particular.
         """
-        telemetry.record_fault(fault)
-        telemetry.warn(event, **ids, row=row, reason=f"{type(fault).__name__}: {fault}")
+        telemetry.record_fault(fault, event, **ids, row=row)
         if row is None or self.dry_run:
             return False
         self.fine.discard(row)

@@ -46,13 +46,10 @@ async def sweep(
         for action in report.actions:
             telemetry.increment("sweeper_actions_total", action=action.kind.code)
         span.set_attributes({"lucius.looked_at": report.looked_at, "lucius.actions": len(report.actions)})
-        try:
+        # the pass itself is done
+        with telemetry.tolerate(Exception, "STOCK_UNKNOWN"):
             if one.is_of_timer:
                 await _leave_mark(one)
-        except Exception as fault:
-            # the pass itself is done
-            telemetry.record_fault(fault)
-            telemetry.warn("STOCK_UNKNOWN", reason=f"{type(fault).__name__}: {fault}")
     return report
 
 
@@ -65,8 +62,7 @@ async def _run(context: Context, orchestrations: Orchestrations, share: Share, *
         position = await context.index.read_position(share.number)
     except Exception as fault:
         # a pass can begin anywhere, and replaces the row
-        telemetry.record_fault(fault)
-        telemetry.warn("SWEEP_FAILED", reason=f"{type(fault).__name__}: {fault}")
+        telemetry.record_fault(fault, "SWEEP_FAILED")
         faults.append(fault)
         position = None
     last = position.hourly_at if position is not None else None

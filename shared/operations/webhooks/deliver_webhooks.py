@@ -47,7 +47,7 @@ async def deliver(context: Context, call: DeliveryCall) -> None:
     """Does what the message asks for, if its rows still do. Raises nothing of LUCIUS's: the sweeper sends it again."""
     if context.hooks is None or context.sender is None:
         return
-    try:
+    with telemetry.tolerate(LuciusError, "DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id):
         if call.kind == TRY:
             await _try(context, call)
         elif call.kind == PROBE:
@@ -56,9 +56,6 @@ async def deliver(context: Context, call: DeliveryCall) -> None:
             await _flow(context, call)
         else:
             await _catch_up(context, call.tenant, call.hook_id)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id, reason=str(fault))
 
 
 async def _try(context: Context, call: DeliveryCall) -> None:

@@ -24,9 +24,8 @@ async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: dat
     try:
         await context.deliveries.send(calls, at=at)
     except LuciusError as fault:
-        telemetry.record_fault(fault)
         context.hook_calls.be_quiet(context.clock.now())
-        telemetry.warn("DELIVERIES_LOST", count=len(calls), reason=str(fault))
+        telemetry.record_fault(fault, "DELIVERIES_LOST", count=len(calls))
 
 
 def try_of(delivery: Delivery) -> DeliveryCall:

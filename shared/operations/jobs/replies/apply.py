@@ -136,10 +136,8 @@ async def _note_answer(context: Context, service: str) -> None:
     if context.answers is None or (noted is not None and now - noted < NOTED_EVERY):
         return
     context.answered[service] = now
-    try:
+    with telemetry.tolerate(LedgerUnavailable):
         await context.answers.note(service, now)
-    except LedgerUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 async def _read(context: Context, reply: Reply) -> Stored:
