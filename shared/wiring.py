@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,7 @@ from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
-from shared.adapters.memory.answers import MemoryAnswers
-from shared.adapters.memory.bulks import MemoryBulks
-from shared.adapters.memory.desks import MemoryBooks
-from shared.adapters.memory.feed import MemoryFeed
-from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
-from shared.adapters.memory.usage import MemoryUsage
+from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.scoped.bulks import TenantBulks
 from shared.adapters.scoped.hooks import TenantHooks
@@ -47,6 +43,7 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
+from shared.adapters.tables.claim_check import TextStore
 from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
@@ -55,6 +52,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.table import Tables
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs import durable_names
 from shared.operations.context import Context
@@ -281,7 +279,7 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 
 @dataclass(frozen=True)
-class _Stores:
+class Stores:
     """What keeps the app's rows, by their fields of the context."""
 
     ledger: Ledger
@@ -299,24 +297,9 @@ class _Stores:
     usage: Usage
 
 
-def _storage(settings: Settings) -> _Stores:
+def _storage(settings: Settings) -> Stores:
     if settings.storage_backend == "memory":
-        index, feed = MemoryIndex(), MemoryFeed()
-        return _Stores(
-            ledger=MemoryLedger(),
-            index=index,
-            desks=index.desks,
-            books=MemoryBooks(),
-            bulks=MemoryBulks(),
-            incidents=index.incidents,
-            rejected=MemoryRejected(),
-            archive=MemoryArchive(),
-            sweep_marks=MemorySweepMark(),
-            feed=feed,
-            hooks=feed.hooks,
-            answers=MemoryAnswers(),
-            usage=MemoryUsage(),
-        )
+        return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, SystemClock().now)
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -337,20 +320,31 @@ def _storage(settings: Settings) -> _Stores:
         )
         for container in (CONTAINER, ARCHIVE)
     )
-    return _Stores(
+    return stores_over(account, texts, archive, settings, SystemClock().now)
+
+
+def stores_over(
+    account: Tables, texts: TextStore, archive: Archive, settings: Settings, now: Callable[[], datetime]
+) -> Stores:
+    """Returns the stores over the tables of `account`, with their names in `settings`.
+
+    `texts` keeps the long texts of rows, `archive` ended jobs. A new feed has events since `now`.
+    """
+    index, gates = settings.index_table, settings.gates_table
+    return Stores(
         ledger=TablesLedger(account, settings.ledger_table, texts),
-        index=TablesIndex(account, settings.index_table, settings.tenants_table),
-        desks=TablesDesks(account, settings.index_table, settings.gates_table),
-        books=TablesBooks(account, settings.gates_table),
-        bulks=TablesBulks(account, settings.index_table, settings.gates_table),
-        incidents=TablesIncidents(account, settings.index_table, settings.gates_table),
+        index=TablesIndex(account, index, settings.tenants_table),
+        desks=TablesDesks(account, index, gates),
+        books=TablesBooks(account, gates),
+        bulks=TablesBulks(account, index, gates),
+        incidents=TablesIncidents(account, index, gates),
         rejected=TablesRejected(account, settings.rejected_table, texts),
         archive=archive,
-        sweep_marks=TablesSweepMark(account, settings.index_table),
-        feed=TablesFeed(account, settings.feed_table, SystemClock().now),
+        sweep_marks=TablesSweepMark(account, index),
+        feed=TablesFeed(account, settings.feed_table, now),
         hooks=TablesHooks(account, settings.feed_table),
-        answers=TablesAnswers(account, settings.gates_table),
-        usage=TablesUsage(account, settings.index_table),
+        answers=TablesAnswers(account, gates),
+        usage=TablesUsage(account, index),
     )
 
 

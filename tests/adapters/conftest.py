@@ -9,10 +9,6 @@ from dataclasses import dataclass
 import pytest
 
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory.bulks import MemoryBulks
-from shared.adapters.memory.desks import MemoryBooks
-from shared.adapters.memory.feed import MemoryFeed
-from shared.adapters.memory.jobs import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -34,6 +30,10 @@ from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
 from tests.jobs import START
+from tests.memory_twins.bulks import MemoryBulks
+from tests.memory_twins.desks import MemoryBooks
+from tests.memory_twins.feed import MemoryFeed
+from tests.memory_twins.jobs import MemoryIndex, MemoryLedger, MemoryRejected
 
 
 @dataclass

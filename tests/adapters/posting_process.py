@@ -18,7 +18,6 @@ from multiprocessing.synchronize import Event
 from typing import Any
 
 from shared.adapters.blobs import BlobTexts
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -36,6 +35,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.jobs.control_job import control_job
 from shared.refusals import Overloaded
 from tests.memory_bus import MemoryDeskCalls
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory.bulks import MemoryBulks
 from shared.adapters.scoped.bulks import TenantBulks
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.errors import AlreadyExists, Conflict
@@ -19,6 +18,7 @@ from shared.ports.bulks import BulkKey, Bulks, BulkSlot, BulkWrite, DueBulk, Sto
 from shared.refusals import TenantForbidden
 from tests.adapters.conftest import Storage
 from tests.jobs import START
+from tests.memory_twins.bulks import MemoryBulks
 
 KEY = BulkKey(key="k" * 64, bulk_id="bulk_1", body_hash="b")
 #: the slot that no bulk has taken yet

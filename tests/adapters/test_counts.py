@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceivedMessage
 
-from shared.adapters.memory.answers import MemoryAnswers
 from shared.adapters.servicebus.counts import ServiceBusCounts
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.answers import TablesAnswers
 from shared.errors import BusUnavailable, CountsForbidden
 from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START
+from tests.memory_twins.answers import MemoryAnswers
 from tests.servicebus_emulator.process import Bus, start_bus
 
 

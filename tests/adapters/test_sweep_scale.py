@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.adapters.tables.account import transact
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.index import TablesIndex
@@ -18,6 +17,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import built
 
 _JOB = planned("job").job

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.incidents import MemoryIncidents
 from shared.adapters.scoped.incidents import TenantIncidents
 from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
 from shared.ports.incidents import Incidents
 from shared.refusals import TenantForbidden
 from tests.adapters.test_tenant_scope import ANYONE, CALLER, READER
 from tests.jobs import START
+from tests.memory_twins.incidents import MemoryIncidents
 
 PAGE: dict[str, Any] = {"after": None, "limit": 10}
 OF_NO_JOB: dict[str, Any] = {"request_type": None, "code": "C", "detail": None, "at": START}

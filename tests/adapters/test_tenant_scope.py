@@ -10,8 +10,6 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory.desks import MemoryDesks
-from shared.adapters.memory.jobs import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.scoped.stores import TenantDesks, TenantIndex, TenantLedger, TenantRejected
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Place
@@ -26,6 +24,8 @@ from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
+from tests.memory_twins.desks import MemoryDesks
+from tests.memory_twins.jobs import MemoryIndex, MemoryLedger, MemoryRejected
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryIndex
 from shared.adapters.tables.index import TablesIndex
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.ports.index import FIRST_CLEARING, WAKE_LASTS, Index
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
+from tests.memory_twins.jobs import MemoryIndex
 
 HOURS = timedelta(hours=2)
 

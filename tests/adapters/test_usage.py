@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.memory.usage import MemoryUsage
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs.job import Job
@@ -23,6 +22,7 @@ from shared.ports import usage as port
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
+from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World, world
 
 __all__ = ["world"]  # a fixture of the operations' tests
@@ -118,7 +118,7 @@ def seen(name: str, job: str = "job_1", hours: int = 0) -> SeenSource:
 
 async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last job of each; where there is no room, the one that was not seen for longest gives way."""
-    for module in ("shared.adapters.memory.usage", "shared.adapters.tables.usage"):
+    for module in ("tests.memory_twins.usage", "shared.adapters.tables.usage"):
         monkeypatch.setattr(f"{module}.MAX_SOURCES", 2)
     assert port.MAX_SOURCES == 1_000
     assert await usage.see_source("acme", seen("a/b №?#"))

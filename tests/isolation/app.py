@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.adapters.memory.jobs import MemoryArchive
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -52,6 +51,7 @@ from tests import jobs
 from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
 from tests.memory_bus import MemoryDeadReplies
+from tests.memory_twins.jobs import MemoryArchive
 from tests.operations.conftest import QuietLanes
 from tests.simulation.scheduler import Scheduler
 

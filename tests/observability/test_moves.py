@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from shared import telemetry
-from shared.adapters.memory.jobs import MemorySweepMark
 from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
@@ -29,6 +28,7 @@ from shared.refusals import LimitReached
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
 from tests.jobs import START, envelope
+from tests.memory_twins.jobs import MemorySweepMark
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
 from tests.operations.gated import ruled

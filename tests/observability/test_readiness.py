@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import azure.durable_functions as df
 
-from shared.adapters.memory.jobs import MemorySweepMark
 from shared.errors import LedgerUnavailable
 from shared.operations.readiness import Readiness
 from shared.wiring import Wiring
+from tests.memory_twins.jobs import MemorySweepMark
 from tests.observability.conftest import Telemetry
 from tests.operations.conftest import World
 from triggers import sweeper_timer

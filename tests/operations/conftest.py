@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.bulks import MemoryBulks
-from shared.adapters.memory.desks import MemoryBooks
-from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
 from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
 from shared.core.jobs.directive import message_id
@@ -24,6 +21,9 @@ from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls
+from tests.memory_twins.bulks import MemoryBulks
+from tests.memory_twins.desks import MemoryBooks
+from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 
 
 class StillClock:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import public_events
 from shared.errors import BusUnavailable
@@ -21,6 +20,7 @@ from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep
 from tests.memory_bus import MemoryHints
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

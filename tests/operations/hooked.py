@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 
 from shared.access.webhook_signature import secrets_of
-from shared.adapters.memory.feed import MemoryFeed
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
@@ -32,6 +31,7 @@ from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookUrlRefused
 from tests.memory_bus import MemoryDeliveries, MemoryHints
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

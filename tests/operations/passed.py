@@ -8,13 +8,13 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import BusUnavailable
 from shared.operations.process import topic_relay as module
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent, FeedWrite
 from tests.memory_bus import MemoryEvents
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import Fed, of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.contracts.messages import Directive
 from shared.core.jobs.job import Event, Record
 from shared.ports.ledger import Stored
 from tests.audit_proof import verify_chain
+from tests.memory_twins.jobs import MemoryLedger
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import PublicEvent, public_events
@@ -31,6 +30,7 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
+from tests.memory_twins.feed import MemoryFeed
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
 

@@ -54,7 +54,7 @@ def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that takes writes from stale reads loses events."""
-    memory = importlib.import_module("shared.adapters.memory.jobs").MemoryLedger
+    memory = importlib.import_module("tests.memory_twins.jobs").MemoryLedger
     original = memory.commit
 
     async def without_etag(self: Any, before: Any, after: Any, events: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its ACTIVE row a living job is nobody's: found at the event that made it."""
-    memory = importlib.import_module("shared.adapters.memory.jobs").MemoryIndex
+    memory = importlib.import_module("tests.memory_twins.jobs").MemoryIndex
     original = memory.reserve
 
     async def without_active_row(self: Any, job: Any, **fields: Any) -> None:
@@ -91,7 +91,7 @@ def _feed_is_wrong(seeds: range) -> bool:
 
 def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events written without their SEEN row come again with the next hint."""
-    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
+    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
     original = memory.write
 
     async def without_seen(self: Any, write: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_feed_that_anybody_writes_into_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without HEAD's ETag two that write at once take the same numbers."""
-    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
+    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
     original = memory.write
 
     async def without_etag(self: Any, write: Any) -> Any:
@@ -170,7 +170,7 @@ def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.Mon
 
 def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process wrote that died before its send, nobody passes on."""
-    memory = importlib.import_module("shared.adapters.memory.feed").MemoryFeed
+    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
     original = memory.write
 
     async def sent_at_once(self: Any, write: Any) -> Any:

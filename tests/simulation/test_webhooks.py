@@ -66,7 +66,7 @@ def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyP
 
 def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who remembers the hooks as they were goes on writing."""
-    memory = importlib.import_module("shared.adapters.memory.hooks").MemoryHooks
+    memory = importlib.import_module("tests.memory_twins.hooks").MemoryHooks
     original = memory.write
 
     async def aside(self: Any, write: Any) -> Any:

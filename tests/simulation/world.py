@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.memory.bulks import MemoryBulks
-from shared.adapters.memory.desks import MemoryBooks
-from shared.adapters.memory.jobs import MemoryArchive, MemoryIndex, MemoryRejected
 from shared.core.gates.places import PlaceState
 from shared.core.incidents import ESCALATED
 from shared.core.jobs import durable_names
@@ -35,6 +32,9 @@ from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
 from tests.memory_bus import MemoryDeskCalls
+from tests.memory_twins.bulks import MemoryBulks
+from tests.memory_twins.desks import MemoryBooks
+from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryRejected
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply

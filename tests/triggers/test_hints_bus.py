@@ -8,7 +8,6 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.hints import encode_hint
 from shared.core.webhooks.webhooks import DeliveryState
 from shared.operations.process.hinting import Hinting
@@ -16,6 +15,7 @@ from shared.ports.webhooks import encode_call
 from shared.settings import load
 from shared.wiring import Wiring
 from tests.memory_bus import MemoryHints
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World, world
 from tests.operations.hooked import hooked
 from tests.operations.support import submitted

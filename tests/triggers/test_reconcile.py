@@ -7,12 +7,12 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.adapters.scoped.stores import TenantLedger
 from shared.core.jobs.history import Provenance, append
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.wiring import Wiring
 from tests.jobs import START, planned
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import built
 from triggers import reconcile_http
 from triggers.http.problems import RequestError

@@ -5,8 +5,8 @@ from typing import cast
 import azure.durable_functions as df
 import pytest
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.wiring import Wiring
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import built
 from triggers import sweeper_timer
 

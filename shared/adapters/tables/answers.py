@@ -7,10 +7,9 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import SERVICES_PARTITION
-from shared.adapters.tables.table import Entity
+from shared.adapters.tables.table import Entity, Tables
 from shared.core.canonical import encode_key
 from shared.ports.sweeps import Heard
 
@@ -21,7 +20,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 class TablesAnswers:
     """See `shared.ports.sweeps.Answers`."""
 
-    def __init__(self, account: TablesAccount, gates_table: str) -> None:
+    def __init__(self, account: Tables, gates_table: str) -> None:
         self._account = account
         self._gates_table = gates_table
 

@@ -9,12 +9,12 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.account import read_row
 from shared.adapters.tables.breakers import breaker_json, breaker_of
 from shared.adapters.tables.columns import parts, whole
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.allocation import Account, Book
@@ -28,7 +28,7 @@ _PARTS = ("accounts", "breaker")
 class TablesBooks:
     """See `shared.ports.books.Books`."""
 
-    def __init__(self, account: TablesAccount, gates_table: str) -> None:
+    def __init__(self, account: Tables, gates_table: str) -> None:
         self._account = account
         self._gates_table = gates_table
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import (
     BULKS_PARTITION,
@@ -23,7 +23,7 @@ from shared.adapters.tables.keys import (
     bulk_slot_row,
     bulk_work_row,
 )
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import encode_key
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class TablesBulks:
     """See `shared.ports.bulks.Bulks`."""
 
-    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+    def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         self._account = account
         self._index_table = index_table
         self._gates_table = gates_table

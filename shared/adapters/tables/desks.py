@@ -15,7 +15,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
 from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.decoding import decoded, first_decoded
@@ -32,7 +32,7 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
-from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.table import Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.admission import Waiting
@@ -50,7 +50,7 @@ _PARTS = ("inside", "inside_by_source", "lines", "shares")
 class TablesDesks(TablesDirectory):
     """See `shared.ports.desks.Desks`."""
 
-    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+    def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         super().__init__(account, gates_table)
         self._index_table = index_table
 

@@ -26,11 +26,11 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
 from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, rule_of
 from shared.adapters.tables.keys import DIRECTORY_PARTITION
-from shared.adapters.tables.table import Entity, NotThere, Operation, Table
+from shared.adapters.tables.table import Entity, NotThere, Operation, Table, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import digest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
@@ -53,7 +53,7 @@ _COLUMN = "tenants"
 class TablesDirectory:
     """See `shared.ports.desks.QuotaDirectory`."""
 
-    def __init__(self, account: TablesAccount, gates_table: str) -> None:
+    def __init__(self, account: Tables, gates_table: str) -> None:
         self._account = account
         self._gates_table = gates_table
 

@@ -13,7 +13,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.hook_rows import delivery_entity
 from shared.adapters.tables.keys import (
@@ -25,7 +25,7 @@ from shared.adapters.tables.keys import (
     feed_event_row,
     seen_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.table import Entity, Operation, Table, Tables
 from shared.core.canonical import encode_key
 from shared.core.incidents import opened_of
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
@@ -35,7 +35,7 @@ from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 class TablesFeed:
     """See `shared.ports.feed.Feed`."""
 
-    def __init__(self, account: TablesAccount, table: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, account: Tables, table: str, now: Callable[[], datetime]) -> None:
         self._account = account
         self._table = table
         self._now = now

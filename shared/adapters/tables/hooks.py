@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
 from shared.adapters.tables.feed import event_entity, head_operation, list_tenant
 from shared.adapters.tables.hook_rows import delivery_entity, delivery_key, delivery_of, hook_entity, hook_of
@@ -23,7 +23,7 @@ from shared.adapters.tables.keys import (
     pending_row,
 )
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.table import Entity, Operation, Table, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, HookEntry
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class TablesHooks:
     """See `shared.ports.hooks.Hooks`."""
 
-    def __init__(self, account: TablesAccount, table: str) -> None:
+    def __init__(self, account: Tables, table: str) -> None:
         self._account = account
         self._name = table
 

@@ -15,11 +15,11 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.table import Entity, Operation, Table
+from shared.adapters.tables.table import Entity, Operation, Table, Tables
 from shared.core.canonical import digest, encode_key
 from shared.core.incidents import (
     Incident,
@@ -47,7 +47,7 @@ _MAX_RACES = 5
 class TablesIncidents:
     """See `shared.ports.incidents.Incidents`."""
 
-    def __init__(self, account: TablesAccount, index_table: str, gates_table: str) -> None:
+    def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         self._account = account
         self._index_table = index_table
         self._gates_table = gates_table

@@ -14,7 +14,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, transact
+from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.active import (
     active_of,
     back_in_line,
@@ -58,7 +58,7 @@ from shared.adapters.tables.listing import (
 )
 from shared.adapters.tables.places import freed_insert
 from shared.adapters.tables.sweep_position import position_entity, position_of
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import Operation, Tables
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
@@ -111,7 +111,7 @@ class TablesIndex(TablesLists):
 
     def __init__(
         self,
-        account: TablesAccount,
+        account: Tables,
         table: str,
         tenants_table: str,
         *,

@@ -10,11 +10,11 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables import rows
-from shared.adapters.tables.account import TablesAccount, transact
+from shared.adapters.tables.account import transact
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.decoding import decoded
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus
@@ -30,7 +30,7 @@ _TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
 class TablesLedger:
     """See `shared.ports.ledger.Ledger`."""
 
-    def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
+    def __init__(self, account: Tables, table: str, texts: TextStore) -> None:
         self._account = account
         self._table = table
         self._texts = texts

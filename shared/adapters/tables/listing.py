@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
@@ -23,7 +23,7 @@ from shared.adapters.tables.keys import (
     failed_dependant_row,
     list_row,
 )
-from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.table import Entity, Operation, Tables
 from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class TablesLists:
     """The part of `shared.ports.index.Index` that lists."""
 
-    def __init__(self, account: TablesAccount, table: str) -> None:
+    def __init__(self, account: Tables, table: str) -> None:
         self._account = account
         self._table = table
 

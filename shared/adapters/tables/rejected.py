@@ -14,10 +14,10 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row
+from shared.adapters.tables.account import read_row
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
 from shared.adapters.tables.decoding import decoded, first_decoded
-from shared.adapters.tables.table import Table
+from shared.adapters.tables.table import Table, Tables
 from shared.core.canonical import digest
 from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
@@ -31,7 +31,7 @@ _AT_ONCE = 16
 class TablesRejected:
     """See `shared.ports.rejected.RejectedMessages`."""
 
-    def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
+    def __init__(self, account: Tables, table: str, texts: TextStore) -> None:
         self._account = account
         self._table = table
         self._texts = texts

@@ -7,17 +7,16 @@ from collections import Counter
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import GUARD_PARTITION, SWEEP_ROW, share_row
-from shared.adapters.tables.table import Entity
+from shared.adapters.tables.table import Entity, Tables
 from shared.ports.sweeps import SweepMark, WorkCounts
 
 
 class TablesSweepMark:
     """See `shared.ports.sweeps.SweepMarks`."""
 
-    def __init__(self, account: TablesAccount, table: str) -> None:
+    def __init__(self, account: Tables, table: str) -> None:
         self._account = account
         self._table = table
 

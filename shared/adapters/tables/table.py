@@ -100,6 +100,13 @@ class Table(Protocol):
         """No row is harmless. Raises Conflict."""
 
 
+class Tables(Protocol):
+    """The tables of one storage account: `account.TablesAccount`, or `shared.adapters.memory_tables.MemoryAccount`."""
+
+    async def table(self, name: str) -> Table:
+        """Returns the table, and creates it on first use. Raises LedgerUnavailable, OtherStoreVersion."""
+
+
 @contextmanager
 def naming(operations: Sequence[Operation]) -> Iterator[None]:
     """Adds the key of the refused row to LedgerRefused. Of a transaction's rows the store gives the place, from 0, as

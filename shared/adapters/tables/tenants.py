@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.decoding import first_decoded
 from shared.adapters.tables.keys import TENANTS_PARTITION
-from shared.adapters.tables.table import Entity
+from shared.adapters.tables.table import Entity, Tables
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.index import WAKE_LASTS, AwakeTenant
@@ -25,7 +24,7 @@ MAX_REMEMBERED = 10_000
 class TenantRows:
     """The table of the tenants, for `shared.adapters.tables.index`."""
 
-    def __init__(self, account: TablesAccount, table: str) -> None:
+    def __init__(self, account: Tables, table: str) -> None:
         self._account = account
         self._table = table
         #: until when this process relies on having woken a tenant

@@ -19,7 +19,7 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, first_rows, read_row, transact
+from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.columns import parts, whole
 from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
 from shared.adapters.tables.keys import (
@@ -31,7 +31,7 @@ from shared.adapters.tables.keys import (
     usage_before,
     usage_row,
 )
-from shared.adapters.tables.table import Entity, Table
+from shared.adapters.tables.table import Entity, Table, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.usage import Counted, Group, HourUsage, group_in
@@ -51,7 +51,7 @@ class TablesUsage:
     """See `shared.ports.usage.Usage`."""
 
     def __init__(
-        self, account: TablesAccount, table: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+        self, account: Tables, table: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
         self._account = account
         self._table = table

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.hints import MAX_HINT_BYTES, Hint, decode_hint, encode_hint
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
@@ -18,6 +17,7 @@ from shared.operations.events.feed_writer import AGAIN_AFTER, MAX_ROWS
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.ports.feed import FeedWrite, Head
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import ONE, TENANT, Fed, fed, of, sends
 from tests.operations.support import dispatch, submitted

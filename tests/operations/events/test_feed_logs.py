@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from shared.access.caller import Caller, Scope
-from shared.adapters.memory.feed import MemoryFeed
 from shared.adapters.scoped.stores import TenantFeed
 from shared.core.events.event_types import PublicType
 from shared.core.gates.rules import Gate, GateKind
@@ -22,6 +21,7 @@ from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.breaking import MINUTE, ends, opened
 from tests.operations.conftest import World
 from tests.operations.escalated import an_incident, dismiss, raised, resolve, retry

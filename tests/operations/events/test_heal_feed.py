@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
@@ -14,6 +13,7 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.feed import FeedWrite
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import ONE, TENANT, Fed, fed, of, refusing, sends
 from tests.operations.support import dispatch, submitted

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.incidents import IncidentKind, job_incident_id
@@ -23,6 +22,7 @@ from shared.operations.quotas import quotas
 from shared.operations.sweeper.logs import compare_logs
 from shared.ports.durable import InstanceState
 from shared.ports.sweeps import Share
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import World, built
 from tests.operations.escalated import an_incident, listed, raised, resolve, retry
 from tests.operations.fed import TENANT, Fed, fed, logs, of, refusing, swept, swept_at_the_hour

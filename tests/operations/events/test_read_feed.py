@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from shared.access.caller import Caller
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.events.event_types import PublicType
 from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
@@ -22,6 +21,7 @@ from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.refusals import CursorExpired, EventsOff
 from shared.wiring import seen_by
 from tests.jobs import START
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import submitted
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryIndex
 from shared.core.gates.desk import Desk, leave
 from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
@@ -30,6 +29,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import Reservation
 from tests.jobs import envelope
+from tests.memory_twins.jobs import MemoryIndex
 from tests.operations.actors import ONE, asks, nothing, posts
 from tests.operations.conftest import World
 from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of

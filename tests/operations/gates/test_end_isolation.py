@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.core.gates import ends
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.jobs.states import JobStatus
@@ -17,6 +16,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.gates import freed
 from shared.operations.process.hinting import Hinting
 from shared.operations.sweeper.sweep import sweep
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.gated import Dying, desk_of, ended, posted, ruled, staging, status
 from tests.operations.gates.test_gate_counts import counted_by_another, hurrying

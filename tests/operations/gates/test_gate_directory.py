@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.desks import MemoryDesks
 from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
@@ -22,6 +21,7 @@ from shared.ports.desks import DirectoryRows
 from shared.settings import load
 from tests.directory_table import DirectoryTable, directory_over
 from tests.jobs import START
+from tests.memory_twins.desks import MemoryDesks
 from tests.operations.conftest import World
 from tests.operations.gated import posted, status
 from tests.operations.support import limited

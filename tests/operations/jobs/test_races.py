@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
@@ -22,6 +21,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
 from tests.jobs import envelope, reply
+from tests.memory_twins.jobs import MemoryLedger
 from tests.model.invariants import rows_of
 from tests.operations.actors import (
     JOB,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.usage import MemoryUsage
 from shared.adapters.tables import tenants
 from shared.adapters.tables.tenants import TenantRows
 from shared.operations.process import recent_ends, usage_buffer
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.usage_buffer import Tally
 from tests.jobs import START, Story
+from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World
 
 

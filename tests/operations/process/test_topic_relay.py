@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from shared import telemetry
-from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import LedgerUnavailable
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.process import topic_relay as module
 from shared.ports.feed import FeedEvent, FeedWrite, Head
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import TENANT, of
 from tests.operations.passed import OTHER, Process, Topic, event, fed_by, first_arrivals

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from shared.adapters.memory.feed import MemoryFeed
 from shared.errors import LedgerUnavailable
 from shared.operations.events.read_feed import EventFilter, FeedPage, follow_feed
 from shared.operations.process import waiters
 from shared.operations.process.waiters import MAX_FOLLOWERS, MAX_WAITERS, End, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
+from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import Fed, of
 

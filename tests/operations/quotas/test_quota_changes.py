@@ -9,7 +9,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryIndex
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.jobs.states import JobStatus
@@ -20,6 +19,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from shared.ports.desks import DeskWrite
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, RuleChanged, TooManyRules
+from tests.memory_twins.jobs import MemoryIndex
 from tests.operations.conftest import World
 from tests.operations.ruled import (
     OCR,

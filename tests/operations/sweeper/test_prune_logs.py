@@ -9,8 +9,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.memory.desks import MemoryDesks
-from shared.adapters.memory.usage import MemoryUsage
 from shared.core.chained_log import entry_hash
 from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
@@ -24,6 +22,8 @@ from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import prune_logs
 from shared.ports.desks import LogPlace
+from tests.memory_twins.desks import MemoryDesks
+from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.fed import logs, of, swept_at_the_hour
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemorySweepMark
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import listing
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import ActiveRow, AwakeTenant
 from tests.jobs import START
+from tests.memory_twins.jobs import MemorySweepMark
 from tests.operations.conftest import World
 from tests.operations.ruled import created, held, statuses
 from tests.operations.support import limited, submitted

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.jobs import MemoryLedger
 from shared.core.jobs.states import JobStatus
+from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import World, built
 from tests.operations.support import create_numbered, limited, swept
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory.usage import MemoryUsage
 from shared.core.usage import Axis, Counted, Group, hour_of
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import usage as folds
@@ -21,6 +20,7 @@ from shared.operations.usage.read_usage import read_usage
 from shared.ports.usage import FoldPosition
 from shared.refusals import LimitReached
 from tests.jobs import START
+from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.gated import ended, posted
 from tests.operations.support import create_numbered, limited, one_pass

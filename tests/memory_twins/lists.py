@@ -1,11 +1,10 @@
-"""The lists of the index in this process: LIST, DEAD, DEP and DEPFAILED rows, for `adapters.memory.MemoryIndex`."""
+"""The lists of the index in this process: LIST, DEAD, DEP and DEPFAILED rows, for `tests.memory_twins.MemoryIndex`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
 
-from shared.adapters.memory.incidents import MemoryIncidents
 from shared.adapters.tables.keys import dead_row, list_row
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
@@ -13,6 +12,7 @@ from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
+from tests.memory_twins.incidents import MemoryIncidents
 
 
 class MemoryLists:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from shared.adapters.memory.hooks import MemoryHooks
 from shared.core.incidents import opened_of
 from shared.errors import Conflict
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
+from tests.memory_twins.hooks import MemoryHooks
 
 
 class MemoryFeed:

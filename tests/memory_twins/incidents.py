@@ -1,4 +1,4 @@
-"""The incidents in this process, beside `shared.adapters.memory.jobs.MemoryIndex`."""
+"""The incidents in this process, beside `tests.memory_twins.jobs.MemoryIndex`."""
 
 from __future__ import annotations
 

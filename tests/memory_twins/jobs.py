@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 
-from shared.adapters.memory.desks import MemoryDesks
-from shared.adapters.memory.lists import MemoryLists
 from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
 from shared.core.gates.ends import Freed, is_good
@@ -38,6 +36,8 @@ from shared.ports.index import (
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
 from shared.ports.sweeps import SweepMark, SweepPosition
+from tests.memory_twins.desks import MemoryDesks
+from tests.memory_twins.lists import MemoryLists
 
 
 class MemoryLedger:
