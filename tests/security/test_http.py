@@ -202,7 +202,9 @@ def test_who_read_what_is_in_the_log(door: Door) -> None:
     """One line a request, also of one that is refused; what is read across tenants is marked."""
     job_id = door.job(doc_id="in the log")
     for tenant, request_id in (("*", "access-1"), (None, "access-2")):
-        door.ask("GET", f"/v1/jobs/{job_id}?subscription-key=s3cret", tenant=tenant, headers={"X-Correlation-Id": request_id})
+        door.ask(
+            "GET", f"/v1/jobs/{job_id}?subscription-key=s3cret", tenant=tenant, headers={"X-Correlation-Id": request_id}
+        )
     wait_until(lambda: '"access-2"' in door.stack.log("host"), "the line is not in the log")
     found = re.findall(r'\{"event": "ACCESS".*?"access-\d".*?\}', door.stack.log("host"))
     reads, refused = (json.loads(line) for line in found)
