@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from azure.core import MatchConditions
@@ -32,6 +33,7 @@ from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 _REPLACE, _MERGE = {"mode": UpdateMode.REPLACE}, {"mode": UpdateMode.MERGE}
 _BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
 _BULK_COLUMNS = dict.fromkeys(each.name for each in fields(Bulk))
+_MAY_BE_ABSENT = frozenset({"root", "reason", "key", "cursor", "ended_at"})
 
 
 T = TypeVar("T")
@@ -50,8 +52,8 @@ class TablesBulks:
     ) -> None:
         operations: list[Operation] = [("create", _bulk_entity(bulk)), _taking(bulk, slot)]
         if key is not None:
-            row = {"RowKey": bulk_key_row(key.key), "bulk_id": key.bulk_id, "body_hash": key.body_hash}
-            operations.append(("create", {"PartitionKey": encode_key(bulk.tenant), **row}))
+            made_by = {"bulk_id": key.bulk_id, "body_hash": key.body_hash}
+            operations.append(("create", {**_key(bulk.tenant, bulk_key_row(key.key)), **made_by}))
         operations += [("create", _work_entity(bulk, each)) for each in work]
         operations += [("create", _item_entity(bulk, each)) for each in items]
         await transact(await self._account.table(self._index_table), operations)
@@ -127,9 +129,8 @@ class TablesBulks:
         return await first_decoded(table, query, parameters, limit, _due_of)
 
     async def put_due(self, due: DueBulk) -> None:
-        row = {"RowKey": _due_row(due), "tenant": due.tenant, "bulk_id": due.bulk_id, "due_at": due.due_at}
-        table = await self._account.table(self._gates_table)
-        await table.upsert_entity({"PartitionKey": BULKS_PARTITION, **row}, mode=UpdateMode.MERGE)
+        row = {"PartitionKey": BULKS_PARTITION, "RowKey": _due_row(due), **_columns(due)}
+        await (await self._account.table(self._gates_table)).upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def drop_due(self, due: DueBulk) -> None:
         await (await self._account.table(self._gates_table)).delete_entity(BULKS_PARTITION, _due_row(due))
@@ -150,8 +151,7 @@ def _key_of(key: str, entity: Entity) -> BulkKey:
 
 
 def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
-    key = {"PartitionKey": encode_key(bulk.tenant), "RowKey": bulk_slot_row(slot.number)}
-    row = {**key, "number": slot.number, "bulk_id": bulk.bulk_id}
+    row = {**_key(bulk.tenant, bulk_slot_row(slot.number)), "number": slot.number, "bulk_id": bulk.bulk_id}
     if not slot.etag:
         return ("create", row)
     return ("update", row, {**_MERGE, "etag": slot.etag, "match_condition": MatchConditions.IfNotModified})
@@ -174,69 +174,22 @@ def _due_row(due: DueBulk) -> str:
 
 
 def _bulk_entity(bulk: Bulk) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "PartitionKey": encode_key(bulk.tenant),
-        "RowKey": bulk_row(bulk.bulk_id),
-        "bulk_id": bulk.bulk_id,
-        "tenant": bulk.tenant,
-        "action": bulk.action.value,
-        "filter": json.dumps(dict(bulk.filter), ensure_ascii=False),
-        "root": bulk.root,
-        "reason": bulk.reason,
-        "actor": bulk.actor,
-        "key": bulk.key,
-        "created_at": bulk.created_at,
-        "state": bulk.state.value,
-        "matched": bulk.matched,
-        "done": bulk.done,
-        "refused": bulk.refused,
-        "cursor": bulk.cursor,
-        "listed": bulk.listed,
-        "last_no": bulk.last_no,
-        "fruitless": bulk.fruitless,
-        "wait_s": bulk.wait_s,
-        "look_at": bulk.look_at,
-        "ended_at": bulk.ended_at,
-    }
-    return {name: value for name, value in columns.items() if value is not None}
+    row = {**_key(bulk.tenant, bulk_row(bulk.bulk_id)), **_columns(bulk)}
+    return {**row, "filter": json.dumps(dict(bulk.filter), ensure_ascii=False)}
 
 
 def _bulk_of(entity: Entity) -> Bulk:
-    return Bulk(
-        bulk_id=entity["bulk_id"],
-        tenant=entity["tenant"],
-        action=BulkAction(entity["action"]),
-        filter=json.loads(entity["filter"]),
-        root=entity.get("root"),
-        reason=entity.get("reason"),
-        actor=entity["actor"],
-        key=entity.get("key"),
-        created_at=entity["created_at"],
-        state=BulkState(entity["state"]),
-        matched=entity["matched"],
-        done=entity["done"],
-        refused=entity["refused"],
-        cursor=entity.get("cursor"),
-        listed=entity["listed"],
-        last_no=entity["last_no"],
-        fruitless=entity["fruitless"],
-        wait_s=entity["wait_s"],
-        look_at=entity["look_at"],
-        ended_at=entity.get("ended_at"),
-    )
+    values = {name: entity.get(name) if name in _MAY_BE_ABSENT else entity[name] for name in _BULK_COLUMNS}
+    typed = {
+        "action": BulkAction(entity["action"]),
+        "state": BulkState(entity["state"]),
+        "filter": json.loads(entity["filter"]),
+    }
+    return Bulk(**{**values, **typed})
 
 
 def _item_entity(bulk: Bulk, item: BulkItem) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "PartitionKey": encode_key(bulk.tenant),
-        "RowKey": bulk_item_row(bulk.bulk_id, item.job_id),
-        "job_id": item.job_id,
-        "state": item.state.value,
-        "code": item.code,
-        "new_job_id": item.new_job_id,
-        "tried_at": item.tried_at,
-    }
-    return {name: value for name, value in columns.items() if value is not None}
+    return {**_key(bulk.tenant, bulk_item_row(bulk.bulk_id, item.job_id)), **_columns(item)}
 
 
 def _item_of(entity: Entity) -> BulkItem:
@@ -250,9 +203,18 @@ def _item_of(entity: Entity) -> BulkItem:
 
 
 def _work_key(bulk: Bulk, work: Work) -> dict[str, Any]:
-    return {"PartitionKey": encode_key(bulk.tenant), "RowKey": bulk_work_row(bulk.bulk_id, work.no)}
+    return _key(bulk.tenant, bulk_work_row(bulk.bulk_id, work.no))
 
 
 def _work_entity(bulk: Bulk, work: Work) -> dict[str, Any]:
-    columns = {**_work_key(bulk, work), "no": work.no, "job_id": work.job_id}
-    return columns if work.dependants_after is None else {**columns, "dependants_after": work.dependants_after}
+    return {**_work_key(bulk, work), **_columns(work)}
+
+
+def _key(tenant: str, row: str) -> dict[str, Any]:
+    return {"PartitionKey": encode_key(tenant), "RowKey": row}
+
+
+def _columns(row: Bulk | BulkItem | Work | DueBulk) -> dict[str, Any]:
+    """One column for each field that has a value, under the field's name."""
+    values = {name: value for name, value in vars(row).items() if value is not None}
+    return {name: value.value if isinstance(value, StrEnum) else value for name, value in values.items()}
