@@ -13,7 +13,7 @@ from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState
 from shared.core.canonical import canonical_json, digest
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.redrive import not_redrivable
-from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended
+from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, list_jobs
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
@@ -28,8 +28,6 @@ _MAX_READ_MORE = 200
 _FAR_FUTURE_MS = 9_999_999_999_999
 #: of jobs each of which took up the one before
 _MAX_CHAIN = 50
-_MAX_RACES = 8
-_FIRST_WAIT_S = 0.02
 
 
 def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
@@ -107,7 +105,8 @@ async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 
 async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
     """No further item is begun; asked for again, it changes nothing. Raises BulkNotFound, BulkEnded, Contended."""
-    for race in range(_MAX_RACES):
+
+    async def cancel() -> Bulk:
         stored = await _read(context, tenant, bulk_id)
         match stored.bulk.state:
             case BulkState.CANCELLED:
@@ -115,11 +114,9 @@ async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
             case BulkState.DONE:
                 raise BulkEnded(bulk_id)
         cancelled = replace(stored.bulk, state=BulkState.CANCELLED, ended_at=context.clock.now())
-        try:
-            return (await context.bulks.write(BulkWrite(before=stored, after=cancelled))).bulk
-        except Conflict:
-            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
-    raise Contended("the bulk was changed by others at every try")
+        return (await context.bulks.write(BulkWrite(before=stored, after=cancelled))).bulk
+
+    return await context.retry_on_conflict(cancel, "the bulk")
 
 
 async def bulk_items(
@@ -139,10 +136,8 @@ async def bulk_items(
 
 async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
     """Asks for work on the bulk; without the bus the sweeper does it, a minute later."""
-    try:
+    with telemetry.tolerate(BusUnavailable):
         await context.desk_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
-    except BusUnavailable as fault:
-        telemetry.record_fault(fault)
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:
@@ -163,22 +158,20 @@ async def _create(
 ) -> tuple[Bulk, bool]:
     body = canonical_json([bulk.action, dict(bulk.filter), bulk.root, bulk.reason])
     known = BulkKey(key=digest(f"bulk:{key}"), bulk_id=bulk.bulk_id, body_hash=digest(body)) if key else None
-    if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
-        return earlier, True
     bulk = replace(bulk, key=known.key if known is not None else None)
-    for race in range(_MAX_RACES):
+
+    async def create() -> Bulk | None:
+        """Returns the earlier bulk of the key; None: there was none, and the new one is written."""
+        if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
+            return earlier
         slot = await _free_slot(context, bulk.tenant)
         # first, so that no bulk is without it: the sweeper drops a row whose bulk never came
         await context.bulks.put_due(due_while_running(bulk))
-        try:
-            await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
-            break
-        except (AlreadyExists, Conflict):
-            if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
-                return earlier, True
-            await context.sleep(_FIRST_WAIT_S * 2**race * context.random())
-    else:
-        raise Contended("others created bulks of the tenant at every try")
+        await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
+        return None
+
+    if (earlier := await context.retry_on_conflict(create, "a slot of the tenant's bulks")) is not None:
+        return earlier, True
     telemetry.info("BULK_STARTED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, action=bulk.action.value)
     await call(context, bulk)
     return bulk, False

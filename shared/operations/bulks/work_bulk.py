@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -18,7 +19,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.reasons import Reason
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.bulks.bulks import call, filter_of
-from shared.operations.context import Context
+from shared.operations.context import MAX_TRIES, Context
 from shared.operations.gates.desk_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
@@ -40,10 +41,8 @@ _TURN = timedelta(seconds=60)
 _LATER = timedelta(seconds=5)
 #: after a step in which every item was refused for now
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15, 300
-_MAX_RACES = 8
 #: the pieces of work that one tried are among the first
 _LOOKED_AT = 100
-_RACE_WAIT_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -194,12 +193,11 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
 
     It is done also for a bulk that was cancelled in between: the acts have been done. Raises Contended.
     """
-    for race in range(_MAX_RACES):
-        change = _outcomes(stored, tried, is_late=context.clock.now() >= stored.bulk.created_at + LASTS)
-        try:
-            return await context.bulks.write(change)
-        except (Conflict, AlreadyExists):
-            await context.sleep(_RACE_WAIT_S * 2**race * context.random())
+    for conflicts in range(MAX_TRIES):
+        is_late = context.clock.now() >= stored.bulk.created_at + LASTS
+        with suppress(Conflict, AlreadyExists):
+            return await context.bulks.write(_outcomes(stored, tried, is_late=is_late))
+        await context.wait_after_conflict(conflicts)
         stored = await _again(context, stored)
         left = await context.bulks.work(stored.bulk.tenant, stored.bulk.bulk_id, limit=_LOOKED_AT)
         numbers = {each.no for each in left}
