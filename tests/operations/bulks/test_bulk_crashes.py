@@ -18,7 +18,7 @@ from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.sweeper.bulks import look_at_bulks
 from tests.operations.bulked import TENANT, adds_up, later, made, mortal, requests, started, status, worked
 from tests.operations.conftest import World
-from tests.operations.support import cancelled, control, swept
+from tests.operations.support import cancelled, control, one_pass, swept
 
 
 async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:
@@ -191,7 +191,7 @@ async def test_ten_thousand_jobs_through_crashes(world: World) -> None:
         world.clock.advance(95)
 
         async def look(one: World) -> None:
-            await look_at_bulks(one.context, one.orchestrations, lambda _: True, lambda: False)
+            await look_at_bulks(await one_pass(one), lambda: False)
 
         await mortal(world, [lives.uniform(10, 900)], look)
     await adds_up(world, bulk)
