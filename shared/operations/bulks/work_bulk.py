@@ -70,29 +70,24 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
         await call(context, stored.bulk, now + _LATER * (1 + context.random()))
         return
     async with context.bulk_turns:
-        await _take_turn(context, orchestrations, stored)
+        with suppress(Conflict):
+            await _take_turn(context, orchestrations, stored)
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Raises LedgerUnavailable."""
-    now, tenant, bulk_id = context.clock.now(), stored.bulk.tenant, stored.bulk.bulk_id
-    try:
-        stored = await _write(context, stored, replace(stored.bulk, look_at=now + _TURN))
-    except (Conflict, AlreadyExists):
-        return  # another one has the turn
+    """Raises Conflict where another worker has the turn, or the bulk was cancelled meanwhile; LedgerUnavailable."""
+    stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
     for _ in range(_STEPS):
         stored, wait_s = await _step(context, orchestrations, stored)
         if stored.bulk.state is not BulkState.RUNNING or wait_s:
             break
     if stored.bulk.state is not BulkState.RUNNING:
-        telemetry.info("BULK_ENDED", bulk_id=bulk_id, tenant_id=tenant, state=stored.bulk.state.value)
+        bulk = stored.bulk
+        telemetry.info("BULK_ENDED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, state=bulk.state.value)
         return
     look_at = context.clock.now() + timedelta(seconds=wait_s)
-    try:
-        stored = await _write(context, stored, replace(stored.bulk, look_at=look_at))
-    except (Conflict, AlreadyExists):
-        return  # it was cancelled, or another one has the turn
+    stored = await _write(context, stored, replace(stored.bulk, look_at=look_at))
     await call(context, stored.bulk, look_at if wait_s else None)
 
 
