@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -102,10 +102,3 @@ class Work:
     job_id: str
     #: None: act on the job; else: look for its dependants past this id
     dependants_after: str | None = None
-
-
-def with_outcomes(bulk: Bulk, outcomes: list[BulkItem]) -> Bulk:
-    """The counts after these items, which were open, have got their outcomes; those that are still open count not."""
-    done = sum(each.state is ItemState.DONE for each in outcomes)
-    refused = sum(each.state is ItemState.REFUSED for each in outcomes)
-    return replace(bulk, done=bulk.done + done, refused=bulk.refused + refused)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shared import telemetry
-from shared.core.bulks import LASTS, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work, with_outcomes
+from shared.core.bulks import LASTS, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.reasons import Reason
@@ -99,7 +99,8 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
         if not work:
             if not bulk.listed:
                 return await _list_more(context, stored), 0
-            return await _write(context, stored, _ended(context, bulk)), 0
+            ended = replace(bulk, state=BulkState.DONE, ended_at=context.clock.now())
+            return await _write(context, stored, ended), 0
         if work[0].dependants_after is not None:
             return await _add_dependants(context, stored, work[0]), 0
     except (Conflict, AlreadyExists):
@@ -214,7 +215,8 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> 
     if fruitless > bulk.open:
         tried = [_given_up(each) for each in tried]
         settled, fruitless = list(tried), 0
-    bulk = with_outcomes(bulk, [each.item for each in settled])
+    done = sum(each.item.state is ItemState.DONE for each in settled)
+    bulk = replace(bulk, done=bulk.done + done, refused=bulk.refused + len(settled) - done)
     wait_s = min(max(_FIRST_WAIT_S, 2 * bulk.wait_s), _LONGEST_WAIT_S) if is_held and not settled else 0
     added: list[Work] = []
     for each in tried:
@@ -235,10 +237,6 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> 
 
 def _given_up(tried: _Tried) -> _Tried:
     return replace(tried, item=replace(tried.item, state=ItemState.REFUSED), held=False, early=False)
-
-
-def _ended(context: Context, bulk: Bulk) -> Bulk:
-    return replace(bulk, state=BulkState.DONE, ended_at=context.clock.now())
 
 
 async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBulk:
