@@ -59,6 +59,7 @@ from shared.operations.context import Context
 from shared.operations.jobs.ending import follow_end
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
+from shared.operations.process.parts import Bus, Events, Webhooks
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
@@ -67,7 +68,7 @@ from shared.ports.books import Books
 from shared.ports.bulks import Bulks
 from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
-from shared.ports.environment import Callers
+from shared.ports.environment import Callers, Clock
 from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
@@ -76,7 +77,6 @@ from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
-from shared.ports.webhooks import WebhookSender
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -145,12 +145,6 @@ class Wiring:
         """What identifies the caller of a request."""
         return self._callers
 
-    def sweep_marks(self) -> SweepMarks:
-        """Where the sweeper leaves its mark."""
-        marks = self.context().sweep_marks
-        assert marks is not None
-        return marks
-
     def blob_probe(self) -> BlobProbe | None:
         """None: no blobs are used. Must be called on the loop that the functions run on."""
         settings = self.settings
@@ -166,7 +160,7 @@ class Wiring:
         """Whether each dependency responds now, or did two seconds ago. Never raises."""
         probe = self.blob_probe()
         blob = probe.check if probe is not None else None
-        return await self.readiness.look(self.context(), orchestrations, marks=self.sweep_marks(), blob=blob)
+        return await self.readiness.look(self.context(), orchestrations, marks=self.context().sweep_marks, blob=blob)
 
     def _build(self) -> Context:
         settings = self.settings
@@ -184,8 +178,7 @@ class Wiring:
             credential=_credential(settings.servicebus_connection),
             url=settings.servicebus_admin_url,
         )
-        clock, known_feeds = SystemClock(), KnownFeeds()
-        topic = _events_topic(settings, publisher.client) if settings.events == "topic" else None
+        clock = SystemClock()
         return Context(
             settings=settings,
             registry=self._packaged.registry,
@@ -196,22 +189,19 @@ class Wiring:
             incidents=stores.incidents,
             rejected=stores.rejected,
             archive=stores.archive,
-            publisher=publisher,
-            lanes=lanes,
-            desk_calls=ServiceBusDeskCalls(publisher.client),
-            dead_replies=dead_replies,
-            counts=counts,
+            usage=stores.usage,
             answers=stores.answers,
             sweep_marks=stores.sweep_marks,
-            usage=stores.usage,
             books=stores.books,
-            feed=stores.feed if settings.events != "off" else None,
-            hooks=stores.hooks if settings.events != "off" else None,
-            sender=_webhook_sender(settings),
-            deliveries=ServiceBusDeliveries(publisher.client) if settings.sends_webhooks else None,
-            hinting=Hinting(ServiceBusHints(publisher.client), clock) if settings.events != "off" else None,
-            known_feeds=known_feeds,
-            passing=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
+            bus=Bus(
+                publisher=publisher,
+                lanes=lanes,
+                desk_calls=ServiceBusDeskCalls(publisher.client),
+                dead_replies=dead_replies,
+                counts=counts,
+            ),
+            events=_events(settings, stores, publisher.client, clock),
+            webhooks=_webhooks(settings, publisher.client),
             follow_end=follow_end,
             clock=clock,
             sleep=asyncio.sleep,
@@ -232,12 +222,31 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
         desks=TenantDesks(context.desks, caller, moving=moving),
-        usage=TenantUsage(context.usage, caller, moving=moving) if context.usage is not None else None,
+        usage=TenantUsage(context.usage, caller, moving=moving),
         bulks=TenantBulks(context.bulks, caller, moving=moving),
         incidents=TenantIncidents(context.incidents, caller, moving=moving),
         rejected=TenantRejected(context.rejected, caller, moving=moving),
-        feed=TenantFeed(context.feed, caller) if context.feed is not None else None,
-        hooks=TenantHooks(context.hooks, caller, moving=moving) if context.hooks is not None else None,
+        events=replace(
+            context.events,
+            feed=TenantFeed(context.events.feed, caller),
+            hooks=TenantHooks(context.events.hooks, caller, moving=moving),
+        )
+        if context.events is not None
+        else None,
+    )
+
+
+def _events(settings: Settings, stores: Stores, bus: ServiceBusClient, clock: Clock) -> Events | None:
+    if settings.events == "off":
+        return None
+    known_feeds = KnownFeeds()
+    topic = _events_topic(settings, bus) if settings.events == "topic" else None
+    return Events(
+        feed=stores.feed,
+        hooks=stores.hooks,
+        hinting=Hinting(ServiceBusHints(bus), clock),
+        known_feeds=known_feeds,
+        relay=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
     )
 
 
@@ -348,13 +357,13 @@ def stores_over(
     )
 
 
-def _webhook_sender(settings: Settings) -> WebhookSender | None:
+def _webhooks(settings: Settings, bus: ServiceBusClient) -> Webhooks | None:
     if not settings.sends_webhooks:
         return None
     # its HTTP client is loaded where webhooks are sent
     from shared.adapters.webhook_http import HttpWebhookSender
 
-    return HttpWebhookSender(settings.webhook_hosts)
+    return Webhooks(sender=HttpWebhookSender(settings.webhook_hosts), deliveries=ServiceBusDeliveries(bus))
 
 
 def _credential(connection: str | None) -> AsyncTokenCredential | None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from shared.core.events.hints import Hint
+from shared.errors import CountsForbidden
 from shared.ports.bus import DeadReply
 from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall
@@ -40,6 +41,13 @@ class MemoryDeskCalls:
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         self.divisions.append((gate_id, at, since or at))
+
+
+class NoCounts:
+    """See `shared.ports.bus.Counts`. The bus never lets the app count."""
+
+    async def in_flight(self, lane: int, service: str | None) -> int:
+        raise CountsForbidden
 
 
 class MemoryDeadReplies:

@@ -150,8 +150,8 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
     req, context = request.http, request.context()
     limit, _ = page(req)
     tenant = normalise(_tenant_of(request, req.params.get("tenant_id")))
-    room = wait_s > 0 and context.waiters.has_room(tenant, follower=True)
-    with context.waiters.hold(tenant, follower=True) if room else contextlib.nullcontext():
+    room = wait_s > 0 and context.process.waiters.has_room(tenant, follower=True)
+    with context.process.waiters.hold(tenant, follower=True) if room else contextlib.nullcontext():
         found = await follow_feed(
             context,
             tenant,

@@ -60,9 +60,9 @@ async def job_stream(request: Request) -> func.HttpResponse:
 
     # as the feed's readers do, those of a job count for its tenant, operators too
     whose = first.tenant
-    room = context.waiters.has_room(whose, follower=True)
+    room = context.process.waiters.has_room(whose, follower=True)
     with history_tail(context, job_id) as tail:
-        answer = await LongPoll(context.waiters).wait(HOLD_S if room else 0, whose, read, tail, follower=True)
+        answer = await LongPoll(context.process.waiters).wait(HOLD_S if room else 0, whose, read, tail, follower=True)
     if answer.status_code != 304:
         return answer
     return stream(req, [], following=_cursor(seq), crowded_by=None if room else request.caller.actor)

@@ -92,7 +92,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
 )
 async def job_read(request: Request) -> func.HttpResponse:
     """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
-    return await _job_read(request, LongPoll(request.context().waiters))
+    return await _job_read(request, LongPoll(request.context().process.waiters))
 
 
 async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:

@@ -85,7 +85,7 @@ async def _orchestrate(request: Request) -> func.HttpResponse:
     if created.replayed:
         headers["Idempotency-Replayed"] = "true"
     if (wait_s := preferred_wait_of(req)) is not None:
-        poll = LongPoll(context.waiters)
+        poll = LongPoll(context.process.waiters)
         ended, applied = await poll.ended(wait_s, counted_as(request.caller), context, created.stored)
         if applied:
             headers["Preference-Applied"] = f"wait={wait_s}"

@@ -383,7 +383,7 @@ async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
     own = Gate(GateKind.TENANT, tenant)
     # one that is kept for its feed alone says nothing to anybody (R79)
     idle = {state.gate for state in desk.gates.values() if changes.is_idle(state, known, context.clock.now())}
-    hidden = idle if context.feed is not None else set()
+    hidden = idle if context.events is not None else set()
     others = [state.gate for state in desk.gates.values() if state.gate != own and state.gate not in hidden]
     ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
     return [await _quota(context, gate, desk, known) for gate in (own, *ordered)]

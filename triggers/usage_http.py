@@ -93,7 +93,7 @@ async def _sources(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     if position and not position.startswith("SOURCE:"):
         raise bad_cursor()
-    rows = await context.usage.sources(tenant, after=position, limit=limit) if context.usage is not None else []
+    rows = await context.usage.sources(tenant, after=position, limit=limit)
     counted = (await desk_turns.directory(context)).concerns(tenant)
     stored = await context.desks.read(tenant) if counted else None
     desk, now = stored.desk if stored is not None else None, context.clock.now()

@@ -124,7 +124,8 @@ class QuotaProcess:
     _directives: _Directives = field(default_factory=_Directives)
 
     def __post_init__(self) -> None:
-        self.context = replace(self.context, publisher=self._directives, desk_calls=_Calls())
+        bus = replace(self.context.bus, publisher=self._directives, desk_calls=_Calls())
+        self.context = replace(self.context, bus=bus)
 
     async def obey(self, command: Mapping[str, Any]) -> Any:
         """`do`: the command, one of

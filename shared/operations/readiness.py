@@ -57,7 +57,7 @@ class Readiness:
 
         checks: dict[str, Check] = {
             "tables": tables,
-            "servicebus": lambda: context.lanes.replies(0, since=self._clock.now()),
+            "servicebus": lambda: context.bus.lanes.replies(0, since=self._clock.now()),
             "durable": lambda: orchestrations.look_up(_NOBODY),
         }
         return await self._check_all(checks if blob is None else checks | {"blob": blob})

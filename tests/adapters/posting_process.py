@@ -141,7 +141,7 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
 
 async def serve(world: World) -> None:
     """What the queue does with this process's calls."""
-    context, calls = world.context, world.context.desk_calls
+    context, calls = world.context, world.context.bus.desk_calls
     assert isinstance(calls, MemoryDeskCalls)
     while True:
         await asyncio.sleep(0.05)

@@ -8,7 +8,6 @@ import random
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent
 from shared.wiring import SystemClock
+from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World, world
 from tests.servicebus_emulator.process import start_bus
@@ -193,7 +193,7 @@ async def send_hints(
     async def take(context: Context, batch: list[Hint]) -> None:
         for tenant in tenants:
             # there are no jobs to read: what the process knows of SEEN has to be right
-            context.known_feeds.forget(tenant)
+            context.events.known_feeds.forget(tenant)
         await write_feed(context, batch)
 
     for first in range(0, len(hints), 100):
@@ -201,7 +201,7 @@ async def send_hints(
         batch = hints[first : first + 100]
         if chance.random() < 0.3:
             # it dies after the feed's write: the bus brings the batch again
-            await take(replace(processes[place], passing=FALLS), batch)
+            await take(changed(processes[place], relay=FALLS), batch)
             processes[place] = renew()
             place = chance.randrange(2)
         await take(processes[place], batch)
@@ -247,7 +247,7 @@ async def test_twenty_tenants_and_readers_that_drop(azurite: str, world: World, 
         def process() -> Context:
             known = KnownFeeds()
             passing = TopicRelay(topic, feed, known, SystemClock(), asyncio.sleep, closing_task)
-            return replace(world.context, feed=feed, known_feeds=known, passing=passing)
+            return changed(world.context, feed=feed, known_feeds=known, relay=passing)
 
         tasks: list[asyncio.Task[None]] = []
 

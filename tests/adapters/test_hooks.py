@@ -309,7 +309,7 @@ STALE = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
 async def test_the_life_of_a_webhook(azurite: str, world: World) -> None:
     """The operations over real tables: refused, given up, sent again, switched off and on, and gone with its events."""
     async with hooked_on_tables(azurite, world) as given:
-        context, feed = given.world.context, given.world.context.feed
+        context, feed = given.world.context, given.world.context.events.feed
         assert feed is not None
         hook = await given.hook(filter={"types": frozenset({"job.completed"})})
         given.receiver.answer = Answer(status=404)

@@ -50,6 +50,7 @@ from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.quotas.quotas import By, hold
 from shared.ports.durable import InstanceState
+from tests.contexts import changed
 from tests.jobs import START, envelope, reply
 from tests.memory_bus import MemoryEvents, MemoryHints
 from tests.operations.conftest import World, world
@@ -84,8 +85,8 @@ class App:
         """With other settings, in every process."""
 
         def process(world: World) -> World:
-            changed = replace(world.context, settings=replace(world.context.settings, **settings))
-            return replace(world, context=replace(changed, gates=GateDirectory()))
+            limits = replace(world.context.settings, **settings)
+            return replace(world, context=changed(world.context, settings=limits, gate_directory=GateDirectory()))
 
         apart = self.lane is not self.http
         http = process(self.http)
@@ -149,7 +150,7 @@ async def app(
             texts = BlobTexts.connect(connection=azurite, endpoint=None, credential=None)
             closing.push_async_callback(account.close)
             closing.push_async_callback(texts.close)
-            context = replace(
+            context = changed(
                 world.context,
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
@@ -157,7 +158,7 @@ async def app(
                 incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
                 books=TablesBooks(account, f"gates{own}"),
                 bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
-                gates=GateDirectory(),
+                gate_directory=GateDirectory(),
                 recent_jobs=RecentJobs(),
                 recent_ends=RecentEnds(),
             )
@@ -251,7 +252,7 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
         return await real(self, operations)
 
     monkeypatch.setattr(DirectTable, "submit_transaction", submit)
-    calls: Any = app.world.context.desk_calls
+    calls: Any = app.world.context.bus.desk_calls
 
     def counted() -> Counter[str]:
         app.requests.pop("directory", None)
@@ -371,13 +372,13 @@ async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pyt
     def process(world: World) -> World:
         if mode == "off":
             return world
-        return replace(world, context=replace(world.context, feed=feed, hinting=Hinting(queue, clock)))
+        return replace(world, context=changed(world.context, feed=feed, hinting=Hinting(queue, clock)))
 
     apart = app.lane is not app.http
     http = process(app.http)
     durable, lane = (process(app.durable), process(app.lane)) if apart else (http, http)
     fed = replace(app, http=http, durable=durable, lane=lane)
-    teller = replace(http.context, hinting=None, known_feeds=known, passing=passing)
+    teller = changed(http.context, known_feeds=known, relay=passing) if mode != "off" else http.context
 
     def requests() -> Counter[str]:
         app.requests.pop("directory", None)

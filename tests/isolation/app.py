@@ -41,6 +41,7 @@ from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.process.hinting import Hinting
+from shared.operations.process.parts import Bus, Events, Webhooks
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.webhooks.deliver_webhooks import deliver
@@ -50,7 +51,7 @@ from shared.settings import load
 from tests import jobs
 from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
-from tests.memory_bus import MemoryDeadReplies
+from tests.memory_bus import MemoryDeadReplies, NoCounts
 from tests.memory_twins.jobs import MemoryArchive
 from tests.operations.conftest import QuietLanes
 from tests.simulation.scheduler import Scheduler
@@ -110,18 +111,24 @@ class App:
             incidents=TablesIncidents(account, "index", "gates"),
             rejected=TablesRejected(account, "rejected", _Texts()),
             archive=MemoryArchive(),
-            publisher=self.services,
-            lanes=QuietLanes(),
-            desk_calls=_Calls(self),
-            dead_replies=self.dead,
+            bus=Bus(
+                publisher=self.services,
+                lanes=QuietLanes(),
+                desk_calls=_Calls(self),
+                dead_replies=self.dead,
+                counts=NoCounts(),
+            ),
             answers=TablesAnswers(account, "gates"),
             sweep_marks=TablesSweepMark(account, "index"),
             usage=TablesUsage(account, "index"),
-            feed=TablesFeed(account, "feed", self.now) if events else None,
-            hooks=TablesHooks(account, "feed") if events else None,
-            hinting=Hinting(_Hints(self), self) if events else None,
-            sender=_Receiver() if events else None,
-            deliveries=_Deliveries(self) if events else None,
+            events=Events(
+                feed=TablesFeed(account, "feed", self.now),
+                hooks=TablesHooks(account, "feed"),
+                hinting=Hinting(_Hints(self), self),
+            )
+            if events
+            else None,
+            webhooks=Webhooks(sender=_Receiver(), deliveries=_Deliveries(self)) if events else None,
             follow_end=follow_end,
             clock=self,
             sleep=self.scheduler.pause,

@@ -17,13 +17,16 @@ from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
 from shared.operations.context import Context
 from shared.operations.jobs.ending import follow_end
+from shared.operations.process.parts import Bus
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
-from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls
+from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls, NoCounts
+from tests.memory_twins.answers import MemoryAnswers
 from tests.memory_twins.bulks import MemoryBulks
 from tests.memory_twins.desks import MemoryBooks
-from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
+from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
+from tests.memory_twins.usage import MemoryUsage
 
 
 class StillClock:
@@ -171,11 +174,17 @@ def built(ledger: MemoryLedger) -> World:
         incidents=index.incidents,
         rejected=rejected,
         archive=archive,
-        publisher=publisher,
-        lanes=lanes,
-        desk_calls=MemoryDeskCalls(),
-        dead_replies=dead_replies,
         books=MemoryBooks(),
+        usage=MemoryUsage(),
+        answers=MemoryAnswers(),
+        sweep_marks=MemorySweepMark(),
+        bus=Bus(
+            publisher=publisher,
+            lanes=lanes,
+            desk_calls=MemoryDeskCalls(),
+            dead_replies=dead_replies,
+            counts=NoCounts(),
+        ),
         follow_end=follow_end,
         clock=clock,
         sleep=no_sleep,

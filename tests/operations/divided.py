@@ -18,6 +18,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
+from tests.contexts import changed
 from tests.operations.breaking import ends
 from tests.operations.conftest import World
 from tests.operations.interleave import process_of
@@ -30,7 +31,7 @@ BY = By(actor="op", reason="test")
 def apart(world: World) -> World:
     """Another process."""
     other = process_of(world)
-    return replace(other, context=replace(other.context, gates=GateDirectory()))
+    return replace(other, context=changed(other.context, gate_directory=GateDirectory()))
 
 
 async def ruled(world: World, gate: Gate = PLATFORM, **numbers: int | None) -> None:
@@ -43,7 +44,7 @@ async def posted(world: World, number: int, tenant: str, **changes: Any) -> str:
 
 async def served(world: World, until: Any = None) -> None:
     """What the queue does: calls in their order, each at its time; none later than `until`, or than a second ahead."""
-    calls = world.context.desk_calls
+    calls = world.context.bus.desk_calls
     while pending := sorted(
         [(at or world.clock.now(), tenant, None) for tenant, _, at in calls.calls]  # type: ignore[attr-defined]
         + [(at, None, (gate_id, since)) for gate_id, at, since in calls.divisions],  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from shared.operations.events.feed_writer import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep
+from tests.contexts import changed
 from tests.memory_bus import MemoryHints
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
@@ -43,8 +44,8 @@ class Fed:
 
     async def hints(self) -> list[Hint]:
         """What was sent, over the wire."""
-        assert self.world.context.hinting is not None
-        await self.world.context.hinting.settle()
+        assert self.world.context.events is not None
+        await self.world.context.events.hinting.settle()
         sent, self.queue.sent = self.queue.sent, []
         found = [decode_hint(encode_hint(hint)) for hint, _ in sent]
         return [hint for hint in found if hint is not None]
@@ -73,7 +74,7 @@ class Fed:
 
 def of(world: World, feed: MemoryFeed | None = None) -> Fed:
     queue, feed = MemoryHints(), feed or MemoryFeed()
-    context = replace(
+    context = changed(
         world.context, feed=feed, hinting=Hinting(queue, world.clock), known_feeds=KnownFeeds(), sleep=no_sleep
     )
     return Fed(replace(world, context=context), queue, feed)
@@ -99,7 +100,7 @@ class Refusing(MemoryHints):
 
 def refusing(world: World) -> tuple[Fed, Refusing]:
     fed, queue = of(world), Refusing()
-    context = replace(fed.world.context, hinting=Hinting(queue, world.clock))
+    context = changed(fed.world.context, hinting=Hinting(queue, world.clock))
     return Fed(replace(fed.world, context=context), queue, fed.feed), queue
 
 

@@ -16,6 +16,7 @@ from shared.operations.gates.desk_counts import place_of
 from shared.operations.process.gate_directory import GateDirectory
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import ActiveRow
+from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
@@ -104,4 +105,4 @@ class Dying:
 
 def killed_at(world: World, port: str, name: str, **when: Any) -> World:
     ports: Any = {port: Dying(getattr(world.context, port), name, **when)}
-    return replace(world, context=replace(world.context, **ports, gates=GateDirectory()))
+    return replace(world, context=changed(world.context, **ports, gate_directory=GateDirectory()))

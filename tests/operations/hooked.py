@@ -30,6 +30,7 @@ from shared.operations.webhooks.webhooks import HookRequest, create_hook, list_d
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookUrlRefused
+from tests.contexts import changed
 from tests.memory_bus import MemoryDeliveries, MemoryHints
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
@@ -114,8 +115,8 @@ class Hooked:
 
     async def fed(self) -> None:
         """Hints go over the wire into the feed."""
-        assert self.world.context.hinting is not None
-        await self.world.context.hinting.settle()
+        assert self.world.context.events is not None
+        await self.world.context.events.hinting.settle()
         sent, self.hints.sent = self.hints.sent, []
         found = [decode_hint(encode_hint(hint)) for hint, _ in sent]
         await write_feed(self.world.context, [hint for hint in found if hint is not None])
@@ -167,14 +168,14 @@ class Hooked:
 def hooked(world: World, feed: MemoryFeed | None = None) -> Hooked:
     hints, feed, queue, receiver = MemoryHints(), feed or MemoryFeed(), MemoryDeliveries(), Receiver()
     settings = replace(world.context.settings, events="feed", webhook_keys=(("k1", b"1" * 32),))
-    context = replace(
+    context = changed(
         world.context,
         settings=settings,
         feed=feed,
         hooks=feed.hooks,
         sender=receiver,
         deliveries=queue,
-        hook_calls=HookCalls(),
+        calls=HookCalls(),
         hinting=Hinting(hints, world.clock),
         known_feeds=KnownFeeds(),
         sleep=no_sleep,
@@ -190,7 +191,7 @@ async def hooked_on_tables(azurite: str, world: World) -> AsyncIterator[Hooked]:
     account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
     given = hooked(world)
     feed, hooks = TablesFeed(account, f"feed{own}", given.world.clock.now), TablesHooks(account, f"feed{own}")
-    context = replace(given.world.context, feed=feed, hooks=hooks)
+    context = changed(given.world.context, feed=feed, hooks=hooks)
     try:
         yield replace(given, world=replace(given.world, context=context))
     finally:
@@ -232,7 +233,7 @@ async def happened(given: Hooked, count: int, hook: Hook | str, name: str = "") 
         for event in events
     ]
     await given.feed.write(FeedWrite(tenant=TENANT, head=head, events=events, seen={}, pending=rows))
-    given.world.context.known_feeds.forget(TENANT)
+    given.world.context.events.known_feeds.forget(TENANT)
     return rows
 
 

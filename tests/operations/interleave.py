@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.operations.process.recent_jobs import RecentJobs
+from tests.contexts import changed
 from tests.operations.conftest import World, built
 from tests.simulation.audit import AuditedLedger
 
 MAX_INTERRUPTIONS = 2
 
+#: ports of the part `bus` of a context
+_OF_THE_BUS = frozenset({"publisher", "lanes", "dead_replies"})
 _actor: contextvars.ContextVar[str | None] = contextvars.ContextVar("actor", default=None)
 
 Scenario = Callable[["Meeting"], Awaitable[None]]
@@ -79,7 +82,7 @@ class Meeting:
         world = built(AuditedLedger(self.violations.append, lambda: self.world.clock.now()))
         self.world = world
         ports = {
-            name: self.port(getattr(world.context, name))
+            name: self.port(getattr(world.context.bus if name in _OF_THE_BUS else world.context, name))
             for name in (
                 "ledger",
                 "index",
@@ -95,7 +98,7 @@ class Meeting:
         }
         # one lane: each sweep looks at all
         settings = replace(world.context.settings, lanes=1)
-        context = replace(world.context, **ports, sleep=self._sleep, settings=settings)  # type: ignore[arg-type]
+        context = changed(world.context, **ports, sleep=self._sleep, settings=settings)  # type: ignore[arg-type]
         world = replace(world, context=context)
         self.world = replace(world, orchestrations=self.port(world.orchestrations))  # type: ignore[arg-type]
         await scenario(self)
@@ -229,8 +232,8 @@ def serializable(
 def process_of(world: World) -> World:
     """The world as another process has it: it remembers what was committed before, and not what the others commit."""
     recent = RecentJobs()
-    recent._kept = dict(world.context.recent_jobs._kept)
-    return replace(world, context=replace(world.context, recent_jobs=recent))
+    recent._kept = dict(world.context.process.recent_jobs._kept)
+    return replace(world, context=changed(world.context, recent_jobs=recent))
 
 
 async def left(world: World) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from shared.operations.process import topic_relay as module
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent, FeedWrite
+from tests.contexts import changed
 from tests.memory_bus import MemoryEvents
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import StillClock, World
@@ -98,9 +99,7 @@ def fed_by(world: World, topic: MemoryEvents, feed: MemoryFeed | None = None) ->
     """A world whose feed is passed on."""
     fed = of(world, feed)
     process = Process(fed.feed, topic, world.clock)
-    fed.world = replace(
-        fed.world, context=replace(fed.world.context, known_feeds=process.known, passing=process.passing)
-    )
+    fed.world = replace(fed.world, context=changed(fed.world.context, known_feeds=process.known, relay=process.passing))
     return fed, process
 
 

@@ -32,6 +32,7 @@ from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Share, Survey, SweepPosition
+from tests.contexts import changed
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 
@@ -105,7 +106,7 @@ async def one_pass(world: World) -> Pass:
 
 def limited(world: World, **limits: Any) -> World:
     settings = replace(world.context.settings, **limits)
-    context = replace(world.context, settings=settings, gates=GateDirectory())
+    context = changed(world.context, settings=settings, gate_directory=GateDirectory())
     return replace(world, context=context)
 
 
@@ -148,7 +149,7 @@ async def control(world: World, job_id: str, kind: ControlKind) -> None:
 
 async def answered(world: World) -> None:
     """The calls to jobs and desks, as the queue's function answers them, until there is none."""
-    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
     while calls:
         _, job_id, _ = calls.pop(0)
         if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
+from tests.contexts import changed
 from tests.memory_twins.feed import MemoryFeed
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
@@ -94,9 +94,10 @@ class Feeds:
         """With the feed, as a process begins."""
         port = self._world._port
         queue = port(self, BusUnavailable)
-        context = replace(
+        context = changed(
             context,
             feed=port(self.feed, LedgerUnavailable),
+            hooks=port(self.feed.hooks, LedgerUnavailable),
             hinting=Hinting(queue, self._world, self._world.host.spawn),
             compared_logs=ComparedLogs(),
         )
@@ -111,9 +112,11 @@ class Feeds:
         """What each process knows for itself."""
         world, known_feeds = self._world, KnownFeeds()
         topic = world._port(self.topic, BusUnavailable)
-        assert context.feed is not None
-        passing = TopicRelay(topic, context.feed, known_feeds, world, world.scheduler.pause, world.host.spawn)
-        return replace(context, known_feeds=known_feeds, passing=passing, hook_calls=HookCalls())
+        passing = TopicRelay(
+            topic, context.require_events().feed, known_feeds, world, world.scheduler.pause, world.host.spawn
+        )
+        context = changed(context, known_feeds=known_feeds, relay=passing)
+        return changed(context, calls=HookCalls()) if context.webhooks is not None else context
 
     async def prune(self) -> None:
         """triggers/prune_timer.py: in a process of its own."""

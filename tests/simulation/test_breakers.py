@@ -20,6 +20,7 @@ from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from shared.ports.desks import DirectoryRows
+from tests.contexts import changed
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
@@ -42,7 +43,7 @@ class Outage(World):
         self.rule = rule
         rows = DirectoryRows(defaults={(GateKind.TYPE, OCR): (Rule(breaker=rule), START)})
         self.index.desks.put_group("DEFAULT", rows)
-        self.context = replace(self.context, desk_calls=self._port(self, BusUnavailable))
+        self.context = changed(self.context, desk_calls=self._port(self, BusUnavailable))
         self._others = self._other_processes()
         self.bus.on_directive = self._serve
         self._broken: dict[str, bool] = {}

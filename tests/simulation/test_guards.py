@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from shared.contracts.messages import Directive
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
+from tests.contexts import changed
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS
@@ -35,7 +35,7 @@ class Counts:
 
 async def guarded(seed: int, plan: Plan, state: GateState) -> World:
     world = World(seed, plan)
-    world.context = replace(world.context, counts=Counts(world))
+    world.context = changed(world.context, counts=Counts(world))
     world._others = world._other_processes()
     await world.index.desks.put_over_all(state.gate, state, START)
     return world

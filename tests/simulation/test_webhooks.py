@@ -111,7 +111,7 @@ def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> 
             for row in importlib.import_module("shared.operations.webhooks.match_hooks").pending_of(*args)
         ]
         if made:
-            await self._context.hooks.write(
+            await self._context.events.hooks.write(
                 importlib.import_module("shared.ports.hooks").HookWrite(
                     tenant=self._tenant, deliveries=[(None, row) for row in made]
                 )

@@ -26,13 +26,14 @@ from shared.core.webhooks.webhooks import (
     HookFilter,
     HookState,
 )
-from shared.errors import BusUnavailable, LedgerUnavailable, Transient
+from shared.errors import BusUnavailable, Transient
 from shared.operations.context import Context
 from shared.operations.sweeper.heal_deliveries import heal_deliveries
 from shared.operations.webhooks.deliver_webhooks import deliver, message_id
 from shared.operations.webhooks.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookNotFound
+from tests.contexts import changed
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
 
@@ -66,10 +67,9 @@ class Webhooks:
         """With webhooks, as a process begins."""
         port, feeds = self._world._port, self._world.feeds
         assert feeds is not None
-        return replace(
+        return changed(
             context,
             settings=replace(context.settings, events="feed", webhook_keys=(("k1", b"k" * 32),)),
-            hooks=port(feeds.feed.hooks, LedgerUnavailable),
             sender=self,
             deliveries=port(_Queue(self), BusUnavailable),
             new_salt=lambda: f"{next(self._salts):032x}",

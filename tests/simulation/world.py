@@ -22,19 +22,17 @@ from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.settle_step import settle_step
-from shared.operations.process.gate_directory import GateDirectory
-from shared.operations.process.in_flight import InFlight
-from shared.operations.process.recent_ends import RecentEnds
-from shared.operations.process.recent_jobs import RecentJobs
-from shared.operations.process.submissions import Submissions
+from shared.operations.process import parts
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
-from tests.memory_bus import MemoryDeskCalls
+from tests.memory_bus import MemoryDeskCalls, NoCounts
+from tests.memory_twins.answers import MemoryAnswers
 from tests.memory_twins.bulks import MemoryBulks
 from tests.memory_twins.desks import MemoryBooks
-from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryRejected
+from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryRejected, MemorySweepMark
+from tests.memory_twins.usage import MemoryUsage
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
@@ -180,10 +178,16 @@ class World:
             bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
-            publisher=self._port(self.bus, PublishUnavailable),
-            lanes=self._port(self.lanes, BusUnavailable),
-            desk_calls=self._port(MemoryDeskCalls(), BusUnavailable),
-            dead_replies=self._port(self.bus, BusUnavailable),
+            usage=MemoryUsage(),
+            answers=MemoryAnswers(),
+            sweep_marks=MemorySweepMark(),
+            bus=parts.Bus(
+                publisher=self._port(self.bus, PublishUnavailable),
+                lanes=self._port(self.lanes, BusUnavailable),
+                desk_calls=self._port(MemoryDeskCalls(), BusUnavailable),
+                dead_replies=self._port(self.bus, BusUnavailable),
+                counts=NoCounts(),
+            ),
             follow_end=follow_end,
             clock=self,
             sleep=self.scheduler.pause,
@@ -222,14 +226,7 @@ class World:
 
     def _process_starts(self) -> None:
         # what a process keeps for itself is gone with it
-        self.context = replace(
-            self.context,
-            recent_ends=RecentEnds(),
-            recent_jobs=RecentJobs(),
-            submissions=Submissions(),
-            gates=GateDirectory(),
-            in_flight=InFlight(),
-        )
+        self.context = replace(self.context, process=parts.Process())
         if self.feeds is not None:
             self.context = self.feeds.context(self.context)
         self._others = self._other_processes()
@@ -242,10 +239,7 @@ class World:
         """
         if self.report.seed % 2 == 0:
             return self.context, self.context
-        durable, lanes = (
-            replace(self.context, recent_jobs=RecentJobs(), gates=GateDirectory(), in_flight=InFlight())
-            for _ in range(2)
-        )
+        durable, lanes = (replace(self.context, process=parts.Process()) for _ in range(2))
         return durable, lanes
 
     def now(self) -> Any:

@@ -14,6 +14,7 @@ from shared.operations.process.hinting import Hinting
 from shared.ports.webhooks import encode_call
 from shared.settings import load
 from shared.wiring import Wiring
+from tests.contexts import changed
 from tests.memory_bus import MemoryHints
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World, world
@@ -63,13 +64,11 @@ def test_only_prune_is_there_while_events_are_off(world: World) -> None:
     assert len(prune_timer.blueprint(wiring)._function_builders) == 1
 
 
-@pytest.mark.parametrize(
-    ("events", "built"), [("off", (False, False, False)), ("", (True, True, False)), ("topic", (True, True, True))]
-)
+@pytest.mark.parametrize(("events", "built"), [("off", (False, False)), ("", (True, False)), ("topic", (True, True))])
 async def test_what_is_built_for_events(events: str, built: tuple[bool, bool, bool]) -> None:
     """With `off` nothing that could cost; without a word the feed, and no topic."""
     context = Wiring(load({**BUS, "LUCIUS_EVENTS": events})).context()
-    assert tuple(each is not None for each in (context.feed, context.hinting, context.passing)) == built
+    assert (context.events is not None, context.events is not None and context.events.relay is not None) == built
 
 
 @pytest.mark.parametrize("identity", [False, True])
@@ -83,19 +82,18 @@ async def test_events_may_have_a_namespace_of_their_own(identity: bool, monkeypa
     )
     environment = {name: value for name, value in BUS.items() if name != "LUCIUS_AUTH_MODE"} | JWT
     context = Wiring(load({**environment, **named, "LUCIUS_EVENTS": "topic"})).context()
-    passing: Any = context.passing
-    hinting: Any = context.hinting
+    events: Any = context.events
+    passing, hinting = events.relay, events.hinting
     assert passing._topic._sender._opened.__self__.fully_qualified_namespace == "events.example.com"
     assert hinting._queue._sender._opened.__self__.fully_qualified_namespace == "127.0.0.1"
 
 
 async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:
     feed, queue = MemoryFeed(), MemoryHints()
-    context = replace(world.context, feed=feed, hinting=Hinting(queue, world.clock))
+    context = changed(world.context, feed=feed, hinting=Hinting(queue, world.clock))
     fed = replace(world, context=context)
     job_id = await submitted(fed)
-    assert context.hinting is not None
-    await context.hinting.settle()
+    await context.events.hinting.settle()
     found = functions(fed)
     assert set(found) == {"tell", "deliver", "prune"}
     [hint] = [hint for hint, _ in queue.sent]

@@ -30,7 +30,7 @@ async def test_a_reply_is_given_up_in_time_and_tried_again(monkeypatch: pytest.M
         enqueued_at=START,
     )
     # another process committed last
-    world.context.recent_jobs.forget(job_id)
+    world.context.process.recent_jobs.forget(job_id)
     read, hung = world.ledger.read, list[str]()
 
     async def read_or_hang(asked: str) -> Stored | None:

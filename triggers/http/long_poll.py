@@ -127,7 +127,7 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
             raise JobNotFound(job_id)
         return End(*found)
 
-    with context.recent_jobs.tails.of(job_id, last) as tail:
+    with context.process.recent_jobs.tails.of(job_id, last) as tail:
         yield tail
 
 

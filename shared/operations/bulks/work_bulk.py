@@ -66,10 +66,10 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     now = context.clock.now()
     if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
         return
-    if context.bulk_turns.locked():
+    if context.process.bulk_turns.locked():
         await call(context, stored.bulk, now + _LATER * (1 + context.random()))
         return
-    async with context.bulk_turns:
+    async with context.process.bulk_turns:
         with suppress(Conflict):
             await _take_turn(context, orchestrations, stored)
 

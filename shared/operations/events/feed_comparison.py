@@ -11,7 +11,7 @@ from shared.operations.jobs.dead_letters import incident_of_job
 
 async def hint_behind(context: Context, job: Job) -> bool:
     """A hint at all that a living job has, whose list row is behind it; False: the queue did not take it."""
-    return context.hinting is None or await context.hinting.send(job)
+    return context.events is None or await context.events.hinting.send(job)
 
 
 async def is_behind(context: Context, job: Job) -> bool:
@@ -20,16 +20,16 @@ async def is_behind(context: Context, job: Job) -> bool:
 
     Raises LedgerUnavailable.
     """
-    if context.feed is None or context.hinting is None or job.error_code == Reason.WITHDRAWN:
+    if context.events is None or job.error_code == Reason.WITHDRAWN:
         return False
-    if (job.completed_at or job.updated_at) < (await context.feed.identity()).since:
+    if (job.completed_at or job.updated_at) < (await context.events.feed.identity()).since:
         return False
     incident = await incident_of_job(context, job)
     is_one_behind = incident is not None and await is_log_behind(context, incident_hint(incident))
     old = await context.ledger.read(job.redrive_of) if job.redrive_of is not None else None
     for each in (job, *([old.record.job] if old is not None else [])):
-        if await context.feed.seen(each.tenant, each.job_id) < each.event_seq:
-            await context.hinting.send(each)
+        if await context.events.feed.seen(each.tenant, each.job_id) < each.event_seq:
+            await context.events.hinting.send(each)
             is_one_behind = True
     return is_one_behind
 
@@ -39,13 +39,13 @@ async def is_log_behind(context: Context, hint: Hint) -> bool:
 
     Nothing is read of a log of which this process knows that the feed has it. Raises LedgerUnavailable.
     """
-    if context.feed is None or context.hinting is None or not hint.last:
+    if context.events is None or not hint.last:
         return False
-    if context.compared_logs.has(hint.tenant, hint.key, hint.last):
+    if context.events.compared_logs.has(hint.tenant, hint.key, hint.last):
         return False
-    seen = await context.feed.seen(hint.tenant, hint.key)
-    context.compared_logs.remember(hint.tenant, hint.key, seen)
+    seen = await context.events.feed.seen(hint.tenant, hint.key)
+    context.events.compared_logs.remember(hint.tenant, hint.key, seen)
     if seen >= hint.last:
         return False
-    await context.hinting.send_hint(hint)
+    await context.events.hinting.send_hint(hint)
     return True

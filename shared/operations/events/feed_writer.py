@@ -24,10 +24,11 @@ from shared.operations.context import MAX_TRIES, Context
 from shared.operations.incidents.incidents import find_incident
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.known_feeds import KnownFeed
+from shared.operations.process.parts import Events
 from shared.operations.process.topic_relay import with_sent
 from shared.operations.webhooks.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
 from shared.operations.webhooks.send_deliveries import send_tries
-from shared.ports.feed import Feed, FeedEvent, FeedWrite, Head
+from shared.ports.feed import FeedEvent, FeedWrite, Head
 
 #: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
 MAX_ROWS, MAX_BYTES = 90, 1_000_000
@@ -70,27 +71,28 @@ class _Transaction:
 
 async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
     """Writes what the hints lead to; what cannot be read now is hinted again later. Raises nothing of LUCIUS's."""
-    if context.feed is None:
+    events = context.events
+    if events is None:
         return
     of_tenants: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         of_tenants[hint.tenant].append(hint)
 
     async def one(hinted: tuple[str, list[Hint]]) -> None:
-        await _FeedWriter(context, context.feed, *hinted).run()
+        await _FeedWriter(context, events, *hinted).run()
 
     await at_once(of_tenants.items(), one, limit=_AT_ONCE)
-    if context.passing is not None:
-        await context.passing.pass_on(of_tenants)
+    if events.relay is not None:
+        await events.relay.pass_on(of_tenants)
 
 
 class _FeedWriter:
     """The hints of one tenant."""
 
-    def __init__(self, context: Context, feed: Feed | None, tenant: str, hints: Sequence[Hint]) -> None:
-        assert feed is not None
+    def __init__(self, context: Context, events: Events, tenant: str, hints: Sequence[Hint]) -> None:
         self._context = context
-        self._feed = feed
+        self._events = events
+        self._feed = events.feed
         self._tenant = tenant
         self._todo: OrderedDict[str, list[Hint]] = OrderedDict()
         for hint in hints:
@@ -105,7 +107,7 @@ class _FeedWriter:
         except LuciusError as fault:
             telemetry.record_fault(fault, "FEED_UNWRITTEN", tenant_id=self._tenant)
             # whether it was written nobody knows
-            self._context.known_feeds.forget(self._tenant)
+            self._events.known_feeds.forget(self._tenant)
             self._failed += [hint for hints in self._todo.values() for hint in hints]
         await self._hint_again()
 
@@ -114,13 +116,13 @@ class _FeedWriter:
         # its own loop: the conflicts of all its transactions count together
         conflicts = 0
         while self._todo:
-            known = await self._context.known_feeds.of(self._feed, self._tenant, self._context.hooks)
+            known = await self._events.known_feeds.of(self._feed, self._tenant, self._events.hooks)
             try:
                 async with known.turn:
                     pending = await self._write_some(known)
                 await send_tries(self._context, pending)
             except Conflict:
-                self._context.known_feeds.forget(self._tenant)
+                self._events.known_feeds.forget(self._tenant)
                 self._trusts_first = False
                 conflicts += 1
                 if conflicts == MAX_TRIES:
@@ -143,15 +145,15 @@ class _FeedWriter:
                 telemetry.record_fault(fault, "JOB_UNREAD", **whose, tenant_id=self._tenant)
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
-            passing = self._context.passing
-            write = with_sent(passing, self._write_of(transaction, known.head))
+            relay = self._events.relay
+            write = with_sent(relay, self._write_of(transaction, known.head))
             pending = write.pending
             await note_callbacks(self._context, self._tenant, known, pending)
             known.head = await self._feed.write(write)
-            if passing is not None:
-                passing.wrote(write)
+            if relay is not None:
+                relay.wrote(write)
             known.remember(transaction.seen)
-            self._context.feed_tails.grew(self._tenant, known.head.number)
+            self._events.tails.grew(self._tenant, known.head.number)
         for job_id in finished:
             del self._todo[job_id]
         for _, event in transaction.events:
@@ -230,8 +232,7 @@ class _FeedWriter:
             if hint.tries < len(AGAIN_AFTER):
                 by_tries[hint.tries].append(replace(hint, first=0, events=None, tries=hint.tries + 1))
         for tries, hints in by_tries.items():
-            if self._context.hinting is not None:
-                await self._context.hinting.again(hints, self._context.clock.now() + AGAIN_AFTER[tries])
+            await self._events.hinting.again(hints, self._context.clock.now() + AGAIN_AFTER[tries])
 
 
 def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
@@ -261,9 +262,9 @@ async def _entries_after(
     Raises LedgerUnavailable.
     """
     rows = await _log_rows(context, hint, seen, limit)
-    if context.feed is None or not rows:
+    if context.events is None or not rows:
         return []
-    since = (await context.feed.identity()).since
+    since = (await context.events.feed.identity()).since
     if opened_of(hint.incident_id) is not None:
         since = max(since, context.clock.now() - FORGETTABLE_AFTER)
     return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows]

@@ -31,9 +31,9 @@ async def prune_feeds(context: Context) -> int:
 
     Raises LedgerUnavailable where the feeds cannot be listed.
     """
-    feed, passing = context.feed, context.passing
-    if feed is None:
+    if context.events is None:
         return 0
+    feed, relay = context.events.feed, context.events.relay
     now = context.clock.now()
     before, forgettable = now - timedelta(days=context.settings.feed_days), now - FORGETTABLE_AFTER - _SKEW
 
@@ -44,8 +44,8 @@ async def prune_feeds(context: Context) -> int:
                 count += removed
                 if removed < MAX_REMOVED:
                     break
-            if passing is not None:
-                await passing.find_unsent(tenant)
+            if relay is not None:
+                await relay.find_unsent(tenant)
             await prune_deliveries(context, tenant, before)
             if now.hour == DAILY_HOUR:
                 while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
@@ -55,7 +55,7 @@ async def prune_feeds(context: Context) -> int:
 
     # not those that ever posted: who has changed a gate or a webhook may never have had a job
     total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
-    if passing is not None:
-        await passing.catch_up(context.clock.now() + _CATCH_UP)
+    if relay is not None:
+        await relay.catch_up(context.clock.now() + _CATCH_UP)
     telemetry.info("FEEDS_PRUNED", count=total)
     return total

@@ -15,7 +15,7 @@ from shared.core.events.event_types import TERMINAL, PublicType
 from shared.operations.context import Context
 from shared.operations.process.waiters import End
 from shared.ports.feed import Feed, FeedEvent
-from shared.refusals import CursorExpired, EventsOff
+from shared.refusals import CursorExpired
 
 #: rows that one page looks at, however few of them fit its filter
 MAX_LOOKED_AT = 1_000
@@ -79,9 +79,7 @@ async def read_feed(
 
     Raises EventsOff, CursorExpired, what `invalid` makes of a text that is no cursor, LedgerUnavailable.
     """
-    feed = context.feed
-    if feed is None:
-        raise EventsOff
+    feed = context.require_events().feed
     feed_id = (await feed.identity()).feed_id
     if after == LATEST:
         last = (await feed.head(tenant)).number
@@ -156,17 +154,16 @@ async def follow_feed(
     wait_s: float,
 ) -> FeedPage:
     """The same; an empty page is held back for so many seconds, in case that an event comes which fits (R75)."""
-    end = time.monotonic() + wait_s
+    end, events = time.monotonic() + wait_s, context.require_events()
 
     async def read(after: str) -> FeedPage:
         return await read_feed(context, tenant, after=after, event_filter=event_filter, limit=limit, invalid=invalid)
 
     async def last() -> End:
-        assert context.feed is not None
-        return End((await context.feed.head(tenant)).number)
+        return End((await events.feed.head(tenant)).number)
 
     page = await read(after)
-    with context.feed_tails.of(tenant, last) as tail:
+    with events.tails.of(tenant, last) as tail:
         while not page.events and (left_s := end - time.monotonic()) > 0:
             if await tail.goes_past(page.number, left_s):
                 page = await read(page.next)

@@ -62,11 +62,11 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
             if divided_at > since:
                 # that one may have begun before: one more, where none follows it within ten seconds anyway
                 if not book.unmet:
-                    await context.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                    await context.bus.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
                 return {}
         # a clock that is ahead of the others makes no call wait for longer than a second of its own
         if now < (soonest := min(divided_at, since) + INTERVAL):
-            await context.desk_calls.divide(gate.id, at=soonest, since=since)
+            await context.bus.desk_calls.divide(gate.id, at=soonest, since=since)
             return {}
     return await divide(context, gate)
 
@@ -84,7 +84,7 @@ async def divide_soon(context: Context, gate: Gate) -> Admissions:
     """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
     with telemetry.tolerate(BusUnavailable):
         # processes with an older directory may divide by the rule of before until then
-        await context.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        await context.bus.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
         return await divide(context, gate)
     except Exception as fault:
@@ -123,7 +123,7 @@ async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: st
     """Raises LuciusError."""
     arrived = context.clock.now()
     # with a blank before it it is no tenant's
-    async with context.gates.turn(f" {gate.id}"):
+    async with context.process.gate_directory.turn(f" {gate.id}"):
         stored = await context.books.read(gate.id)
         book = stored.book if stored is not None else None
         # else something is lent to those who do not need it
@@ -373,4 +373,4 @@ def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
     """The next division, unless another comes before it; a call that is lost is the sweeper's."""
     with telemetry.tolerate(BusUnavailable):
-        await context.desk_calls.divide(gate.id, at=at, since=since)
+        await context.bus.desk_calls.divide(gate.id, at=at, since=since)

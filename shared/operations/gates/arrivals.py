@@ -102,7 +102,7 @@ async def reserve_at_desk(
     `after_division_of`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
     tenant and comes again. Raises LimitReached, Contended, LedgerUnavailable.
     """
-    turn = context.gates.turn(job.tenant)
+    turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals
     own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of, may_need_turn=may_need_turn)
     if turn.stages_until is not None and context.clock.now() < turn.stages_until:
@@ -300,7 +300,7 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
     except (Conflict, AlreadyExists):
         return None
     with telemetry.tolerate(BusUnavailable):
-        await context.desk_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
+        await context.bus.desk_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
     return decision, Entered()
 
 

@@ -68,7 +68,9 @@ class Entered:
 
 async def directory(context: Context) -> Directory:
     """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
-    return await context.gates.read(context.desks, context.settings, context.clock.now(), context.random)
+    return await context.process.gate_directory.read(
+        context.desks, context.settings, context.clock.now(), context.random
+    )
 
 
 class Uncounted(Exception):
@@ -134,7 +136,7 @@ async def at_desk(
 @asynccontextmanager
 async def _own_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
     """Raises Contended if the other writers of this process take longer than `patience`."""
-    turn = context.gates.turn(tenant)
+    turn = context.process.gate_directory.turn(tenant)
     try:
         async with time_limit(patience.total_seconds()):
             await turn.acquire()
@@ -162,12 +164,12 @@ async def _wait(context: Context, doublings: int) -> None:
 
 async def call_turn(context: Context, tenant: str) -> None:
     """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
-    turn, now = context.gates.turn(tenant), context.clock.now()
+    turn, now = context.process.gate_directory.turn(tenant), context.clock.now()
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
         return
     turn.called_at = now
     with telemetry.tolerate(BusUnavailable):
-        await context.desk_calls.call(tenant)
+        await context.bus.desk_calls.call(tenant)
 
 
 async def _in_turn(
@@ -179,7 +181,7 @@ async def _in_turn(
     alongside: Callable[[], Awaitable[None]] | None,
 ) -> _T:
     """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
-    turn = context.gates.turn(tenant)
+    turn = context.process.gate_directory.turn(tenant)
     for race in itertools.count():
         try:
             done = await act(await _opened(context, tenant, known, alongside), known)
@@ -261,7 +263,7 @@ async def desk_write(
     """Raises LedgerUnavailable."""
     now = context.clock.now()
     after = schedule_wake_up(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
-    is_behind = context.gates.turn(stored.desk.tenant).is_behind
+    is_behind = context.process.gate_directory.turn(stored.desk.tenant).is_behind
     after, log = await continue_log(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
     return DeskWrite(
         before=stored,
@@ -279,12 +281,12 @@ async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, se
 
     `seen_by`: gates whose next division has to read this desk.
     """
-    note_desk_log(context.hinting, write)
+    note_desk_log(context.events, write)
     tenant, after = write.after.tenant, write.after
     before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         if after.wake_at is not None and after.wake_at != before.wake_at:
-            await context.desk_calls.call(tenant, at=after.wake_at)
+            await context.bus.desk_calls.call(tenant, at=after.wake_at)
         for gate in seen_by:
             await ask_division(context, gate, tenant)
     await ask_owed(context, before, after, known)
@@ -306,7 +308,7 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
     if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:
         return
     with telemetry.tolerate(BusUnavailable):
-        await context.desk_calls.call(tenant, at=wake_at + (wake_at - now))
+        await context.bus.desk_calls.call(tenant, at=wake_at + (wake_at - now))
 
 
 async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
@@ -321,8 +323,8 @@ async def ask_division(context: Context, gate: Gate, tenant: str | None = None) 
     if tenant is not None:
         await context.books.ask(gate.id, tenant)
     now = context.clock.now()
-    if (at := context.gates.division_at(gate.id, now)) is not None:
-        await context.desk_calls.divide(gate.id, at=at)
+    if (at := context.process.gate_directory.division_at(gate.id, now)) is not None:
+        await context.bus.desk_calls.divide(gate.id, at=at)
 
 
 def entered_by(let: AdmissionResult) -> Entered:

@@ -56,7 +56,7 @@ async def may_be_counted(context: Context, job: Job) -> bool:
         return True
     with telemetry.tolerate(LuciusError):
         known = await directory(context)
-        return context.gates.is_outdated(context.clock.now()) or known.concerns(job.tenant)
+        return context.process.gate_directory.is_outdated(context.clock.now()) or known.concerns(job.tenant)
     return True
 
 
@@ -127,7 +127,7 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
     for state in opened:
         # it stops nothing of the job whose end opened the breaker
         with telemetry.tolerate(Exception, "INCIDENT_LATE", gate=state.gate.id):
-            await context.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+            await context.bus.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
 
 
 async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
@@ -162,7 +162,7 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
     nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
     tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
     """
-    turn = context.gates.turn(tenant)
+    turn = context.process.gate_directory.turn(tenant)
     turn.ended.add(job_id)
     asked: set[str] = set()
     rows: list[Freed] = []

@@ -13,7 +13,7 @@ async def enter(context: Context, tenant: str) -> None:
     """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
     if tenant != EVERY:
         await context.desks.enter_tenant(tenant, context.clock.now())
-        context.gates.forget()
+        context.process.gate_directory.forget()
 
 
 async def leave_or_stay(context: Context, desk: Desk) -> None:
@@ -29,7 +29,7 @@ async def leave_or_stay(context: Context, desk: Desk) -> None:
         await context.desks.remove_tenant(tenant)
         stored = await context.desks.read(tenant)
         if stored is None or not is_in_use(context, stored.desk):
-            context.gates.forget()
+            context.process.gate_directory.forget()
             return
     await enter(context, tenant)
 
@@ -38,5 +38,7 @@ def is_in_use(context: Context, desk: Desk) -> bool:
     """Whether the tenant has to stay: also while nobody knows that its feed has the logs of its gates (R79)."""
     if changes.in_use(desk, context.clock.now()):
         return True
-    feed, logs = feed_of(desk.tenant), context.compared_logs
-    return context.feed is not None and not all(logs.has(feed, id_, each.log_seq) for id_, each in desk.gates.items())
+    if context.events is None:
+        return False
+    feed, logs = feed_of(desk.tenant), context.events.compared_logs
+    return not all(logs.has(feed, id_, each.log_seq) for id_, each in desk.gates.items())

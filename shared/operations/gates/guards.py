@@ -39,7 +39,7 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
         known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
     except LedgerUnavailable as fault:
         telemetry.record_fault(fault)
-        known, now = context.gates.last_known.over_all, context.clock.now()
+        known, now = context.process.gate_directory.last_known.over_all, context.clock.now()
     limits: list[tuple[Gate, int]] = []
     for gate in guards_of(step):
         state = known.get(gate.id)
@@ -89,14 +89,10 @@ def check_throttle(gate: Gate) -> None:
 
 async def _check_counts(context: Context, gate: Gate) -> None:
     try:
-        if context.counts is None:
-            raise CountsForbidden
-        await context.counts.in_flight(int(gate.name_of("lane") or 0), gate.name_of("service"))
+        await context.bus.counts.in_flight(int(gate.name_of("lane") or 0), gate.name_of("service"))
     except CountsForbidden as forbidden:
         raise QuotaInvalid(("max_active", str(forbidden))) from None
 
 
-async def _count(context: Context, gate: Gate, lane: int) -> Count | None:
-    if context.counts is None:
-        return None
-    return await context.in_flight.of(context.counts, lane, gate.name_of("service"), context.clock.now())
+async def _count(context: Context, gate: Gate, lane: int) -> Count:
+    return await context.process.in_flight.of(context.bus.counts, lane, gate.name_of("service"), context.clock.now())

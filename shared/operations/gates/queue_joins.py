@@ -63,7 +63,7 @@ async def join_queue(
 
     Raises BeingCounted, Contended, LedgerUnavailable.
     """
-    turn = context.gates.turn(tenant)
+    turn = context.process.gate_directory.turn(tenant)
     own = Join(job_id=job_id, candidate=candidate, due_at=due_at)
     joins: list[Join] = turn.joins
     joins.append(own)

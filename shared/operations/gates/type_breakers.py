@@ -80,7 +80,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         after, entries = await continue_log(context, stored.desk, stored.desk.with_state(state), entries)
         write = DeskWrite(before=stored, after=after, log=entries)
         await context.index.write_desk(write)
-        note_desk_log(context.hinting, write)
+        note_desk_log(context.events, write)
         return after.state(seen.gate)
 
     written = await desk_turns.at_desk(context, EVERY, act)
@@ -101,7 +101,7 @@ async def publish(context: Context, state: GateState) -> None:
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
         await context.desks.put_over_all(state.gate, in_force, since)
-        context.gates.forget()
+        context.process.gate_directory.forget()
 
 
 def _published(state: GateState) -> GateState:

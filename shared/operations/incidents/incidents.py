@@ -124,7 +124,7 @@ async def raise_incident(
             at=at or context.clock.now(),
         )
         if await context.incidents.open(incident, entry, now=context.clock.now()):
-            note_incident(context.hinting, incident, entry)
+            note_incident(context.events, incident, entry)
             telemetry.warn("INCIDENT_OPENED", kind=kind.value, subject=subject, tenant_id=tenant, reason=code)
             return incident
         known = await context.incidents.find_open(kind, subject)
@@ -152,8 +152,8 @@ async def settle_incident(context: Context, kind: IncidentKind, subject: str, wh
     if known is None:
         return None
     settlement = Settlement(state=IncidentState.RESOLVED, actor=SYSTEM, reason=why, at=context.clock.now())
-    after = await context.incidents.settle(known, settlement, stays=context.feed is not None)
-    note_settled(context.hinting, known, after, settlement)
+    after = await context.incidents.settle(known, settlement, stays=context.events is not None)
+    note_settled(context.events, known, after, settlement)
     return after
 
 
@@ -229,8 +229,8 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
     """Raises IncidentSettled where somebody else settled it otherwise meanwhile, Contended, LedgerUnavailable."""
-    after = await context.incidents.settle(incident, settlement, stays=context.feed is not None)
-    note_settled(context.hinting, incident, after, settlement)
+    after = await context.incidents.settle(incident, settlement, stays=context.events is not None)
+    note_settled(context.events, incident, after, settlement)
     if after.state is not settlement.state:
         raise IncidentSettled(incident.id, after.state)
     if incident.kind is IncidentKind.JOB:

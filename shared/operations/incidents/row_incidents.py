@@ -30,7 +30,7 @@ async def report_row(context: Context, row: str, fault: Exception) -> bool:
     itself. The incident belongs to no tenant, since only an operator can act on a row.
     """
     context, now = context.of_all_tenants, context.clock.now()
-    if not context.row_faults.lasts(row, fault, now):
+    if not context.process.row_faults.lasts(row, fault, now):
         return False
     subject = fault.row if isinstance(fault, Undecodable) else row
     code = "ROW_UNDECODABLE" if isinstance(fault, Undecodable) else "ROW_FAILS"
@@ -41,7 +41,7 @@ async def report_row(context: Context, row: str, fault: Exception) -> bool:
 async def open_row(context: Context, subject: str, code: str, detail: str) -> None:
     """Opens the incident of a row, or notes on the open one that the fault goes on. Raises nothing."""
     context, now = context.of_all_tenants, context.clock.now()
-    if not context.row_faults.may_report(subject, now):
+    if not context.process.row_faults.may_report(subject, now):
         return
     try:
         incident = await raise_incident(context, IncidentKind.ROW, subject, tenant=None, code=code, detail=detail)
@@ -49,7 +49,7 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
             # it goes on: the sweeper settles what nothing has renewed
             await context.incidents.enter_open(incident, now)
     except Exception as failed:
-        context.row_faults.forget_report(subject)
+        context.process.row_faults.forget_report(subject)
         telemetry.record_fault(failed, "INCIDENT_LATE", row=subject)
 
 
@@ -70,6 +70,6 @@ async def settle_rows(
             why = f"nothing has failed at the row for {SETTLED_AFTER // timedelta(hours=1)} hours"
         with telemetry.tolerate(Exception, "INCIDENT_LATE", row=subject):
             await settle_incident(context, IncidentKind.ROW, subject, why)
-            context.row_faults.note_success(subject)
+            context.process.row_faults.note_success(subject)
 
     await at_once([row for row in listed if row.incident.kind is IncidentKind.ROW and row.incident.is_open], look)

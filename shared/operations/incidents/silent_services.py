@@ -56,8 +56,6 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
 
     A bus that cannot be looked at is nobody's silence: the next pass looks again.
     """
-    if context.answers is None:
-        return
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):
         telemetry.info("SERVICE_ANSWERS", service=service)
@@ -79,7 +77,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
 
 async def _lies_there(context: Context, attempt: Untaken, now: datetime) -> bool:
     try:
-        look = await context.lanes.directives(attempt.lane, attempt.service, since=now - LOOK_SHARED)
+        look = await context.bus.lanes.directives(attempt.lane, attempt.service, since=now - LOOK_SHARED)
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
         return False

@@ -48,7 +48,7 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
             opened += entered.breakers_opened
             await asyncio.gather(*map(one, entered.job_ids, entered.passed))
         if entered.more:
-            await context.desk_calls.call(tenant)
+            await context.bus.desk_calls.call(tenant)
     await freed.call_for_incidents(context, opened)
 
 

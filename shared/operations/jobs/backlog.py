@@ -28,7 +28,7 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
         for since in (recent, deadline) if initiated else ():
             if await _ahead(context, job_id, step, since) is not None:
                 return "its directive waits on the lane"
-        if (await context.lanes.replies(step.lane, since=deadline)).has_older(ended_at):
+        if (await context.bus.lanes.replies(step.lane, since=deadline)).has_older(ended_at):
             return "replies wait on the lane"
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
@@ -51,7 +51,7 @@ async def directives_ahead(context: Context, record: Record) -> int | None:
 
 
 async def _ahead(context: Context, job_id: str, step: Step, since: datetime) -> int | None:
-    look = await context.lanes.directives(step.lane, step.service, since=since)
+    look = await context.bus.lanes.directives(step.lane, step.service, since=since)
     return look.ahead_of(message_id(job_id, step.step_id, step.attempt_no), _sent_at(step))
 
 

@@ -64,7 +64,7 @@ async def _create(
     context: Context, orchestrations: Orchestrations, envelope: Envelope, correlation_id: str | None
 ) -> Created:
     request = validate_request(context, envelope, correlation_id)
-    async with context.submissions.turn(normalise(envelope.tenant_id)):
+    async with context.process.submissions.turn(normalise(envelope.tenant_id)):
         return await _create_valid(context, orchestrations, request)
 
 
@@ -91,8 +91,8 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
             record, event = with_first_event(record, context.new_salt())
         stored = await reconcile_place(context, orchestrations, await write_rows(context, record, event))
         await notify(context, orchestrations, tenant, reserved.entered)
-        await context.tally.see(context.usage, record.job, now)
-        await context.tally.write_refused(context.usage, now)
+        await context.process.usage_buffer.see(context.usage, record.job, now)
+        await context.process.usage_buffer.write_refused(context.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 

@@ -133,9 +133,8 @@ async def _refused(context: Context, job: Job, replacing: Claim | None, full: Li
     if found is not None and (replacing is None or found.etag != replacing.etag):
         return
     telemetry.record_limit(job.tenant, full.limit)
-    if context.usage is not None:
-        context.tally.refuse(job, context.clock.now())
-        await context.tally.write_refused(context.usage, context.clock.now())
+    context.process.usage_buffer.refuse(job, context.clock.now())
+    await context.process.usage_buffer.write_refused(context.usage, context.clock.now())
     raise full from None
 
 
@@ -148,8 +147,8 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
         if stored is None:
             raise Contended("the job's rows changed while they were created") from None
         return stored
-    context.recent_jobs.note(written, context.clock.now())
+    context.process.recent_jobs.note(written, context.clock.now())
     telemetry.record_creation(record, event)
-    if context.hinting is not None:
-        context.hinting.note(written.record.job, [event])
+    if context.events is not None:
+        context.events.hinting.note(written.record.job, [event])
     return written

@@ -91,7 +91,7 @@ async def leave_open(context: Context, job: Job) -> None:
     """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
-    note_incident(context.hinting, incident)
+    note_incident(context.events, incident)
     with telemetry.tolerate(LuciusError):
         await leave_list(context, incident)
 
@@ -100,7 +100,7 @@ async def leave_list(context: Context, incident: Incident) -> None:
     """A job's settled incident leaves the list of open ones; where there are feeds, the sweeper takes it off when its
     feed has it (R79). Raises LedgerUnavailable.
     """
-    if context.feed is None:
+    if context.events is None:
         await context.incidents.leave_open(incident)
     else:
         await context.incidents.enter_open(incident, context.clock.now())
@@ -119,7 +119,7 @@ async def list_open(context: Context, job: Job) -> bool:
     """
     if (found := incident_of(job)) is None:
         return True
-    note_incident(context.hinting, *found)
+    note_incident(context.events, *found)
     try:
         await context.incidents.enter_open(found[0], context.clock.now())
     except LuciusError as fault:

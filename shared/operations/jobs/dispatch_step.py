@@ -36,7 +36,7 @@ async def dispatch_step(
     """
     began_ns = tracing.now_ns()
     now = context.clock.now()
-    recent = context.recent_jobs.recall(job_id, now)
+    recent = context.process.recent_jobs.recall(job_id, now)
     is_recent = recent is not None and _is_next(recent, step_id, instance_id, now)
     stored = recent if is_recent else await context.ledger.read(job_id)
     with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as report:
@@ -135,7 +135,7 @@ async def _publish(
     own_id = message_id(directive.jobId, step.step_id, step.attempt_no)
     try:
         with publish_span(stored.record, step, directive, topic, own_id) as traced:
-            await context.publisher.publish(traced, time_to_live_s=time_to_live_s)
+            await context.bus.publisher.publish(traced, time_to_live_s=time_to_live_s)
     except PublishUnavailable as fault:
         telemetry.record_fault(fault, "PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step))
         key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"

@@ -23,7 +23,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
     Raises Refused as the real one would, and LedgerUnavailable.
     """
     request = validate_request(context, envelope, correlation_id)
-    async with context.submissions.turn(normalise(envelope.tenant_id)):
+    async with context.process.submissions.turn(normalise(envelope.tenant_id)):
         return await _verdicts(context, request)
 
 

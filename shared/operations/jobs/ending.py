@@ -42,7 +42,7 @@ async def follow_end(
         await raise_end(orchestrations, stored.record)
     # 2. Its last hint is on its way. Before ACTIVE goes: from then on no sweep compares the job with the feed until it
     #    is cleared (R71).
-    hinted = context.hinting.begin(job, rows) if context.hinting is not None else None
+    hinted = context.events.hinting.begin(job, rows) if context.events is not None else None
     # 3. The jobs that wait for it count its end (R53). Before ACTIVE goes, which is what the sweeper finds the others
     #    by: until each has counted it, only the job's slot is free, and a call or the sweeper repeats the steps.
     if job.awaited and not (informed := await _notify_dependants(context, job)):
@@ -64,13 +64,14 @@ async def follow_end(
             ended_at = job.completed_at or job.updated_at
             await context.index.reschedule_clearing(first_clearing(job), ended_at + _SOON)
     else:
-        await context.recent_ends.clear_and_note(
+        # a caller may move the job without seeing its tenant's feed
+        events = context.of_all_tenants.events
+        await context.process.recent_ends.clear_and_note(
             orchestrations,
             stored.record,
             claim_ends=_claim_ends(context, job),
             now=context.clock.now(),
-            # a caller may move the job without seeing its tenant's feed
-            feed=context.of_all_tenants.feed,
+            feed=events.feed if events is not None else None,
         )
 
 
@@ -124,7 +125,7 @@ async def _close(context: Context, stored: Stored) -> bool:
     return await context.index.close(
         job,
         claim_expires_at=_claim_ends(context, job),
-        purged=context.recent_ends.take_purged(job.tenant),
+        purged=context.process.recent_ends.take_purged(job.tenant),
         counted=await freed.may_be_counted(context, job),
     )
 

@@ -49,7 +49,7 @@ async def redrive_job(
     if old is None:
         raise JobNotFound(job_id)
     _refuse(old.record)
-    async with context.submissions.turn(old.record.job.tenant):
+    async with context.process.submissions.turn(old.record.job.tenant):
         return await _redrive(context, orchestrations, old, origin, ignore_dependencies)
 
 

@@ -87,14 +87,14 @@ async def transition_recent(
 async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations) -> Transitioned:
     """Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
     # until the response is here, the process does not know what the ledger has
-    context.recent_jobs.forget(before.record.job.job_id)
+    context.process.recent_jobs.forget(before.record.job.job_id)
     stored = await context.ledger.commit(before, outcome.record, outcome.events)
-    context.recent_jobs.note(stored, context.clock.now())
+    context.process.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
     if outcome.transitioned and outcome.record.job.status.terminal:
         await context.follow_end(context, orchestrations, stored, outcome.events)
-    elif context.hinting is not None:
-        context.hinting.note(stored.record.job, outcome.events)
+    elif context.events is not None:
+        context.events.hinting.note(stored.record.job, outcome.events)
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 

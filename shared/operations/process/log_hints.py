@@ -9,33 +9,33 @@ from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate
 from shared.core.incidents import Incident, IncidentEntry, Settlement, settled
-from shared.operations.process.hinting import Hinting
+from shared.operations.process.parts import Events
 from shared.ports.desks import DeskWrite
 
 
-def note_desk_log(hinting: Hinting | None, write: DeskWrite) -> None:
+def note_desk_log(events: Events | None, write: DeskWrite) -> None:
     """What a desk's write that went through added to the logs of its gates."""
     for gate_id, entries in itertools.groupby(sorted(write.log, key=lambda entry: entry.gate_id), _gate_id):
         if (state := write.after.gates.get(gate_id)) is not None:
-            note_gate_log(hinting, state.gate, [*entries])
+            note_gate_log(events, state.gate, [*entries])
 
 
-def note_gate_log(hinting: Hinting | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
+def note_gate_log(events: Events | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
     """Entries of one gate's log that were committed."""
-    if hinting is not None and entries:
-        hinting.note_hint(gate_hint(gate, sorted(entries, key=lambda entry: entry.seq)))
+    if events is not None and entries:
+        events.hinting.note_hint(gate_hint(gate, sorted(entries, key=lambda entry: entry.seq)))
 
 
-def note_incident(hinting: Hinting | None, incident: Incident, *entries: IncidentEntry) -> None:
+def note_incident(events: Events | None, incident: Incident, *entries: IncidentEntry) -> None:
     """Entries of an incident's log that were committed; without any, the log is read."""
-    if hinting is not None:
-        hinting.note_hint(incident_hint(incident, entries))
+    if events is not None:
+        events.hinting.note_hint(incident_hint(incident, entries))
 
 
-def note_settled(hinting: Hinting | None, before: Incident, after: Incident, settlement: Settlement) -> None:
+def note_settled(events: Events | None, before: Incident, after: Incident, settlement: Settlement) -> None:
     """An incident that was settled, by `settlement` or by another one meanwhile."""
     found = settled(before, settlement)
-    note_incident(hinting, after, *([found[1]] if found is not None and found[0] == after else []))
+    note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))
 
 
 def _gate_id(entry: LogEntry) -> str:

@@ -24,7 +24,7 @@ _WRITTEN_EVERY = timedelta(minutes=1)
 _MAX_KEPT = 10_000
 
 
-class Tally:
+class UsageBuffer:
     """One process's counts; each method that writes logs a fault and raises none of LUCIUS's."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Tally:
         counts = self._refused.setdefault((job.tenant, hour_of(now)), Counter())
         counts[group_in(counts, (job.request_type, normalise(job.source or "")))] += 1
 
-    async def write_refused(self, usage: Usage | None, now: datetime) -> None:
+    async def write_refused(self, usage: Usage, now: datetime) -> None:
         """What was refused, once a minute: by whoever comes next, a sweep too."""
         last = self._written_at
-        if usage is None or not self._refused or (last is not None and now - last < _WRITTEN_EVERY):
+        if not self._refused or (last is not None and now - last < _WRITTEN_EVERY):
             return
         refused, self._refused, self._written_at = self._refused, {}, now
         for (tenant, hour), counts in refused.items():
@@ -53,11 +53,11 @@ class Tally:
                 _log(fault, tenant)
                 # an answer that was lost would be counted twice: an approximate count had better be too low
 
-    async def see(self, usage: Usage | None, job: Job, now: datetime) -> None:
+    async def see(self, usage: Usage, job: Job, now: datetime) -> None:
         """Notes the source that a new job names."""
         source, hour = normalise(job.source or ""), hour_of(now)
         known = (self._seen.get((job.tenant, source)), self._seen.get((job.tenant, None)))
-        if usage is None or not source or hour in known:
+        if not source or hour in known:
             return
         if len(self._seen) >= _MAX_KEPT:
             self._seen.clear()
@@ -72,14 +72,14 @@ class Tally:
             _log(fault, job.tenant)
 
     async def raise_peaks(
-        self, usage: Usage | None, tenant: str, inside: Mapping[tuple[str, str], int], now: datetime
+        self, usage: Usage, tenant: str, inside: Mapping[tuple[str, str], int], now: datetime
     ) -> None:
         """How many jobs a look saw inside, where that is more than ever in this hour."""
         hour = hour_of(now)
         known_hour, known = self._peaks.get(tenant, (hour, {}))
         if known_hour != hour:
             known = {}
-        if usage is None or all(count <= known.get(key, 0) for key, count in inside.items()):
+        if all(count <= known.get(key, 0) for key, count in inside.items()):
             return
         try:
             if not known:

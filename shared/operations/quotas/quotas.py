@@ -288,7 +288,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
-        desk = changes.with_change(stored.desk, after, known, now, is_fed=context.feed is not None)
+        desk = changes.with_change(stored.desk, after, known, now, is_fed=context.events is not None)
         changed = Changed(before, after, desk, known)
         tried.append((changed, entry, stored.desk))
         await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
@@ -297,7 +297,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
     written = await desk_turns.at_desk(context, gate.tenant, act)
     for changed, entry, desk in tried:
         if changed is written:
-            note_gate_log(context.hinting, gate, [entry])
+            note_gate_log(context.events, gate, [entry])
             if gate.tenant != EVERY:
                 await desk_turns.ask_owed(context, desk, written.desk, written.directory)
     return written
@@ -314,7 +314,7 @@ async def _publish_default(context: Context, state: GateState) -> None:
     known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
     if (known[0] if known is not None else None) != state.rule:
         await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
-        context.gates.forget()
+        context.process.gate_directory.forget()
 
 
 async def _call_desks(context: Context) -> None:
@@ -328,7 +328,7 @@ async def _call_desks(context: Context) -> None:
             telemetry.record_fault(fault)
             return
         if stored is not None and stored.desk.lines:
-            await context.desk_calls.call(tenant)
+            await context.bus.desk_calls.call(tenant)
 
     with telemetry.tolerate(BusUnavailable):
         await at_once((await context.index.tenants())[:_MAX_CALLS], one)

@@ -130,7 +130,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
             raise Uncounted(stored)
         # the next turn counts first
         await context.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=now)))
-        await context.desk_calls.call(tenant)
+        await context.bus.desk_calls.call(tenant)
         return stored.desk
 
     after = await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)

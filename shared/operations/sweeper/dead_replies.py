@@ -55,10 +55,10 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
         async with semaphore:
             try:
                 if dry_run:
-                    lying = await context.dead_replies.waiting(lane)
+                    lying = await context.bus.dead_replies.waiting(lane)
                     drained.replies += lying  # Race dead-count: after the wait, for other lanes count too
                 else:
-                    if not await context.dead_replies.drain(lane, take):
+                    if not await context.bus.dead_replies.drain(lane, take):
                         drained.unfinished.add(lane)
                     if left:
                         telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not taken now")

@@ -73,8 +73,8 @@ async def _heal_deliveries(one: Pass, is_over: IsOver) -> None:
 
 async def _roll_up_usage(one: Pass, is_over: IsOver) -> None:
     context = one.context
-    await context.tally.write_refused(context.usage, context.clock.now())
-    if context.usage is not None and one.is_of_timer:
+    await context.process.usage_buffer.write_refused(context.usage, context.clock.now())
+    if one.is_of_timer:
         one.rolled_up_to = await fold_usage(one, context.usage, is_over)
 
 

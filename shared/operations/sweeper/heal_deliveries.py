@@ -44,9 +44,9 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
 
     Raises nothing: no job waits for it.
     """
-    hooks, found = context.hooks, _Found()
-    if hooks is None or context.deliveries is None:
+    if context.events is None or context.webhooks is None:
         return
+    hooks, found = context.events.hooks, _Found()
 
     async def one(noted: HookTenant) -> None:
         if is_over():

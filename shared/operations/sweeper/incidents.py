@@ -44,11 +44,11 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
     try:
         await directory(context)
     finally:
-        if not context.gates.is_outdated(now):
+        if not context.process.gate_directory.is_outdated(now):
             one.note_success(DIRECTORY)
-        elif context.row_faults.note_failure(DIRECTORY, now) >= _OUTAGE:
+        elif context.process.row_faults.note_failure(DIRECTORY, now) >= _OUTAGE:
             await open_row(context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read it for five minutes")
-    for row in context.gates.unread:
+    for row in context.process.gate_directory.unread:
         await open_row(context, row, "ROW_UNDECODABLE", "the row of the directory of quotas is ignored")
 
 

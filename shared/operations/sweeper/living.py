@@ -54,7 +54,7 @@ async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
         peaks: Mapping[tuple[str, str], int] = surveyed.inside_by
         if not surveyed.at_one_time:
             peaks = Counter({("", ""): counts.inside})
-        await context.tally.raise_peaks(context.usage, tenant, peaks, context.clock.now())
+        await context.process.usage_buffer.raise_peaks(context.usage, tenant, peaks, context.clock.now())
         if await check_counts(one, tenant, counts, at_one_time=surveyed.at_one_time):
             owed.append(tenant)
     except Exception as fault:
@@ -69,9 +69,7 @@ async def put_to_sleep(one: Pass, is_over: IsOver) -> None:
         if is_over() or one.began - awake.posted_at <= AWAKE_AFTER_POST:
             return
         # no pass rolls up the hour of a tenant that sleeps
-        if one.context.usage is not None and (
-            one.rolled_up_to is None or awake.posted_at + WAKE_LASTS >= one.rolled_up_to
-        ):
+        if one.rolled_up_to is None or awake.posted_at + WAKE_LASTS >= one.rolled_up_to:
             return
         try:
             if await settle_before_sleep(one.context, tenant):

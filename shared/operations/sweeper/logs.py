@@ -44,9 +44,9 @@ async def compare_logs(
 
     Raises LedgerUnavailable.
     """
-    if context.feed is not None or whole:
-        await _compare_gates(context, share, gates if context.feed is not None else (), is_over, whole=whole)
-    if share.number == 0 and (whole or context.feed is not None):
+    if context.events is not None or whole:
+        await _compare_gates(context, share, gates if context.events is not None else (), is_over, whole=whole)
+    if share.number == 0 and (whole or context.events is not None):
         await compare_incidents(context, is_over, whole=whole)
 
 
@@ -59,7 +59,7 @@ async def _compare_gates(
         if state.gate.tenant != EVERY:
             found[state.gate.tenant].append(state)
     read = {tenant for tenant in known.tenants if whole and share.has(tenant)} | (
-        {EVERY} if share.number == 0 and context.feed is not None else set()
+        {EVERY} if share.number == 0 and context.events is not None else set()
     )
 
     async def one(tenant: str) -> None:

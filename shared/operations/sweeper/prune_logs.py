@@ -53,7 +53,7 @@ async def prune_logs(context: Context) -> int:
     async def one(tenant: str) -> int:
         try:
             removed = 0 if is_over() else await prune_gate_logs(context, tenant, before, is_over)
-            if context.usage is not None and not is_over():
+            if not is_over():
                 # the sweeper does it for tenants that have jobs
                 await context.usage.remove_before(tenant, hour_of(now - KEPT_FOR), limit=PAGE)
             if not is_over():
@@ -79,7 +79,7 @@ async def prune_logs(context: Context) -> int:
 async def _tenants(context: Context) -> set[str]:
     """Tenants that may have logs; one may have changed a quota and never had a job."""
     known = await context.desks.directory()
-    fed = await context.feed.tenants() if context.feed is not None else ()
+    fed = await context.events.feed.tenants() if context.events is not None else ()
     return {EVERY, *known.tenants, *fed, *await context.index.tenants()}
 
 
@@ -118,9 +118,9 @@ async def _old(
         if following.at is not None and following.at >= before:
             kept.add(gate_id)
             continue
-        if context.feed is not None and gate_id not in fed:
-            fed[gate_id] = await context.feed.seen(feed_of(tenant), gate_id)
-        if context.feed is not None and entry.seq > fed[gate_id]:
+        if context.events is not None and gate_id not in fed:
+            fed[gate_id] = await context.events.feed.seen(feed_of(tenant), gate_id)
+        if context.events is not None and entry.seq > fed[gate_id]:
             kept.add(gate_id)
             continue
         gone.append(entry)

@@ -109,9 +109,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
 
 async def _forget(context: Context, ended: EndedRow) -> None:
     """After its rows: a hint that finds them and no SEEN row would bring its whole life again."""
-    if context.feed is not None:
-        await context.feed.forget(ended.tenant, ended.job_id)
-        await context.feed.forget(ended.tenant, job_incident_id(ended.job_id))
+    if context.events is not None:
+        await context.events.feed.forget(ended.tenant, ended.job_id)
+        await context.events.feed.forget(ended.tenant, job_incident_id(ended.job_id))
 
 
 def archive_name(record: Record) -> str:

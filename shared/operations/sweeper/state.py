@@ -76,4 +76,4 @@ class Pass:
     def note_success(self, row: str) -> None:
         """Work at a row was done."""
         self.fine.add(row)
-        self.context.row_faults.note_success(row)
+        self.context.process.row_faults.note_success(row)

@@ -108,18 +108,17 @@ async def _leave_mark(one: Pass) -> None:
     marks, counts = context.sweep_marks, one.counts
     if one.has_all_gates:
         set_breaker_gauges(share, one.gates, now)
-    known = await marks.read(share.of) if marks is not None and (share.of > 1 or counts is None) else {}
+    known = await marks.read(share.of) if share.of > 1 or counts is None else {}
     if counts is None:
         counts = known[share.number].counts if share.number in known else None
     if counts is not None and share.number == 0:
         others = [mark.counts for number, mark in known.items() if number != share.number]
         set_work_gauges(sum(others, counts), now)
-    if marks is not None:
-        mark = SweepMark(
-            ended_at=now,
-            looked_at=one.report.looked_at,
-            actions=len(one.report.actions),
-            more=one.report.more,
-            counts=counts or WorkCounts(),
-        )
-        await marks.write(share.number, mark)
+    mark = SweepMark(
+        ended_at=now,
+        looked_at=one.report.looked_at,
+        actions=len(one.report.actions),
+        more=one.report.more,
+        counts=counts or WorkCounts(),
+    )
+    await marks.write(share.number, mark)

@@ -37,7 +37,7 @@ async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis 
     lists. Raises LedgerUnavailable.
     """
     now, first = context.clock.now(), hour_of(since)
-    kept = await context.usage.hours(tenant, first, now + HOUR) if context.usage is not None else []
+    kept = await context.usage.hours(tenant, first, now + HOUR)
     hours = {each.hour: each for each in kept}
     room, hour = MAX_ROWS, hour_of(now)
     while hour >= max(first, hour_of(now - _UNFOLDED)) and room:

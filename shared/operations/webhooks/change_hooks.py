@@ -40,9 +40,9 @@ class HookChange:
 
 def hooks_of(context: Context) -> Hooks:
     """Raises WebhooksOff."""
-    if context.hooks is None or context.sender is None:
+    if context.events is None or context.webhooks is None:
         raise WebhooksOff
-    return context.hooks
+    return context.events.hooks
 
 
 async def write_change(context: Context, tenant: str, found: HookChange) -> Hook:
@@ -51,28 +51,26 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     Raises Conflict where HEAD, the hook or a delivery is not as it was read; HookLimit, LedgerRefused,
     LedgerUnavailable.
     """
-    # what the request may not reach its `hooks` refuse
-    feed, hooks = context.of_all_tenants.feed, context.hooks
-    assert feed is not None
-    assert hooks is not None
-    known, passing = await context.known_feeds.of(feed, tenant, hooks), context.passing
+    # `events.hooks` refuses other tenants than the caller's; a caller that may not read the feed may change a webhook
+    feed, events = context.of_all_tenants.require_events().feed, context.require_events()
+    known, relay = await events.known_feeds.of(feed, tenant, events.hooks), events.relay
     try:
         # as a batch of hints has its turn
         async with known.turn:
             write, hook = _write_of(context, tenant, found, known)
-            of_feed = with_sent(passing, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
+            of_feed = with_sent(relay, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
             write = replace(write, head=of_feed.head)
-            head = await hooks.write(write)
+            head = await events.hooks.write(write)
             assert head is not None
-            if passing is not None:
-                passing.wrote(of_feed)
+            if relay is not None:
+                relay.wrote(of_feed)
             known.head, known.hooks = head, _after(known.hooks or (), write)
-            context.feed_tails.grew(tenant, head.number)
+            events.tails.grew(tenant, head.number)
     except (Conflict, Transient):
-        context.known_feeds.forget(tenant)
+        events.known_feeds.forget(tenant)
         raise
-    if passing is not None and write.events:
-        await passing.pass_on([tenant])
+    if relay is not None and write.events:
+        await relay.pass_on([tenant])
     return hook
 
 

@@ -45,7 +45,7 @@ _LINES = {
 
 async def deliver(context: Context, call: DeliveryCall) -> None:
     """Does what the message asks for, if its rows still do. Raises nothing of LUCIUS's: the sweeper sends it again."""
-    if context.hooks is None or context.sender is None:
+    if context.events is None or context.webhooks is None:
         return
     with telemetry.tolerate(LuciusError, "DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id):
         if call.kind == TRY:
@@ -115,7 +115,7 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
     if len(rows) == FLOW_ROWS:
         last = rows[-1].delivery
         onward = replace(call, number=last.number, name=last.name)
-        span = context.hook_calls.span(_receiver(stored.hook), FLOW_ROWS)
+        span = context.require_webhooks().calls.span(_receiver(stored.hook), FLOW_ROWS)
         await send_calls(context, [onward], at=context.clock.now() + span)
 
 
@@ -147,9 +147,8 @@ async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
 
 
 async def _past_events(context: Context, stored: StoredHook, place: int) -> HookWrite:
-    assert context.feed is not None
     hook = stored.hook
-    events = await context.feed.events(hook.tenant, after=place, limit=_CAUGHT_UP)
+    events = await context.require_events().feed.events(hook.tenant, after=place, limit=_CAUGHT_UP)
     past = [event for event in events if event.number < hook.first]
     rows = [pending(hook.tenant, event, hook.id) for event in past if is_for(hook, json.loads(event.text))]
     is_last = len(past) < _CAUGHT_UP or past[-1].number == hook.first - 1
@@ -164,16 +163,16 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
     if event is None or url is None:
         await _write(context, stored, row, call, EXPIRED if event is None else JOB_GONE)
         return
-    receiver = _receiver(hook, url)
+    receiver, calls = _receiver(hook, url), context.require_webhooks().calls
     place = (hook.tenant, hook.id, delivery.number, delivery.name)
-    if context.hook_calls.is_in_hand(place):
+    if calls.is_in_hand(place):
         return
-    with context.hook_calls.hold(receiver, place) as has_room:
+    with calls.hold(receiver, place) as has_room:
         if has_room:
             answer = await post(context, hook, url, message_id(delivery), event.text)
-            context.hook_calls.took(receiver, answer.took_ms / 1000)
+            calls.took(receiver, answer.took_ms / 1000)
             await _write(context, stored, row, call, answer)
-    if not has_room and (at := context.hook_calls.put_back(receiver, context.clock.now())) is not None:
+    if not has_room and (at := calls.put_back(receiver, context.clock.now())) is not None:
         await send_calls(context, [call], at=at)
 
 
@@ -184,8 +183,7 @@ def _receiver(hook: Hook, url: str = "") -> str:
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:
     """None: it is kept no more."""
-    assert context.feed is not None
-    found = await context.feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
+    found = await context.require_events().feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
     return found[0] if found and found[0].number == delivery.number else None
 
 

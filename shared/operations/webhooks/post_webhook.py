@@ -14,7 +14,6 @@ _KEY_GONE = "KEY_GONE"
 
 async def post(context: Context, hook: Hook, url: str, message_id: str, event_text: str) -> Answer:
     """One try; what goes wrong stands in the answer."""
-    assert context.sender is not None
     now, settings = context.clock.now(), context.settings
     content_type, body = body_of(hook.format, event_text)
     try:
@@ -22,4 +21,5 @@ async def post(context: Context, hook: Hook, url: str, message_id: str, event_te
         headers = signed_headers(message_id, body, secrets, now)
     except HookKeyGone:
         return Answer(status=None, error=_KEY_GONE)
-    return await context.sender.post(url, {**headers, "Content-Type": content_type}, body, tenant=hook.tenant)
+    sender = context.require_webhooks().sender
+    return await sender.post(url, {**headers, "Content-Type": content_type}, body, tenant=hook.tenant)

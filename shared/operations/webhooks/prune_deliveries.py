@@ -18,9 +18,9 @@ _REMOVED, _GIVEN_UP = 100, 40
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
     """Those that ended before an instant go, and so does what waits for a hook that is no more. What waits for an event
     that is kept no more is given up first. Raises Contended, LedgerUnavailable."""
-    hooks = context.hooks
-    if hooks is None:
+    if context.events is None:
         return
+    hooks = context.events.hooks
     first = await _first_kept(context, tenant)
     for hook_id in await hooks.hooks_with_ended(tenant):
         place: Place | None = (first, "")
@@ -30,7 +30,7 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
         if hook_id != DEFAULT_HOOK and await hooks.read(tenant, hook_id) is None:
             while await hooks.drop_pending(tenant, hook_id, limit=_REMOVED) == _REMOVED:
                 pass
-        elif hook_id != DEFAULT_HOOK or context.sender is not None:
+        elif hook_id != DEFAULT_HOOK or context.webhooks is not None:
             await _give_up_all(context, hooks, tenant, hook_id, before)
 
 
@@ -39,9 +39,9 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
 
     A receiver that refuses everything is an entry a minute. Raises LedgerUnavailable.
     """
-    hooks, settings = context.hooks, context.settings
-    if hooks is None:
+    if context.events is None:
         return
+    hooks, settings = context.events.hooks, context.settings
     kept = {each.hook.id: each.hook for each in await hooks.all_of(tenant)}
     for hook in kept.values():
         while hook.log_seq > MAX_LOG:
@@ -57,9 +57,9 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
 
 async def _first_kept(context: Context, tenant: str) -> int:
     """The number of the first event that the feed has."""
-    assert context.feed is not None
-    kept = await context.feed.events(tenant, after=0, limit=1)
-    return kept[0].number if kept else (await context.feed.head(tenant)).number + 1
+    feed = context.require_events().feed
+    kept = await feed.events(tenant, after=0, limit=1)
+    return kept[0].number if kept else (await feed.head(tenant)).number + 1
 
 
 async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:

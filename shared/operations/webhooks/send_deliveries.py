@@ -19,12 +19,13 @@ async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
 
 async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
     """Now, or at an instant. Raises nothing."""
-    if context.deliveries is None or not calls or context.hook_calls.is_quiet(context.clock.now()):
+    webhooks, now = context.webhooks, context.clock.now()
+    if webhooks is None or not calls or webhooks.calls.is_quiet(now):
         return
     try:
-        await context.deliveries.send(calls, at=at)
+        await webhooks.deliveries.send(calls, at=at)
     except LuciusError as fault:
-        context.hook_calls.be_quiet(context.clock.now())
+        webhooks.calls.be_quiet(context.clock.now())
         telemetry.record_fault(fault, "DELIVERIES_LOST", count=len(calls))
 
 

@@ -265,8 +265,7 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
     Raises WebhooksOff, HookNotFound, DeliveryNotFound, also where its event is kept no more; Contended,
     LedgerUnavailable.
     """
-    hooks, feed = hooks_of(context), context.of_all_tenants.feed
-    assert feed is not None
+    hooks, feed = hooks_of(context), context.of_all_tenants.require_events().feed
 
     async def wait_again() -> Delivery:
         stored = await _read(context, tenant, hook_id)
@@ -300,15 +299,14 @@ async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer
     # no type of the feed: it has no schema to name
     text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
-    with context.hook_tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
+    with context.require_webhooks().tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
         if not has_room:
             raise Overloaded
         return await post(context, hook, hook.url, id_, text)
 
 
 def _check(context: Context, tenant: str, url: str) -> None:
-    assert context.sender is not None
-    context.sender.check(url, tenant=tenant)
+    context.require_webhooks().sender.check(url, tenant=tenant)
 
 
 async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:

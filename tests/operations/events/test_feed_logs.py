@@ -165,7 +165,7 @@ async def test_filters_find_what_concerns_a_job_or_a_type(fed: Fed) -> None:
 
 async def test_nothing_is_done_for_it_where_events_are_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """No hint, no feed, and a gate of which nothing is left goes from its desk with the change."""
-    assert (world.context.feed, world.context.hinting) == (None, None)
+    assert world.context.events is None
     await ruled(world, OCR, max_active=5)
     await quotas.delete_rule(world.context, world.orchestrations, OCR, OPERATOR, rule_seq=None)
     stored = await world.index.desks.read(TENANT)

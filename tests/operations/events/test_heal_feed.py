@@ -139,7 +139,7 @@ async def test_a_job_is_archived_once_its_events_are_in_the_feed(fed: Fed) -> No
     assert await fed.world.ledger.read(job_id) is None
     assert await fed.feed.seen(TENANT, job_id) == 0
     # a message that lay in the queue all the time
-    fed.world.context.known_feeds.forget(TENANT)
+    fed.world.context.events.known_feeds.forget(TENANT)
     await fed.taken(hints)
     assert await fed.ids() == expected
 
@@ -164,7 +164,7 @@ async def test_a_feed_that_cannot_be_written_keeps_no_rows_for_ever(world: World
 
 async def test_what_ended_before_the_feed_began_stays_out_of_it(world: World) -> None:
     fed = of(world, MemoryFeed(since=world.clock.now() + timedelta(minutes=30)))
-    without = replace(fed.world, context=replace(fed.world.context, feed=None, hinting=None))
+    without = replace(fed.world, context=replace(fed.world.context, events=None))
     await replace(fed, world=without).finished()
     fed.world.clock.advance(timedelta(hours=2).total_seconds())
     await sweep(fed.world.context, fed.world.orchestrations)

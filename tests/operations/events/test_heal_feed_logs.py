@@ -22,6 +22,7 @@ from shared.operations.quotas import quotas
 from shared.operations.sweeper.logs import compare_logs
 from shared.ports.durable import InstanceState
 from shared.ports.sweeps import Share
+from tests.contexts import changed
 from tests.memory_twins.jobs import MemoryLedger
 from tests.operations.conftest import World, built
 from tests.operations.escalated import an_incident, listed, raised, resolve, retry
@@ -220,7 +221,7 @@ async def test_a_process_that_dies_at_any_call(world: World, act: str, dies_afte
             name: Mortal(getattr(fed.world.context, name), calls, dies_after)
             for name in ("index", "desks", "incidents", "ledger")
         }
-        dying = replace(fed.world, context=replace(fed.world.context, **ports, gates=GateDirectory()))
+        dying = replace(fed.world, context=changed(fed.world.context, **ports, gate_directory=GateDirectory()))
         acts: dict[str, Callable[[], Awaitable[Any]]] = {
             "set": partial(ruled, dying, OCR, max_active=6),
             "delete": partial(quotas.delete_rule, dying.context, dying.orchestrations, OCR, OPERATOR, rule_seq=None),

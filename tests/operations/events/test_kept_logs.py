@@ -22,6 +22,7 @@ from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.sweeper.logs import compare_incidents
 from shared.operations.webhooks.change_hooks import HookChange, write_change
 from shared.operations.webhooks.webhooks import hook_log, remove_hook
+from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
 
@@ -46,15 +47,15 @@ async def settled(given: Hooked) -> None:
 
 async def hinted(given: Hooked) -> list[Hint]:
     """What was hinted at, over the wire."""
-    assert given.world.context.hinting is not None
-    await given.world.context.hinting.settle()
+    assert given.world.context.events is not None
+    await given.world.context.events.hinting.settle()
     sent, given.hints.sent = given.hints.sent, []
     return [found for hint, _ in sent if (found := decode_hint(encode_hint(hint))) is not None]
 
 
 def another_process(given: Hooked) -> Hooked:
     """That remembers nothing of the feeds."""
-    context = replace(given.world.context, known_feeds=KnownFeeds(), compared_logs=ComparedLogs())
+    context = changed(given.world.context, known_feeds=KnownFeeds(), compared_logs=ComparedLogs())
     return replace(given, world=replace(given.world, context=context))
 
 

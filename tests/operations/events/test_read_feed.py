@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from shared.operations.events.read_feed import MAX_CHARACTERS, MAX_LOOKED_AT, Ev
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.refusals import CursorExpired, EventsOff
 from shared.wiring import seen_by
+from tests.contexts import changed
 from tests.jobs import START
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
@@ -51,7 +51,7 @@ async def filled(count: int) -> MemoryFeed:
 async def read(
     world: World, feed: MemoryFeed | None, after: str, given: EventFilter = EVERY, limit: int = 10
 ) -> FeedPage:
-    context = replace(world.context, feed=feed)
+    context = changed(world.context, feed=feed) if feed is not None else world.context
     return await read_feed(context, TENANT, after=after, event_filter=given, limit=limit, invalid=WrongCursor)
 
 
@@ -181,25 +181,25 @@ async def test_a_tenant_without_events_and_a_deployment_without_feed(world: Worl
 
 async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> None:
     caller = Caller(tenant="tenant_b", actor="b", scopes=frozenset())
-    context = seen_by(caller, replace(world.context, feed=await filled(3)), moving=False)
-    assert context.feed is not None
+    context = seen_by(caller, changed(world.context, feed=await filled(3)), moving=False)
+    assert context.events is not None
     for call in (
-        context.feed.events(TENANT, after=0, limit=1),
-        context.feed.head(TENANT),
-        context.feed.forget("tenant_b", "job_1"),
-        context.feed.forget_incidents("tenant_b", before=START, limit=1),
-        context.feed.write(FeedWrite(tenant="tenant_b", head=Head(), events=[], seen={})),
+        context.events.feed.events(TENANT, after=0, limit=1),
+        context.events.feed.head(TENANT),
+        context.events.feed.forget("tenant_b", "job_1"),
+        context.events.feed.forget_incidents("tenant_b", before=START, limit=1),
+        context.events.feed.write(FeedWrite(tenant="tenant_b", head=Head(), events=[], seen={})),
     ):
         with pytest.raises(PermissionError):
             await call
-    assert await context.feed.events("tenant_b", after=0, limit=1) == []
+    assert await context.events.feed.events("tenant_b", after=0, limit=1) == []
 
 
 async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every tenant; one whose rows cannot be reached keeps its own, and holds up nobody."""
     feed = await filled(250)
     await submitted(world)
-    context = replace(world.context, feed=feed)
+    context = changed(world.context, feed=feed)
     world.clock.advance(timedelta(days=6.9).total_seconds())
     assert await prune_feeds(context) == 0
     world.clock.advance(timedelta(days=0.2).total_seconds())

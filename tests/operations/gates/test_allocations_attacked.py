@@ -163,7 +163,7 @@ async def test_a_gate_without_a_number_is_not_divided_at_each_end(
     for job_id in jobs:
         await cancelled(world, job_id)
         world.clock.advance(2)
-    assert world.context.desk_calls.divisions == []  # type: ignore[attr-defined]
+    assert world.context.bus.desk_calls.divisions == []  # type: ignore[attr-defined]
     await sweep(world.context, world.orchestrations)
     assert (await book(world)).epoch == before
 
@@ -173,7 +173,7 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
     """Three processes, five tenants that always wait: what is on its way does not grow, and never dies."""
     world = limited(world, max_inflight=5, overflow="stage")
     processes = [world, apart(world), apart(world)]
-    calls: Any = world.context.desk_calls
+    calls: Any = world.context.bus.desk_calls
     most, started, number = 0, 0, 0
     for second in range(seconds):
         if len(world.ledger._jobs) - started < 30:
@@ -195,7 +195,7 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
 async def test_a_call_without_a_request_ends_with_the_next_divisions(world: World) -> None:
     """While jobs always wait each division is behind: such calls, sent each second, do not add up."""
     world = limited(world, max_inflight=1, overflow="stage")
-    calls: Any = world.context.desk_calls
+    calls: Any = world.context.bus.desk_calls
     await posted(world, 1, "t0")
     await posted(world, 2, "t1")
     for _ in range(60):

@@ -35,7 +35,7 @@ async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) ->
     """Nobody goes in while it is open; then one does; its good end lets two in, and so on, until it closes."""
     waiting = await opened(world, waiting=8)
     assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
-    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
     breaker = await breaker_of(world)
     assert (calls[-1][0], calls[-1][-1]) == ("tenant_a", breaker.until)
     await later(world, MINUTE - 9)
@@ -201,7 +201,7 @@ async def test_other_types_go_on(world: World) -> None:
 
 async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
     """Each tenant's type has one of its own; where nothing else is set its epoch stays."""
-    world.context.gates.forget()
+    world.context.process.gate_directory.forget()
     await with_breaker(world, Gate(GateKind.TYPE, EVERY, EVERY))
     jobs = await posted(world, 1, 2)
     for job_id in jobs:

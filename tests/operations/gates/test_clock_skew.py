@@ -15,6 +15,7 @@ from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
+from tests.contexts import changed
 from tests.operations.conftest import StillClock, World
 from tests.operations.divided import BY, PLATFORM, inside, posted
 from tests.operations.support import cancelled, create_numbered, limited
@@ -37,7 +38,7 @@ class SkewedClock:
 def skewed(world: World, skew_s: float) -> World:
     """Another process, whose clock differs by `skew_s` seconds; `world.clock` is the bus's."""
     clock = SkewedClock(world.clock, skew_s)
-    return replace(world, context=replace(world.context, clock=clock, gates=GateDirectory()))
+    return replace(world, context=changed(world.context, clock=clock, gate_directory=GateDirectory()))
 
 
 async def delivered(world: World, handler: World, *, until: datetime) -> int:
@@ -45,7 +46,7 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
 
     A delivery takes 0.1 s. The orchestrations hear of each admission; no sweep runs.
     """
-    queue: Any = world.context.desk_calls
+    queue: Any = world.context.bus.desk_calls
     count = 0
     while True:
         calls = [(at, (tenant, None)) for tenant, _, at in queue.calls]
@@ -95,11 +96,11 @@ async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(w
     world = limited(world, overflow="stage")
     await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=world.clock.now() + timedelta(hours=9))
     await create_numbered(world, 1)
-    asked = len(world.context.desk_calls.calls)  # type: ignore[attr-defined]
+    asked = len(world.context.bus.desk_calls.calls)  # type: ignore[attr-defined]
     for _ in range(5):
         world.clock.advance(60)
         await let_in(world.context, "tenant_a")
-    assert len(world.context.desk_calls.calls) == asked  # type: ignore[attr-defined]
+    assert len(world.context.bus.desk_calls.calls) == asked  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("handler_s", EDGES)
@@ -137,7 +138,7 @@ async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last
     world.clock.advance(60)
     job_id = await posted(skewed(world, last_s), 3, "b")
     world.clock.advance(0.2)
-    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
     await cancelled(skewed(world, ender_s), inside(world)["a"][0])
     count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED

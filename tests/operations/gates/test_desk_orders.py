@@ -28,6 +28,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import ASLEEP, DeskWrite
 from shared.ports.index import Reservation
+from tests.contexts import changed
 from tests.jobs import envelope
 from tests.memory_twins.jobs import MemoryIndex
 from tests.operations.actors import ONE, asks, nothing, posts
@@ -41,7 +42,7 @@ FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its pla
 def apart(world: World) -> World:
     """As another process has it: with turns and a directory of its own."""
     other = process_of(world)
-    return replace(other, context=replace(other.context, gates=GateDirectory()))
+    return replace(other, context=changed(other.context, gate_directory=GateDirectory()))
 
 
 def ends(job_id: str) -> Work:
@@ -291,7 +292,7 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
     """A hold ends by time beside a cancel of the job that waits for it and a resume at a full gate: no line is lost."""
 
     async def scenario(meeting: Meeting) -> None:
-        world = replace(meeting.world, context=replace(meeting.world.context, gates=GateDirectory()))
+        world = replace(meeting.world, context=changed(meeting.world.context, gate_directory=GateDirectory()))
         now, other = world.clock.now(), envelope().request_type
         await world.index.desks.enter_tenant("tenant_a", now - timedelta(days=1))
         hold = Hold(reason="x", actor="o", at=now, until=now + timedelta(microseconds=12))

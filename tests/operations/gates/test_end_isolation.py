@@ -16,6 +16,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.gates import freed
 from shared.operations.process.hinting import Hinting
 from shared.operations.sweeper.sweep import sweep
+from tests.contexts import changed
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.gated import Dying, desk_of, ended, posted, ruled, staging, status
@@ -72,9 +73,9 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
     waits = await create_numbered(staging, 2, dependencies=[first])
     [third] = await posted(staging, 3)
     ports: Any = {"index": Dying(staging.index, name)}
-    await ended(replace(staging, context=replace(staging.context, **ports)), first)
+    await ended(replace(staging, context=changed(staging.context, **ports)), first)
     assert await status(staging, first, third) == ["SUCCEEDED", "QUEUED"]
-    calls = staging.context.desk_calls.calls  # type: ignore[attr-defined]
+    calls = staging.context.bus.desk_calls.calls  # type: ignore[attr-defined]
     assert first not in [job_id for _, job_id, _ in calls]
     await ended(staging, third)
     for _ in range(3):
@@ -111,7 +112,7 @@ async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault:
     hinting = Hinting(Broken(), staging.clock)  # type: ignore[arg-type]
     first, second = await posted(staging, 1, 2)
     await dispatch(staging, first)
-    context = replace(staging.context, feed=feed, hinting=hinting)
+    context = changed(staging.context, feed=feed, hinting=hinting)
     await service_sends(replace(staging, context=context), first, "RESULT", 1)
     assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
     soon = staging.clock.now() + timedelta(minutes=1)
@@ -122,7 +123,7 @@ async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     """The end is done; the next job starts within a minute."""
     first, second = await posted(staging, 1, 2)
     ports: Any = {"desks": Dying(staging.context.desks, "freed")}
-    await ended(replace(staging, context=replace(staging.context, **ports)), first)
+    await ended(replace(staging, context=changed(staging.context, **ports)), first)
     assert await staging.index.read_active("tenant_a", first) is None
     assert await status(staging, second) == ["THROTTLED"]
     staging.clock.advance(60)
@@ -141,7 +142,7 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     # the second count of the desk comes with the end's own turn
     world.clock.advance(61)
     ports: Any = {"index": Dying(world.index, "dependants")}
-    await service_sends(replace(world, context=replace(world.context, **ports)), first, "RESULT", 1)
+    await service_sends(replace(world, context=changed(world.context, **ports)), first, "RESULT", 1)
     assert sorted(await status(world, second, *waiting)) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert (await create_numbered(world, 6)).stored.record.job.status is JobStatus.THROTTLED
 
@@ -156,7 +157,7 @@ async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
     others = [await submitted(world, doc_id=f"other-{number}") for number in range(3)]
     await dispatch(world, jobs[0])
     ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
-    together = replace(world, context=replace(world.context, **ports))
+    together = replace(world, context=changed(world.context, **ports))
     await asyncio.gather(
         service_sends(together, jobs[0], "RESULT", 1), *(cancelled(together, job_id) for job_id in jobs[1:])
     )
@@ -192,7 +193,7 @@ async def test_ends_share_a_turn_that_fails(staging: World) -> None:
     await counted_by_another(world, timedelta(hours=1))
     began = world.clock.now()
     ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
-    together = replace(hurrying(world), context=replace(hurrying(world).context, **ports))
+    together = replace(hurrying(world), context=changed(hurrying(world).context, **ports))
     await asyncio.gather(*(ended(together, job_id) for job_id in jobs))
     assert world.clock.now() - began <= timedelta(seconds=8)
     assert world.index._active == {}

@@ -15,6 +15,7 @@ from shared.operations.jobs.places import reconcile_place
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper import admission
 from shared.ports.desks import DeskWrite
+from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.gated import TENANT, desk_of, ended, posted, ruled, staging, status
@@ -51,7 +52,7 @@ async def test_a_second_count_takes_in_what_older_directories_did(world: World) 
     """Begun and ended past the desk within the first minute: exact from then on."""
     await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=9)))
     first, *_ = await posted(world, 1, 2)
-    older = replace(world, context=replace(world.context, gates=_blind()))
+    older = replace(world, context=changed(world.context, gate_directory=_blind()))
     await posted(older, 3)
     await dispatch(older, first)
     await service_sends(older, first, "RESULT", 1)
@@ -77,7 +78,7 @@ def _blind() -> GateDirectory:
 async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World) -> None:
     """It closes index rows and knows no desk: the place comes back within ten minutes, and the line moves."""
     first, second = await posted(staging, 1, 2)
-    older = replace(staging, context=replace(staging.context, gates=_blind()))
+    older = replace(staging, context=changed(staging.context, gate_directory=_blind()))
     staging.clock.advance(120)
     await dispatch(older, first)
     await service_sends(older, first, "RESULT", 1)
@@ -121,7 +122,7 @@ async def test_jobs_come_and_end_during_a_count(staging: World) -> None:
     [second] = await posted(hurrying(staging), 2)
     assert staging.clock.now() - began <= timedelta(seconds=3)
     assert await status(staging, second) == ["THROTTLED"]
-    [called] = [call for call in staging.context.desk_calls.calls if call[1] == second]  # type: ignore[attr-defined]
+    [called] = [call for call in staging.context.bus.desk_calls.calls if call[1] == second]  # type: ignore[attr-defined]
     assert called[2] is not None
     await ended(hurrying(staging), first)
     assert await staging.index.read_active("tenant_a", first) is None
@@ -210,10 +211,10 @@ async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     key, count = next(iter(stored.desk.inside.items()))
     wrong = replace(stored.desk, inside={key: count + off_by})
     await counted.index.write_desk(DeskWrite(before=stored, after=wrong))
-    counted.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    counted.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
     counted.clock.advance(600)
     await swept(counted)
-    assert bool(counted.context.desk_calls.calls) is is_counted  # type: ignore[attr-defined]
+    assert bool(counted.context.bus.desk_calls.calls) is is_counted  # type: ignore[attr-defined]
     await swept(counted)
     await let_in(counted.context, "tenant_a")
     assert (await desk_of(counted)).active == 5

@@ -33,7 +33,7 @@ async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
         fed.world = world
     await ruled(fed.world, OCR, max_active=5)
     await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
-    if fed.world.context.feed is not None:
+    if fed.world.context.events is not None:
         await fed.taken()
         await swept_at_the_hour(fed)
     stored = await world.index.desks.read(TENANT)
@@ -48,7 +48,7 @@ async def goes_on(fed: Fed) -> None:
     assert [each.seq for each in log] == [1, 2, 3]
     assert [each.prev_hash for each in log[1:]] == [each.hash for each in log[:-1]]
     assert log[-1].hash == entry_hash(vars(log[-1]))
-    if fed.world.context.feed is not None:
+    if fed.world.context.events is not None:
         await fed.taken()
         assert [each for each in await logs(fed) if each.startswith(OCR.id)] == [f"{OCR.id}:{n}:0" for n in (1, 2, 3)]
 

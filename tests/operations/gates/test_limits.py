@@ -10,8 +10,7 @@ from shared.errors import LedgerRefused
 from shared.operations.gates import freed
 from shared.operations.gates.desk_turns import Entered
 from shared.operations.jobs.creation import Created
-from shared.operations.process.gate_directory import GateDirectory
-from shared.operations.process.submissions import Submissions
+from shared.operations.process.parts import Process
 from shared.operations.quotas import quotas
 from shared.refusals import LimitReached
 from tests.operations.conftest import World
@@ -108,11 +107,7 @@ async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, m
     free = 20
     settings = replace(world.context.settings, **{limit: free})
     each = [
-        replace(
-            world,
-            context=replace(world.context, settings=settings, gates=GateDirectory(), submissions=Submissions()),
-        )
-        for _ in range(processes)
+        replace(world, context=replace(world.context, settings=settings, process=Process())) for _ in range(processes)
     ]
     posts = [
         create_numbered(each[n % processes], n, mode=mode, tenant_id=f"tenant_{n % 5}") for n in range(50 * processes)

@@ -18,6 +18,7 @@ from shared.operations.gates.freed import let_in
 from shared.operations.process.gate_directory import GateDirectory
 from shared.ports.desks import DeskWrite
 from shared.ports.index import PlaceMove
+from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.gated import desk_of, ended, killed_at, posted, staging, status
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
@@ -159,7 +160,7 @@ async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch
 async def test_an_end_whose_row_another_process_took_writes_nothing(staging: World) -> None:
     """The other one has freed the slot, and admitted the next job."""
     first, second = await posted(staging, 1, 2)
-    other = replace(staging, context=replace(staging.context, gates=GateDirectory()))
+    other = replace(staging, context=changed(staging.context, gate_directory=GateDirectory()))
     freed, write, writes = staging.index.desks.freed, staging.index.write_desk, []
 
     async def taken(*args: Any, **fields: Any) -> Any:

@@ -142,7 +142,7 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
     world.context.books.read = failing  # type: ignore[method-assign]
     await ruled(world, OCR, max_active=1)
     await ruled(world, max_active=2)
-    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
     assert (await book(world, OCR)).divided_at == world.clock.now()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -21,6 +20,7 @@ from shared.operations.process.row_faults import MAX_REPORTED, RowFaults
 from shared.operations.sweeper.incidents import DIRECTORY
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import DirectoryRows
+from tests.contexts import changed
 from tests.operations.bulks.test_bulk_limits import begun
 from tests.operations.conftest import World
 from tests.operations.gated import ended, posted, staging
@@ -133,7 +133,7 @@ async def test_failures_with_a_success_between_them_are_apart(world: World) -> N
 async def test_two_processes_make_one_incident(world: World) -> None:
     """Each knows nothing of the other."""
     for _ in range(2):
-        context = replace(world.context, row_faults=RowFaults())
+        context = changed(world.context, row_faults=RowFaults())
         assert await report_row(context, "row", KeyError("x"))
         world.clock.advance(1)
     assert len(await open_rows(world)) == 1
@@ -233,7 +233,7 @@ async def test_a_directory_that_cannot_be_read_for_five_minutes_is_an_incident(w
     world.index.desks.versions = versions  # type: ignore[method-assign]
     await swept_for(world, 1)
     assert await open_rows(world) == []
-    assert isinstance(world.context.gates, GateDirectory)
+    assert isinstance(world.context.process.gate_directory, GateDirectory)
 
 
 async def test_a_bulk_operation_that_cannot_be_read_holds_up_no_other(

@@ -39,9 +39,9 @@ async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch:
     staging.index.desks.read = slow  # type: ignore[method-assign]
     await ended(staging, first)
     assert await staging.index.read_active("tenant_a", first) is None
-    staging.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    staging.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
     await asyncio.gather(*(freed.take_turn(staging.context, "tenant_a", f"job_{number}") for number in range(5)))
-    assert [tenant for tenant, *_ in staging.context.desk_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
+    assert [tenant for tenant, *_ in staging.context.bus.desk_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
     assert await status(staging, second) == ["THROTTLED"]
     answers.set()
     await served(staging)
@@ -99,14 +99,14 @@ async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None
     job_id = await made(world, 1)
     world.clock.advance(1)
     bulk = await started(world, BulkAction.CANCEL, request_type="OCR")
-    queue = world.context.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
     queue.clear()
     for _ in range(8):
-        await world.context.bulk_turns.acquire()
+        await world.context.process.bulk_turns.acquire()
     await work_bulk(world.context, world.orchestrations, "tenant_a", bulk.bulk_id)
     [(_, _, at)] = queue
     assert at > world.clock.now()
     assert await outcomes(world, bulk) == {}
-    world.context.bulk_turns.release()
+    world.context.process.bulk_turns.release()
     assert (await worked(world, bulk)).state is BulkState.DONE
     assert await status(world, job_id) == ["CANCELLED"]

@@ -14,6 +14,7 @@ from shared.operations.jobs.dry_run import dry_run
 from shared.operations.process.submissions import AT_ONCE, MAX_WAITING
 from shared.refusals import LimitReached, Overloaded, ProtocolUnknown
 from shared.wiring import seen_by
+from tests.contexts import changed
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.divided import OCR, PLATFORM, book, posted, ruled, served
@@ -111,7 +112,7 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
         await ruled(world, gate, max_active=1000)
     calls: Counter[str] = Counter()
     stores = {name: Counting(getattr(world.context, name), calls) for name in ("ledger", "index", "desks", "books")}
-    context = replace(world.context, **stores)  # type: ignore[arg-type]
+    context = changed(world.context, **stores)  # type: ignore[arg-type]
     request = envelope(tenant_id="asking", request_type="OCR", payload={}, mode="BURST", doc_id="d")
     costs: list[Counter[str]] = []
     for tenants in (range(1), range(1, 50)):
@@ -159,7 +160,7 @@ async def test_it_takes_a_turn_as_a_request_does(world: World) -> None:
     """Where the process has as many requests in hand as it takes, a dry run waits, and past those is refused."""
     async with contextlib.AsyncExitStack() as held:
         for _ in range(AT_ONCE):
-            await held.enter_async_context(world.context.submissions.turn("other"))
+            await held.enter_async_context(world.context.process.submissions.turn("other"))
         asked = [asyncio.ensure_future(dry_run(world.context, envelope(), correlation_id=None)) for _ in range(200)]
         for _ in range(5):
             await asyncio.sleep(0)

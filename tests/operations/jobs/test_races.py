@@ -20,6 +20,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
+from tests.contexts import changed
 from tests.jobs import envelope, reply
 from tests.memory_twins.jobs import MemoryLedger
 from tests.model.invariants import rows_of
@@ -122,7 +123,7 @@ def test_creators_at_a_limit() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         world = limited(world, max_inflight_per_tenant=1)
-        other = replace(world, context=replace(world.context, gates=GateDirectory()))
+        other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
         ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(other))
         assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
         desk = await world.index.desks.read("tenant_a")

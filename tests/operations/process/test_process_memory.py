@@ -13,7 +13,7 @@ from shared.adapters.tables import tenants
 from shared.adapters.tables.tenants import TenantRows
 from shared.operations.process import recent_ends, usage_buffer
 from shared.operations.process.recent_ends import RecentEnds
-from shared.operations.process.usage_buffer import Tally
+from shared.operations.process.usage_buffer import UsageBuffer
 from tests.jobs import START, Story
 from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World
@@ -69,7 +69,7 @@ async def test_ends_of_tenants_beyond_the_bound_are_left_to_the_sweeper(
 
 async def test_peaks_beyond_the_bound_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_buffer, "_MAX_KEPT", 2)
-    usage, counts, key = MemoryUsage(), Tally(), ("OCR", "")
+    usage, counts, key = MemoryUsage(), UsageBuffer(), ("OCR", "")
     for tenant in ("a", "b", "c"):
         await counts.raise_peaks(usage, tenant, {key: 5}, START)
     await counts.raise_peaks(usage, "a", {key: 3}, START)

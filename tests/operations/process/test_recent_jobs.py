@@ -17,6 +17,7 @@ from shared.operations.process.recent_jobs import KEPT_FOR, RecentJobs
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.ledger import Stored
+from tests.contexts import changed
 from tests.jobs import START, planned
 from tests.operations.actors import JOB, ONE, first_of_two, in_flight, in_service, queued, sends
 from tests.operations.conftest import World
@@ -69,7 +70,7 @@ async def test_an_outcome_that_moves_nothing_is_decided_on_a_fresh_read(world: W
     await service_sends(lanes, JOB, "ACK", 1)
     await service_sends(lanes, JOB, "ACK", 2)
     await service_sends(lanes, JOB, "RESULT", 3)
-    elsewhere = replace(world, context=replace(world.context, recent_jobs=RecentJobs()))
+    elsewhere = replace(world, context=changed(world.context, recent_jobs=RecentJobs()))
     assert (await dispatch(elsewhere, JOB, "embedding")).kind is VerdictKind.SENT
     await service_sends(lanes, JOB, "ACK", 4, step_id="embedding")
     assert (await world.job(JOB)).steps[1].status == "PROCESSING"
@@ -96,7 +97,7 @@ async def test_an_orchestration_that_was_replaced_records_nothing(world: World) 
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     assert created is not None
-    behind.context.recent_jobs.note(created, world.clock.now())
+    behind.context.process.recent_jobs.note(created, world.clock.now())
     assert (await world.job(JOB)).job.instance_id == f"{JOB}.r1"
     assert (await dispatch(behind, JOB)).kind is VerdictKind.END
     assert world.publisher.sent == []
@@ -125,7 +126,7 @@ async def test_a_commit_without_an_answer_is_not_remembered(world: World) -> Non
     world.ledger.commit = answer_lost  # type: ignore[method-assign]
     with pytest.raises(LedgerUnavailable):
         await service_sends(world, JOB, "ACK", 1)
-    assert world.context.recent_jobs.recall(JOB, world.clock.now()) is None
+    assert world.context.process.recent_jobs.recall(JOB, world.clock.now()) is None
     await service_sends(world, JOB, "RESULT", 2)
     assert [event.type for event in await world.ledger.events(JOB)][2:] == ["ACK", "RESULT"]
 

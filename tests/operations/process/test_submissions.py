@@ -11,6 +11,7 @@ from shared.operations.jobs.create_job import create_job
 from shared.operations.process import submissions
 from shared.operations.process.submissions import AT_ONCE, MAX_WAITING, Submissions
 from shared.refusals import Overloaded
+from tests.contexts import changed
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.support import failed_at_embedding, redrive
@@ -128,7 +129,7 @@ async def test_a_duplicate_is_refused_too(world: World) -> None:
     queue = Queue()
     tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)
     await settled()
-    busy = replace(world.context, submissions=queue.submissions)
+    busy = changed(world.context, submissions=queue.submissions)
     with pytest.raises(Overloaded):
         await create_job(busy, world.orchestrations, envelope(), correlation_id=None)
     await queue.end(len(tasks))
@@ -142,7 +143,7 @@ async def test_a_redrive_takes_its_turn(world: World) -> None:
     queue = Queue()
     tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)
     await settled()
-    busy = replace(world, context=replace(world.context, submissions=queue.submissions))
+    busy = replace(world, context=changed(world.context, submissions=queue.submissions))
     with pytest.raises(Overloaded):
         await redrive(busy, old)
     assert (await world.job(old)).job.redriven_by is None

@@ -17,6 +17,7 @@ from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.process import topic_relay as module
 from shared.ports.feed import FeedEvent, FeedWrite, Head
+from tests.contexts import changed
 from tests.memory_twins.feed import MemoryFeed
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import TENANT, of
@@ -83,7 +84,7 @@ async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World
     fed, process = fed_by(world, topic)
     await fed.finished()
     hints = await fed.hints()
-    context = replace(fed.world.context, passing=None)
+    context = changed(fed.world.context, relay=None)
     # in the feed, not in the topic: as in a process that dies there
     for hint in hints:
         known = await process.known.of(fed.feed, TENANT)
@@ -92,7 +93,7 @@ async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World
     assert topic.sent == []
     for again in (process, Process(fed.feed, topic, world.clock)):
         topic.sent.clear()
-        await write_feed(replace(context, passing=again.passing, known_feeds=again.known), hints)
+        await write_feed(changed(context, relay=again.passing, known_feeds=again.known), hints)
         assert topic.sent == await fed.feed.events(TENANT, after=0, limit=100)
         again.dies()
 
@@ -204,12 +205,12 @@ async def test_what_nobody_knows_of_is_found_each_hour(world: World, topic: Topi
     for seconds, expected in ((60, 0), (120, 5)):
         world.clock.advance(seconds)
         hourly = Process(fed.feed, topic, world.clock)
-        await prune_feeds(replace(fed.world.context, known_feeds=hourly.known, passing=hourly.passing))
+        await prune_feeds(changed(fed.world.context, known_feeds=hourly.known, relay=hourly.passing))
         assert len(topic.sent) == expected
         hourly.dies()
     head = await fed.feed.head(TENANT)
     assert head.sent == head.number == 5
-    await prune_feeds(replace(fed.world.context, known_feeds=hourly.known, passing=hourly.passing))
+    await prune_feeds(changed(fed.world.context, known_feeds=hourly.known, relay=hourly.passing))
     assert len(topic.sent) == 5
 
 
@@ -221,7 +222,7 @@ async def test_a_tenant_that_never_posted_a_job_is_looked_at_too(world: World, t
     for days, expected in ((1, 1), (8, 0)):
         world.clock.advance(timedelta(days=days).total_seconds())
         hourly = Process(fed.feed, topic, world.clock)
-        await prune_feeds(replace(fed.world.context, known_feeds=hourly.known, passing=hourly.passing))
+        await prune_feeds(changed(fed.world.context, known_feeds=hourly.known, relay=hourly.passing))
         assert topic.numbers() == [1]
         assert len(await fed.feed.events(OTHER, after=0, limit=9)) == expected
         hourly.dies()

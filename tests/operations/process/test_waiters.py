@@ -57,7 +57,7 @@ async def waiting_at(fed: Fed, count: int) -> None:
     """Until so many look at the tail."""
     async with asyncio.timeout(30):
         while True:
-            tail = fed.world.context.feed_tails._tails.get(TENANT)
+            tail = fed.world.context.events.tails._tails.get(TENANT)
             if tail is not None and len(tail._waiting) == count:
                 return
             await asyncio.sleep(0)
@@ -79,7 +79,7 @@ async def test_what_this_process_writes_wakes_who_waits(fed: Fed, monkeypatch: p
         await fed.taken()
         pages = await asyncio.gather(*tasks)
     assert [len(page.events) for page in pages] == [5] * 3
-    assert fed.world.context.feed_tails._tails == {}
+    assert fed.world.context.events.tails._tails == {}
 
 
 async def test_what_another_process_writes_is_found_by_one_look_for_all(
@@ -141,7 +141,7 @@ async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed, monkeypatch: pytes
     with pytest.raises(LedgerUnavailable):
         async with asyncio.timeout(30):
             await task
-    assert fed.world.context.feed_tails._tails == {}
+    assert fed.world.context.events.tails._tails == {}
 
 
 async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_room_is_bounded_in_all_and_by_tenant() -> None:
 
 async def test_a_request_and_the_app_have_the_same_tails(fed: Fed) -> None:
     context = replace(fed.world.context, settings=fed.world.context.settings)
-    assert context.feed_tails is fed.world.context.feed_tails
+    assert context.events.tails is fed.world.context.events.tails
 
 
 async def test_an_older_reading_sets_no_end_back(monkeypatch: pytest.MonkeyPatch) -> None:

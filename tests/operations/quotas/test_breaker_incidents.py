@@ -16,6 +16,7 @@ from shared.operations.gates import allocations
 from shared.operations.incidents.incidents import resolve_incident
 from shared.operations.quotas import quotas
 from shared.operations.quotas.breaker_incidents import answer_call, keep_incident
+from tests.contexts import changed
 from tests.operations import divided
 from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, later, opened, with_breaker
 from tests.operations.conftest import World
@@ -28,7 +29,7 @@ __all__ = ["world"]  # a fixture
 
 async def called(world: World) -> None:
     """Delivers the calls to breakers, as the queue's function does."""
-    calls: Any = world.context.desk_calls
+    calls: Any = world.context.bus.desk_calls
     while calls.breaker_calls:
         await answer_call(world.context, *calls.breaker_calls.pop(0))
 
@@ -58,7 +59,7 @@ async def test_an_opening_makes_its_incident_before_any_sweep(world: World) -> N
     """At the time of the opening; delivered twice, and by the sweep after it, it is the same."""
     await opened(world, waiting=0)
     at = (await breaker_of(world)).opened_at
-    calls: Any = world.context.desk_calls
+    calls: Any = world.context.bus.desk_calls
     assert calls.breaker_calls == [("tenant_a", OCR.id)]
     calls.breaker_calls *= 2
     await called(world)
@@ -76,7 +77,7 @@ async def test_a_breaker_that_closed_before_the_sweep_has_its_incident(world: Wo
     await opened(world, waiting=0)
     opened_at = (await breaker_of(world)).opened_at
     if lost:
-        world.context.desk_calls.breaker_calls.clear()  # type: ignore[attr-defined]
+        world.context.bus.desk_calls.breaker_calls.clear()  # type: ignore[attr-defined]
     await called(world)
     assert len(await incidents(world)) == (not lost)
     await closed(world)
@@ -158,8 +159,8 @@ class Broken:
 @pytest.mark.parametrize("fault", [BusUnavailable("away"), AttributeError("a bug in a client")])
 async def test_a_call_that_fails_stops_no_end(world: World, fault: Exception) -> None:
     """The job whose end opened the breaker is closed, and the sweep makes the incident."""
-    broken: Any = Broken(world.context.desk_calls, fault)
-    failing = replace(world, context=replace(world.context, desk_calls=broken))
+    broken: Any = Broken(world.context.bus.desk_calls, fault)
+    failing = replace(world, context=changed(world.context, desk_calls=broken))
     await with_breaker(world)
     for job_id in await posted(world, 1, 2):
         await ends(failing, job_id)
@@ -208,7 +209,7 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
     jobs = [await divided.posted(world, 10 * number, f"t{number}") for number in range(3)]
     await divided.fail(world, *jobs[:2])
     gate = divided.OCR
-    assert world.context.desk_calls.breaker_calls == [(EVERY, gate.id)]  # type: ignore[attr-defined]
+    assert world.context.bus.desk_calls.breaker_calls == [(EVERY, gate.id)]  # type: ignore[attr-defined]
     await called(world)
     [incident] = await incidents(world, gate)
     assert (incident.tenant, incident.state) == (None, IncidentState.OPEN)
@@ -217,8 +218,8 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
 
 
 async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: World) -> None:
-    broken: Any = Broken(world.context.desk_calls, BusUnavailable("away"))
-    world = replace(world, context=replace(world.context, desk_calls=broken))
+    broken: Any = Broken(world.context.bus.desk_calls, BusUnavailable("away"))
+    world = replace(world, context=changed(world.context, desk_calls=broken))
     await divided.with_breaker(world)
     jobs = [await divided.posted(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:

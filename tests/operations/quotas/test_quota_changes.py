@@ -19,6 +19,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from shared.ports.desks import DeskWrite
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, RuleChanged, TooManyRules
+from tests.contexts import changed
 from tests.memory_twins.jobs import MemoryIndex
 from tests.operations.conftest import World
 from tests.operations.ruled import (
@@ -202,7 +203,7 @@ async def hours(world: World, count: float) -> None:
 async def test_a_last_rule_goes_while_another_comes(world: World, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
     """Race last-rule: a hold of another process meets the removal of the entry, and stays in force."""
     await ruled(world, max_active=1)
-    other = replace(world, context=replace(world.context, gates=GateDirectory()))
+    other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
     plain = world.index.desks.remove_tenant
 
     async def remove(tenant: str) -> None:

@@ -97,7 +97,7 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
 
 async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -> None:
     """R51: at the end of the hold, however many come meanwhile; then they go in. A raised rule for all calls desks."""
-    calls = world.context.desk_calls.calls  # type: ignore[attr-defined]
+    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
     until = world.clock.now() + timedelta(hours=1)
     await held(world, until=until)
     jobs = [await created(world, number) for number in range(3)]

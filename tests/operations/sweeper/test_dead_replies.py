@@ -10,6 +10,7 @@ from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
 from shared.ports.ledger import Ledger, Stored
+from tests.contexts import changed
 from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, submitted
@@ -100,7 +101,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
         async def drain(self, lane: int, take: Any) -> bool:
             raise BusUnavailable
 
-    away = replace(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
+    away = changed(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
     swept = await sweep(away, world.orchestrations)
     assert swept.undrained == set(range(16))
     assert swept.actions[-1] == Action(job_id, SweepAction.FAILED)
@@ -119,7 +120,7 @@ async def test_a_dry_run_only_counts(world: World) -> None:
             return await world.dead_replies.waiting(lane)
 
     lies(world, b"rubbish", lane=14, number=2)
-    slow = replace(world.context, dead_replies=Slow())  # type: ignore[arg-type]
+    slow = changed(world.context, dead_replies=Slow())  # type: ignore[arg-type]
     swept = await sweep(slow, world.orchestrations, dry_run=True)
     assert (swept.dead_replies, len(world.dead_replies.lying[15])) == (2, 1)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED

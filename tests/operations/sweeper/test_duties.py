@@ -222,7 +222,7 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
     desk = stored.desk.with_state(replace(stored.desk.state(other), breaker=opened))
     await world.index.write_desk(DeskWrite(before=stored, after=desk))
-    world.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
     context = replace(world.context, incidents=Away(world.context.incidents))
     world.clock.advance(121)
     await sweep(context, world.orchestrations)
@@ -246,8 +246,8 @@ async def test_quotas_are_allocated_while_no_incident_can_be_written(world: Worl
     job = await world.job(first)
     assert not job.job.status.terminal
     await ruled(world, PLATFORM, max_active=2)
-    world.context.desk_calls.calls.clear()  # type: ignore[attr-defined]
-    world.context.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
     context = replace(world.context, incidents=Away(world.context.incidents))
     for _ in range(3):
         world.clock.advance(61)

@@ -48,7 +48,7 @@ async def test_a_process_that_dies(given: Hooked, dies: str, answer: Answer, mon
         with pytest.raises(Killed):
             await deliver(given.world.context, call_of(row))
     given.queue.sent.clear()
-    given.world.context.known_feeds.forget(TENANT)
+    given.world.context.events.known_feeds.forget(TENANT)
     posted = len(given.receiver.got)
     assert posted == (0 if dies == "before the post" else 1)
     # the bus gives its message again, which does nothing where the row was written

@@ -270,8 +270,8 @@ async def test_usage_adds_up_by_type_source_and_hour(counting: World) -> None:
     at(counting, FIRST + HOUR + timedelta(minutes=10))
     await sweep(counting.context, counting.orchestrations)
     await create_numbered(counting, 9)
-    await counting.context.tally.raise_peaks(counting.context.usage, "tenant_a", {("", ""): 5}, counting.clock.now())
     context = counting.context
+    await context.process.usage_buffer.raise_peaks(context.usage, "tenant_a", {("", ""): 5}, context.clock.now())
     used = await read_usage(context, "tenant_a", START, Axis.SOURCE)
     assert (used.since, used.until, used.partial) == (FIRST, counting.clock.now(), False)
     total = used.total.counted

@@ -17,6 +17,7 @@ from shared.operations.webhooks.webhooks import change_hook, resume_hook, rotate
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall
 from shared.refusals import Overloaded
+from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World
 from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
@@ -264,7 +265,7 @@ async def test_two_messages_of_one_delivery_at_once(given: Hooked) -> None:
         await gate.wait()
 
     given.receiver.meanwhile = wait
-    here, other = given.world.context, replace(given.world.context, hook_calls=HookCalls())
+    here, other = given.world.context, changed(given.world.context, calls=HookCalls())
     running = [asyncio.create_task(deliver(context, call_of(row))) for context in (here, here, other)]
     for _ in range(100):
         await asyncio.sleep(0)
@@ -296,7 +297,7 @@ async def test_a_slow_receiver_holds_four_calls(given: Hooked) -> None:
             await gate.wait()
 
     given.receiver.meanwhile = wait
-    given.world.context.hook_calls.took(f"{TENANT} {slow.id}", 8)
+    given.world.context.webhooks.calls.took(f"{TENANT} {slow.id}", 8)
     running = [asyncio.create_task(deliver(given.world.context, call_of(row))) for row in rows]
     for _ in range(100):
         await asyncio.sleep(0)

@@ -64,7 +64,7 @@ async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -
     for _ in range(100):
         await asyncio.sleep(0)
     assert len(given.receiver.got) == PLACES // 2
-    with given.world.context.hook_calls.hold("tenant_b hook", ("tenant_b", "hook", 1, "")) as has_room:
+    with given.world.context.webhooks.calls.hold("tenant_b hook", ("tenant_b", "hook", 1, "")) as has_room:
         assert has_room
     gate.set()
     await asyncio.gather(*running)

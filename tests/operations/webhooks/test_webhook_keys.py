@@ -16,6 +16,7 @@ from shared.operations.webhooks.webhooks import change_hook, create_hook, hook_l
 from shared.ports.feed import Head
 from shared.ports.hooks import HookWrite
 from shared.refusals import HookKeyConflict
+from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
 from tests.operations.interleave import Meeting, every_order
@@ -30,7 +31,7 @@ def given(world: World) -> Hooked:
 
 async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
     """Under its key it is the same one, whoever asked first or at the same time; nothing is delivered twice."""
-    context, other = given.world.context, replace(given.world.context, known_feeds=KnownFeeds())
+    context, other = given.world.context, changed(given.world.context, known_feeds=KnownFeeds())
     request = Request(url="https://receiver.example", description="billing")
     found = [await create_hook(each, TENANT, request, BY, key="mine") for each in (context, other, context)]
     assert [replayed for _, replayed in found] == [False, True, True]
@@ -101,7 +102,7 @@ async def test_a_key_of_another_webhook(given: Hooked, since: str) -> None:
 async def _meets(meeting: Meeting, *, apart: bool, removes: bool) -> None:
     given = hooked(meeting.world)
     hooks, feed = meeting.port(given.feed.hooks), meeting.port(given.feed)
-    context = replace(given.world.context, hooks=hooks, feed=feed)
+    context = changed(given.world.context, hooks=hooks, feed=feed)
     request = Request(url="https://receiver.example", after=0)
 
     async def creates(by: Context) -> tuple[Hook, bool]:
@@ -111,7 +112,7 @@ async def _meets(meeting: Meeting, *, apart: bool, removes: bool) -> None:
         for hook in await list_hooks(by, TENANT):
             await remove_hook(by, TENANT, hook.id, BY)
 
-    contexts = [replace(context, known_feeds=KnownFeeds()) if apart else context for _ in range(2)]
+    contexts = [changed(context, known_feeds=KnownFeeds()) if apart else context for _ in range(2)]
     works = {"one": creates(contexts[0]), "two": creates(contexts[1])}
     found = await meeting.at_once(**works, **({"removal": ends(contexts[1])} if removes else {}))
     made = [found[name].value for name in works if found[name].error is None]
@@ -141,7 +142,7 @@ def test_a_removal_between_two_requests_under_one_key() -> None:
 async def test_ten_requests_under_one_key_at_once(given: Hooked) -> None:
     """From ten processes."""
     request = Request(url="https://receiver.example")
-    contexts = [replace(given.world.context, known_feeds=KnownFeeds()) for _ in range(10)]
+    contexts = [changed(given.world.context, known_feeds=KnownFeeds()) for _ in range(10)]
     found = await asyncio.gather(*(create_hook(each, TENANT, request, BY, key="mine") for each in contexts))
     assert sorted(replayed for _, replayed in found) == [False] + [True] * 9
     assert len({(hook.id, *given.secrets(hook)) for hook, _ in found}) == 1

@@ -21,6 +21,7 @@ from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook
 from shared.refusals import HookUrlRefused
 from tests.audit_proof import verify
+from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked
 from tests.operations.support import cancelled, history, redrive, submitted
@@ -37,7 +38,7 @@ async def test_a_host_that_is_listed_for_one_tenant(given: Hooked) -> None:
     """For its webhooks and its callback URLs, however its name is spelled."""
     listed = frozenset({f"{TENANT}@hooks.corp.example:8443"})
     settings = replace(given.world.context.settings, webhook_hosts=listed)
-    context = replace(given.world.context, settings=settings, sender=HttpWebhookSender(listed))
+    context = changed(given.world.context, settings=settings, sender=HttpWebhookSender(listed))
     world = replace(given.world, context=context)
     url = "https://hooks.corp.example:8443/in"
     hook, _ = await create_hook(context, TENANT, Request(url=url), BY)

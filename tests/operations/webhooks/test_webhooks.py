@@ -37,6 +37,7 @@ from shared.refusals import (
     HookNotFound,
     WebhooksOff,
 )
+from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World
 from tests.operations.hooked import TENANT, Hooked, hooked, signed
@@ -133,7 +134,7 @@ async def test_what_a_tenant_without_hooks_costs(given: Hooked, monkeypatch: pyt
 async def test_who_does_not_know_a_new_hook_writes_nothing(given: Hooked) -> None:
     """Race feed: a process remembers the hooks as of a HEAD that another one has written since."""
     await given.finished()
-    other = replace(given.world.context, known_feeds=KnownFeeds())
+    other = changed(given.world.context, known_feeds=KnownFeeds())
     hook, _ = await create_hook(other, TENANT, Request(url="https://receiver.example"), BY)
     await given.finished(idempotency_key="2")
     rows = await given.deliveries(hook)
@@ -191,14 +192,13 @@ async def test_callback_urls_of_a_hint_that_was_lost(given: Hooked) -> None:
     given.feed._events[TENANT].clear()
     other = hooked(given.world)
     job = (await given.world.job(job_id)).job
-    assert other.world.context.hinting is not None
-    await other.world.context.hinting.send(job)
+    await other.world.context.require_events().hinting.send(job)
     await other.fed()
     assert [(each.job_id, each.name) for each in await other.deliveries()] == [(job_id, "done")]
 
 
 async def test_callback_urls_without_keys_are_not_called(given: Hooked) -> None:
-    given = replace(given, world=replace(given.world, context=replace(given.world.context, sender=None)))
+    given = replace(given, world=replace(given.world, context=replace(given.world.context, webhooks=None)))
     await given.finished(callback_urls={"done": "https://a.example"})
     assert await given.feed.hooks.pending(TENANT, None, limit=10) == []
     assert given.queue.sent == []
@@ -298,7 +298,10 @@ async def test_who_is_none(given: Hooked, hook_id: str) -> None:
 
 
 async def test_where_webhooks_are_off(given: Hooked) -> None:
-    for context in (replace(given.world.context, sender=None), replace(given.world.context, hooks=None)):
+    for context in (
+        replace(given.world.context, webhooks=None),
+        replace(given.world.context, events=None, webhooks=None),
+    ):
         for doing in (
             create_hook(context, TENANT, Request(url="https://a.example"), BY),
             list_hooks(context, TENANT),

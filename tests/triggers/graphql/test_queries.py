@@ -203,8 +203,8 @@ async def test_a_field_whose_store_is_away_is_null(api: Api, monkeypatch: pytest
     async def fails(*_given: Any, **_named: Any) -> Any:
         raise LedgerUnavailable("away")
 
-    assert api.context.feed is not None
-    monkeypatch.setattr(api.context.feed, "head", fails)
+    assert api.context.events is not None
+    monkeypatch.setattr(api.context.events.feed, "head", fails)
     answer = await api.query('{jobs {next} events(after: "latest") {next}}')
     assert (answer["data"]["events"], codes(answer)) == (None, [("DEPENDENCY_UNAVAILABLE", ["events"])])
     assert answer["data"]["jobs"] is not None
@@ -216,8 +216,8 @@ async def test_a_fault_of_ours_shows_nothing_of_itself(api: Api, monkeypatch: py
     async def fails(*_given: Any, **_named: Any) -> Any:
         raise ZeroDivisionError("secret")
 
-    assert api.context.feed is not None
-    monkeypatch.setattr(api.context.feed, "head", fails)
+    assert api.context.events is not None
+    monkeypatch.setattr(api.context.events.feed, "head", fails)
     answer = await api.query('{events(after: "latest") {next}}')
     assert codes(answer) == [("INTERNAL", ["events"])]
     assert "secret" not in json.dumps(answer)

@@ -68,7 +68,7 @@ async def test_a_refused_subscription_is_over(api: Api, given: str, code: str) -
 
 async def test_without_a_feed_there_is_no_subscription(world: World) -> None:
     fed = of(world)
-    off = Fed(replace(fed.world, context=replace(fed.world.context, feed=None)), fed.queue, fed.feed)
+    off = Fed(replace(fed.world, context=replace(fed.world.context, events=None)), fed.queue, fed.feed)
     [(_, answer), _] = await Api(off).stream(SUBSCRIPTION)
     assert codes(answer) == [("EVENTS_OFF", ["events"])]
 
@@ -77,7 +77,7 @@ async def test_without_a_feed_there_is_no_subscription(world: World) -> None:
 def full(api: Api) -> Iterator[None]:
     with ExitStack() as stack:
         for _ in range(MAX_FOLLOWERS):
-            stack.enter_context(api.context.waiters.hold("tenant_a", follower=True))
+            stack.enter_context(api.context.process.waiters.hold("tenant_a", follower=True))
         yield
 
 
@@ -95,14 +95,14 @@ async def test_a_subscription_is_held(api: Api, monkeypatch: pytest.MonkeyPatch)
     held = []
 
     async def follow(*_given: Any, **named: Any) -> Any:
-        held.append((api.context.waiters.has_room("tenant_a", follower=True), named["wait_s"]))
+        held.append((api.context.process.waiters.has_room("tenant_a", follower=True), named["wait_s"]))
         raise LedgerUnavailable("enough")
 
     [(_, answer)] = await api.stream(SUBSCRIPTION)
     monkeypatch.setattr(events_http, "follow_feed", follow)
     with ExitStack() as stack:
         for _ in range(MAX_FOLLOWERS - 1):
-            stack.enter_context(api.context.waiters.hold("tenant_a", follower=True))
+            stack.enter_context(api.context.process.waiters.hold("tenant_a", follower=True))
         after = answer["data"]["events"]["cursor"]
         await refusal(api, {"query": SUBSCRIPTION, "variables": {"after": after}}, "text/event-stream")
     assert held == [(False, events_http.HOLD_S)]

@@ -131,7 +131,7 @@ async def test_one_look_serves_all_who_wait_for_a_job(world: World, monkeypatch:
         found = await asyncio.gather(*waiting)
     assert [each.status_code for each in found] == [200] * 8
     assert all(b"CANCELLED" in each.get_body() for each in found)
-    assert elsewhere.context.recent_jobs.tails._tails == {}
+    assert elsewhere.context.process.recent_jobs.tails._tails == {}
 
 
 async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ async def test_a_job_that_goes_while_it_is_waited_for(world: World, monkeypatch:
         await world.ledger.remove(stored)
         with pytest.raises(JobNotFound):
             await waiting
-    assert world.context.recent_jobs.tails._tails == {}
+    assert world.context.process.recent_jobs.tails._tails == {}
 
 
 async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def counted(calls: Counter[str], name: str, method: Callable[..., Awaitable[Any]
 
 async def waiting_at(world: World, count: int) -> None:
     """Until so many wait for a job in this process."""
-    while sum(len(tail._waiting) for tail in world.context.recent_jobs.tails._tails.values()) < count:  # noqa: ASYNC110
+    while sum(len(tail._waiting) for tail in world.context.process.recent_jobs.tails._tails.values()) < count:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 

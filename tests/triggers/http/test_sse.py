@@ -103,7 +103,7 @@ def text(answer: func.HttpResponse) -> str:
 def full(context: Context, tenant: str = "tenant_a") -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_FOLLOWERS):
-            stack.enter_context(context.waiters.hold(tenant, follower=True))
+            stack.enter_context(context.process.waiters.hold(tenant, follower=True))
         yield
 
 
@@ -182,7 +182,7 @@ async def test_a_fault_that_passes_ends_no_reader(
         raise LedgerUnavailable("away")
 
     if away == "feed":
-        monkeypatch.setattr(context.feed, "head", fails)
+        monkeypatch.setattr(context.events.feed, "head", fails)
     if away == "ledger":
         path = f"/v1/jobs/{await submitted(world)}/events"
         monkeypatch.setattr(world.ledger, "read", fails)
@@ -195,13 +195,13 @@ async def test_a_fault_of_ours_does_end_it(context: Context, monkeypatch: pytest
     async def fails(tenant: str) -> Head:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(context.feed, "head", fails)
+    monkeypatch.setattr(context.events.feed, "head", fails)
     assert (await get(OneWiring(context))).status_code == 500
 
 
 async def test_without_a_feed_jobs_have_their_streams(context: Context, world: World) -> None:
     """With `LUCIUS_EVENTS=off` a tenant has none; a job's is read from the ledger."""
-    off = OneWiring(replace(context, feed=None))
+    off = OneWiring(replace(context, events=None))
     answer = await get(off)
     assert (answer.status_code, json.loads(answer.get_body())["code"]) == (404, "EVENTS_OFF")
     found = text(await get(off, f"/v1/jobs/{await submitted(world)}/events", after="earliest"))

@@ -135,12 +135,12 @@ def seen(response: func.HttpResponse) -> tuple[int, str | None, str | None]:
 
 def held(api: World) -> int:
     """Number of requests that wait in the process."""
-    return api.context.waiters._held.total()
+    return api.context.process.waiters._held.total()
 
 
 async def waiting_at(api: World, count: int) -> None:
     """Until so many requests wait for a job."""
-    tails = api.context.recent_jobs.tails._tails
+    tails = api.context.process.recent_jobs.tails._tails
     async with asyncio.timeout(30):
         while sum(len(tail._waiting) for tail in tails.values()) < count:  # noqa: ASYNC110  # nobody signals it
             await asyncio.sleep(0.001)
@@ -148,14 +148,14 @@ async def waiting_at(api: World, count: int) -> None:
 
 async def waiting(api: World, *works: Any) -> list[asyncio.Task[func.HttpResponse]]:
     """Requests as tasks, as soon as all of them wait."""
-    before = sum(len(tail._waiting) for tail in api.context.recent_jobs.tails._tails.values())
+    before = sum(len(tail._waiting) for tail in api.context.process.recent_jobs.tails._tails.values())
     tasks = [asyncio.create_task(work) for work in works]
     await waiting_at(api, before + len(works))
     return tasks
 
 
 def nothing_left(api: World) -> bool:
-    return held(api) == 0 and api.context.recent_jobs.tails._tails == {}
+    return held(api) == 0 and api.context.process.recent_jobs.tails._tails == {}
 
 
 async def succeed(world: World) -> None:

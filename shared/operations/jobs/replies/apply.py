@@ -100,8 +100,8 @@ async def apply_reply(
     try:
         async with AsyncExitStack() as deciding:
             # replies of one job that arrive together would meet each other's ETag
-            await deciding.enter_async_context(context.recent_jobs.alone(reply.jobId))
-            recent = None if maybe_repeated else context.recent_jobs.recall(reply.jobId, context.clock.now())
+            await deciding.enter_async_context(context.process.recent_jobs.alone(reply.jobId))
+            recent = None if maybe_repeated else context.process.recent_jobs.recall(reply.jobId, context.clock.now())
             stored = recent or await _read(context, reply)
             with reply_span(stored.record, reply, source, topic, began_ns) as span:
                 transitioned = await _decide(
@@ -132,10 +132,10 @@ async def apply_reply(
 
 async def _note_answer(context: Context, service: str) -> None:
     """Notes that the service replied, at most once a minute in a process. Raises nothing."""
-    now, noted = context.clock.now(), context.answered.get(service)
-    if context.answers is None or (noted is not None and now - noted < NOTED_EVERY):
+    now, noted = context.clock.now(), context.process.answered.get(service)
+    if noted is not None and now - noted < NOTED_EVERY:
         return
-    context.answered[service] = now
+    context.process.answered[service] = now
     with telemetry.tolerate(LedgerUnavailable):
         await context.answers.note(service, now)
 
