@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up reset test test-long generate lock bench bench-peers bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate docs lock bench bench-peers bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -12,6 +12,9 @@ export DOCS ASK
 
 # Some machines forbid Python to keep bytecode, which costs each of the many processes of a test run 0.3 s.
 unexport PYTHONDONTWRITEBYTECODE
+
+# Material's banner about MkDocs 2.0; pyproject.toml has the state of both.
+export NO_MKDOCS_2_WARNING=1
 
 # What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
 TESTS ?= tests
@@ -46,6 +49,9 @@ generate: setup-dev ## write what is made from the code: tables of docs/, API do
 	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
 
+docs: setup-dev ## build the site of docs/ into site/; a broken link or a page that the navigation lacks is an error
+	@$(PY) -m mkdocs build --strict --quiet
+
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock
 
@@ -67,12 +73,13 @@ chaos: setup-dev ## 300 jobs on the real stack while its processes are killed an
 soak: setup-dev ## the simulation and the model over many more seeds
 	@$(PY) -m pytest -q -m long --timeout 7200 tests/simulation tests/model
 
-lint: setup-dev ## ruff, mypy, import-linter, and no retired word in a name
+lint: setup-dev ## ruff, mypy, import-linter, no retired word in a name, and the site builds
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(PY) scripts/retired_words.py
+	@$(PY) -m mkdocs build --strict --quiet
 
 clean: ## remove .venv, node_modules, .lucius and the caches
-	@rm -rf .venv node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	@rm -rf .venv node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis site *.egg-info

@@ -78,7 +78,7 @@ if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
 fi
 
 if [ "$set_up" = dev ]; then
-    dev=$({ group dev; cat .venv/.demo-pins; } | cksum)
+    dev=$({ group dev; group docs; cat .venv/.demo-pins; } | cksum)
     if [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
         echo "setup: tools of tests and lint into .venv"
         install "the group dev" -r requirements.txt --group demo --group dev
