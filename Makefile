@@ -44,7 +44,7 @@ test: setup-dev ## run every test that this machine can run, on every core; TEST
 test-long: setup-dev ## the tests of sizes and times that are too long for `make test`; TESTS as there
 	@$(PY) -m pytest -q -m long --timeout 3600 --durations 10 $(TESTS)
 
-generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/scale; with `bicep` the snapshots of the templates
+generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/explanation/scale; with `bicep` the snapshots of the templates
 	@$(PY) -m scripts.generate
 	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
@@ -55,7 +55,7 @@ docs: setup-dev ## build the site of docs/ into site/; a broken link or a page t
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock
 
-bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 puts them into docs/performance
+bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 puts them into docs/explanation/performance
 	@$(PY) -m benchmarks.jobs $(if $(FULL),--full) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PART)
 
 bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as there

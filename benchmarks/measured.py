@@ -1,4 +1,4 @@
-"""Figures with what they must be quoted with: machine, date and commit; kept as JSON for docs/performance.md."""
+"""Figures with machine, date and commit, kept as JSON for docs/explanation/performance.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 #: what the page shows: `{part: {"machine", "date", "commit", "figures"}}` of each command
-RECORDED = ROOT / "docs" / "performance"
+RECORDED = ROOT / "docs" / "explanation" / "performance"
 
 
 def measured(figures: Any) -> dict[str, Any]:

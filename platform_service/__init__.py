@@ -1,4 +1,4 @@
-"""Three reference platform services on the kit `lucius_service`: OCR, EMBEDDING and SIS (docs/platform-services.md).
+"""Three reference platform services on the kit: OCR, EMBEDDING and SIS (docs/guides/platform-services.md).
 
 Each service is a folder whose `step.py` has a class with the methods of `lucius_service.step.Step`, and `build`, which
 makes it from the environment. This package

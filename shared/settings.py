@@ -1,7 +1,7 @@
 """The app's settings: the only module that reads the environment (R25).
 
 Each setting is declared once, as a field of `Settings`: its name, its form, its default and its help. The table of
-docs/settings.md and the parameter `tuning` of the Bicep are generated from here.
+docs/reference/settings.md and the parameter `tuning` of the Bicep are generated from here.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class Settings(AccessSettings):
         "LUCIUS_SWEEPERS",
         form.whole,
         "1",
-        help="Timer functions that share the tenants' jobs to look at (docs/scale.md has how many a rate needs)",
+        help="Timer functions that share the tenants' jobs (docs/explanation/scale.md: how many a rate needs)",
         tuning=True,
     )
     default_mode: str = setting(

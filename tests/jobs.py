@@ -26,7 +26,7 @@ from triggers.http.responses import json_of
 ROOT = Path(__file__).resolve().parent.parent
 START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 
-#: the product's own defaults (docs/settings.md)
+#: the product's own defaults (docs/reference/settings.md)
 DEFAULTS = TimingDefaults(
     ack_timeout_s=30,
     lease_s=900,

@@ -40,7 +40,7 @@ class Copy:
         return done.stdout
 
     def generate(self) -> None:
-        """`make generate`, but for the plots of docs/scale."""
+        """`make generate`, but for the plots of docs/explanation/scale."""
         self.run("-m", "scripts.generate")
 
     def test(self, *tests: str) -> None:
@@ -199,7 +199,7 @@ def test_a_step_type_is_data(copy: Copy) -> None:
 
 def test_a_reason_is_one_row(copy: Copy) -> None:
     """A member of `Reason`: the runbook and the API's description follow by `make generate`."""
-    assert re.search(r"`NO_BUDGET`.*budget is spent.*raise the budget", copy.text("docs/operations.md"))
+    assert re.search(r"`NO_BUDGET`.*budget is spent.*raise the budget", copy.text("docs/guides/operations.md"))
     assert "NO_BUDGET" in copy.text("docs/openapi.json")
 
 
@@ -213,21 +213,23 @@ print(load(minimal | {"LUCIUS_PAGE_SIZE": "7"}).page_size)
 
 def test_a_setting_is_one_declaration(copy: Copy) -> None:
     """A field of `Settings`: the reader, its table in the docs and the deployment's parameter follow."""
-    assert "| `LUCIUS_PAGE_SIZE` | `50` | Lines of a page that names no limit |" in copy.text("docs/settings.md")
+    assert "| `LUCIUS_PAGE_SIZE` | `50` | Lines of a page that names no limit |" in copy.text(
+        "docs/reference/settings.md"
+    )
     assert "LUCIUS_PAGE_SIZE: string?" in copy.text("infra/bicep/modules/app-settings.bicep")
     assert copy.run("-c", _READ_PAGE_SIZE).strip() == "7"
 
 
 def test_a_metric_is_one_row(copy: Copy) -> None:
-    """A row of `METRICS`: the table of docs/observability.md follows."""
-    assert re.search(r"`page_total`.*Pages read", copy.text("docs/observability.md"))
+    """A row of `METRICS`: the table of docs/reference/observability.md follows."""
+    assert re.search(r"`page_total`.*Pages read", copy.text("docs/reference/observability.md"))
 
 
 def test_a_route_is_one_handler(copy: Copy) -> None:
     """A handler with its declaration: the OpenAPI document and the table of routes follow."""
     described = json.loads(copy.text("docs/openapi.json"))["paths"]["/v1/services"]["get"]
     assert (described["operationId"], described["summary"]) == ("services_list", "List the services")
-    assert re.search(r"`/v1/services`.*`orch:read`.*List the services", copy.text("docs/api.md"))
+    assert re.search(r"`/v1/services`.*`orch:read`.*List the services", copy.text("docs/reference/api.md"))
 
 
 _WRITE_EVENT = """
@@ -246,7 +248,9 @@ check_event(numbered(event, 1, Issuer("test")))
 def test_a_type_of_event_is_in_two_files(copy: Copy) -> None:
     """Its payload and the row that it follows from: schema, documents and the filter of the feed follow."""
     copy.run("-c", _WRITE_EVENT)
-    assert "| `webhook.rotated` | A webhook got a new secret. | `status`, `reason` |" in copy.text("docs/events.md")
+    assert "| `webhook.rotated` | A webhook got a new secret. | `status`, `reason` |" in copy.text(
+        "docs/reference/events.md"
+    )
     assert all('"webhook.rotated"' in copy.text(f"docs/{name}.json") for name in ("asyncapi", "openapi"))
 
 

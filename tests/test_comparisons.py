@@ -1,4 +1,4 @@
-"""The record of comparisons (docs/emulators/compared.md) names tests that exist and reasons that are given."""
+"""The record of comparisons (docs/contributing/emulators/compared.md) names existing tests, and reasons."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
 
 def test_every_path_that_leads_developers_exists() -> None:
     """Files and folders that these documents name."""
-    for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/rollout.md"):
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/explanation/architecture.md", "docs/guides/rollout.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         paths = re.findall(r"`((?:[a-z_.-]+/)+[\w.-]*|\w+\.(?:py|toml|json))`", text)
         assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == [], name

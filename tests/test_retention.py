@@ -1,4 +1,4 @@
-"""docs/operations.md: every stored row and blob has its retention, and the module that removes it exists."""
+"""docs/guides/operations.md: every stored row and blob has its retention, and the module that removes it exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 
 from tests.jobs import ROOT
 
-PAGE = ROOT / "docs" / "operations.md"
+PAGE = ROOT / "docs" / "guides" / "operations.md"
 KEYS = ROOT / "shared" / "adapters" / "tables" / "keys.py"
 #: by the shape of the partition or the blob's path: one kind of row, whatever its key is
 WHOLE = {

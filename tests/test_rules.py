@@ -1,4 +1,4 @@
-"""The rules and races of docs/lifecycle.md, and what cites them."""
+"""The rules and races of docs/contributing/rules.md, and what cites them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIFECYCLE = ROOT / "docs" / "lifecycle.md"
+LIFECYCLE = ROOT / "docs" / "contributing" / "rules.md"
 SKIPPED = {"node_modules", "__pycache__"}
 SUFFIXES = {".py", ".bicep", ".md"}
 RULE = r"\bR[1-9]\d?\b"
@@ -32,7 +32,7 @@ def texts() -> dict[str, str]:
 
 
 def cited(pattern: str) -> dict[str, list[str]]:
-    """Files outside docs/lifecycle.md and this one by what they cite."""
+    """Files outside docs/contributing/rules.md and this one by what they cite."""
     found: dict[str, list[str]] = {}
     for name, text in texts().items():
         if ROOT / name not in (LIFECYCLE, Path(__file__)):

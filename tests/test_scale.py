@@ -1,4 +1,4 @@
-"""docs/scale.md: its tables are the model's, and what it claims of the lanes holds for other seeds too."""
+"""docs/explanation/scale.md: its tables are the model's, and what it claims of the lanes holds for other seeds too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receivers of docs/webhooks.md, as they stand on the page: the official packages verify what comes."""
+"""The receivers of docs/reference/webhooks.md, as they stand on the page: the official packages verify what comes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class PageReceiver:
 
     def start(self) -> None:
         """Returns when it answers."""
-        text = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "reference" / "webhooks.md").read_text(encoding="utf-8")
         found = re.search(rf"<!-- tested: {re.escape(self.kind)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
-        assert found, f"docs/webhooks.md has no block {self.kind}"
+        assert found, f"docs/reference/webhooks.md has no block {self.kind}"
         program = self.folder / self.kind
         program.write_text(found[1], encoding="utf-8")
         words = ["node"] if self.kind.endswith(".js") else [sys.executable]

@@ -103,7 +103,9 @@ def main() -> None:
     size.add_argument("--full", action="store_true", help="the large sizes, part by part in less than ten minutes each")
     size.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    parser.add_argument("--record", action="store_true", help="write them for docs/performance.md and the cost page")
+    parser.add_argument(
+        "--record", action="store_true", help="write them for docs/explanation/performance.md and the cost page"
+    )
     arguments = parser.parse_args()
     if arguments.quick and arguments.record:
         parser.error("--quick measures nothing that could be recorded")

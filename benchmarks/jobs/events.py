@@ -17,7 +17,7 @@ from benchmarks.jobs.load import TENANTS, THREE, Load, loading
 from benchmarks.jobs.stack import running
 from benchmarks.jobs.tables import percentiles
 
-#: of the goals of docs/performance.md: events a second of all tenants, or this share of what the machine can
+#: a goal of docs/explanation/performance.md: events a second of all tenants, or this share of what the machine can
 GOAL_PER_S, GOAL_SHARE = 50.0, 0.6
 #: tenants that are followed, by a reader each, of the sixteen that have jobs
 READERS = 4

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="turns of each system (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    parser.add_argument("--record", action="store_true", help="write them for docs/performance.md")
+    parser.add_argument("--record", action="store_true", help="write them for docs/explanation/performance.md")
     arguments = parser.parse_args()
     if arguments.quick and arguments.record:
         parser.error("--quick measures nothing that could be recorded")

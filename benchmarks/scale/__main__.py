@@ -1,4 +1,4 @@
-"""`python -m benchmarks.scale [--check]`: writes the tables and plots of docs/scale.md from the model."""
+"""`python -m benchmarks.scale [--check]`: writes the tables and plots of docs/explanation/scale.md from the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.scale.tables import TABLES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 
 def written(text: str) -> str:
@@ -17,7 +17,7 @@ def written(text: str) -> str:
         pattern = re.compile(rf"(<!-- scale: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = pattern.subn(lambda match, table=table: f"{match[1]}{table()}\n{match[2]}", text)
         if not found:
-            raise SystemExit(f"benchmarks.scale: docs/scale.md has no <!-- scale: {name} -->")
+            raise SystemExit(f"benchmarks.scale: docs/explanation/scale.md has no <!-- scale: {name} -->")
     return text
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     then = written(now)
     if parser.parse_args().check:
         if then != now:
-            raise SystemExit("docs/scale.md is out of date; run `python -m benchmarks.scale`")
+            raise SystemExit("docs/explanation/scale.md is out of date; run `python -m benchmarks.scale`")
         return
     page.write_text(then)
     # only who draws needs the drawing library

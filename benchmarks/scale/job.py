@@ -13,7 +13,7 @@ _CALLS_A_MESSAGE = 3
 #: Standard counts a credit for the send and one for the receive
 _CREDITS_A_MESSAGE = 2
 
-#: what `make bench` counted and docs/performance.md shows
+#: what `make bench` counted and docs/explanation/performance.md shows
 COUNTED: dict[str, Any] = json.loads((RECORDED / "jobs.json").read_text())["counts"]["figures"]
 #: by the number of steps: counts and CPU a job
 ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
@@ -22,7 +22,7 @@ ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
 DIRECTIVE_BYTES = round(ROWS[3]["per_job"]["directive bytes"] / ROWS[3]["per_job"]["directives"])
 REPLY_BYTES = round(ROWS[3]["per_job"]["reply bytes"] / ROWS[3]["per_job"]["replies"])
 MESSAGE_OVERHEAD_BYTES = 400
-#: CPU-ms of a 3-step job by process and by whose host ran it, without what idle processes use; docs/performance.md
+#: CPU-ms of a 3-step job by process and by whose host ran it, without idle processes (docs/explanation/performance.md)
 #: shows them
 MEASURED: dict[str, Any] = json.loads((RECORDED / "microsoft.json").read_text())["cpu"]
 _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
@@ -34,7 +34,7 @@ EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 100
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
 #: a RESULT, and what the copy adds to it, without metrics
 RESULT_BYTES, COPY_BYTES = 673, 268
-#: CPU of a call of a store or of the durable client in a Python process: two cores, 2026-11-22, see docs/scale.md
+#: CPU of a call of a store or the durable client in a Python process: two cores, 2026-11-22 (docs/explanation/scale.md)
 CALL_CPU_S = 0.0025
 #: of the sweeper: for a look the job, its orchestration's state, its next look; for the clearing of an ended job the
 #: job, its claim, and both rows away

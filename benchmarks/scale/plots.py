@@ -1,4 +1,4 @@
-"""The plots of docs/scale.md, as SVG."""
+"""The plots of docs/explanation/scale.md, as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md."""
+"""The tables of docs/explanation/scale.md."""
 
 from __future__ import annotations
 

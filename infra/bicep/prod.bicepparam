@@ -44,7 +44,7 @@ param scale = {
   alwaysReadyDeliver: 1
 }
 
-// A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/governance.md.
+// A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/guides/quotas.md.
 param tuning = {
   LUCIUS_MAX_INFLIGHT: '500'
   LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'

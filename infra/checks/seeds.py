@@ -31,7 +31,7 @@ def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
 
 
 def seeds(folder: Path) -> dict[str, Path]:
-    """The files of protocols and payload schemas by their keys of docs/app-configuration.md."""
+    """The files of protocols and payload schemas by their keys of docs/reference/app-configuration.md."""
     found = {f"lucius:protocols:{path.stem}": path for path in sorted(folder.glob("*.json"))}
     schemas = sorted(folder.rglob("*.schema.json"))
     return found | {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in schemas}

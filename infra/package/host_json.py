@@ -29,7 +29,7 @@ _LOG_LEVEL = ("logging", "logLevel")
 _LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
 #: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
 #: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497). At Error those whose warnings come
-#: with nearly every job and need no operator: docs/observability.md, "Log levels"
+#: with nearly every job and need no operator: docs/reference/observability.md, "Log levels"
 _QUIET = {
     "Azure.Core": "Error",
     "Azure.Messaging.ServiceBus": "Warning",

@@ -1,4 +1,4 @@
-"""Tables of `docs/api.md`, made from the routes and the OpenAPI document."""
+"""Tables of `docs/reference/api.md`, made from the routes and the OpenAPI document."""
 
 from __future__ import annotations
 

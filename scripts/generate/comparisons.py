@@ -1,4 +1,4 @@
-"""What the stand-ins were compared with, and where they still differ: the tables of docs/emulators/compared.md.
+"""Comparisons of the emulators, and their differences: the tables of docs/contributing/emulators/compared.md.
 
 The data is `tests/comparisons.json`, beside the tests that it names.
 """

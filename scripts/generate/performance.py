@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md, from what is recorded in docs/performance.
+"""The figures of docs/explanation/performance.md, from what is recorded in docs/explanation/performance.
 
 `make bench` and `make bench-peers` write jobs.json and peers.json. Two files were measured once: microsoft.json, with
 programs that are not in this repository, and gates-before.json, with the part `gates` at the commit before decision 45.
@@ -13,7 +13,7 @@ from typing import Any
 
 from scripts.generate.tables import markdown_table
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "performance"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "performance"
 _SHARES = ("p50", "p95", "p99")
 _DELAYS = {
     "submit_ms": "submit: POST to 202",

@@ -1,4 +1,4 @@
-"""Diagrams and tables of docs/lifecycle.md, from the tables of transitions."""
+"""Diagrams and tables of docs/contributing/rules.md, from the tables of transitions."""
 
 from __future__ import annotations
 

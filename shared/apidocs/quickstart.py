@@ -66,7 +66,7 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
 def section(server: str, issuer: str | None, blobs: str) -> str:
     """As HTML: the commands for the stack on this machine that serves the page; elsewhere, where they are found."""
     if not _on_loopback(server):
-        return "<h2 id=start>Begin</h2><p>The repository's docs/api.md has the first steps, on a laptop.</p>"
+        return "<h2 id=start>Begin</h2><p>The repository's docs/reference/api.md has the first steps, on a laptop.</p>"
     own_issuer = issuer if issuer is not None and _on_loopback(issuer) else ISSUER
     shown = commands(server, own_issuer, blobs if _on_loopback(blobs) else BLOBS)
     lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in shown)

@@ -117,7 +117,7 @@ class CallbackUrls(BaseModel):
 
     At most two of them are at one host.
 
-    Each gets the event that ends the job, signed with the tenant's default secret (docs/webhooks.md).
+    Each gets the event that ends the job, signed with the tenant's default secret (docs/reference/webhooks.md).
     """
 
     model_config = ConfigDict(

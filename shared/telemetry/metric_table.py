@@ -1,4 +1,4 @@
-"""Every metric: its name, kind, unit, attributes and meaning. The table of docs/observability.md is made from here.
+"""Every metric: name, kind, unit, attributes and meaning. Source of the table of docs/reference/observability.md.
 
 No attribute is an id of a job, a step or a message. `tenant` is an attribute of two metrics only, and its number of
 values is bounded like that of every other attribute.

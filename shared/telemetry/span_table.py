@@ -1,4 +1,4 @@
-"""Every span: its name, kind, parent and meaning. The table of docs/observability.md is generated from here.
+"""Every span: its name, kind, parent and meaning. The table of docs/reference/observability.md is generated from here.
 
 Orchestrators make no spans, since they are replayed; activities and triggers do.
 """

@@ -241,7 +241,7 @@ async def test_requests_of_a_job_with_own_gates(app: App) -> None:
 
 
 async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests, rows and messages beyond those of a job without gates, as docs/scale.md has them: of one that passes at
+    """Requests, rows and messages beyond a job without gates (docs/explanation/scale.md): of one that passes at
     once, of one that an end lets in, and of one that time lets in.
     """
     rows = Counter[str]()
@@ -350,7 +350,7 @@ async def test_forty_ends_of_a_tenant_with_gates_share_turns(app: App) -> None:
     ("app", "mode"), [("apart", "off"), ("apart", "feed"), ("one process", "topic")], indirect=["app"]
 )
 async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """Requests, rows and messages beyond those of a job without events, as docs/scale.md has them; of `off` nothing.
+    """Requests, rows and messages beyond a job without events (docs/explanation/scale.md); of `off` nothing.
 
     A job's hints come in one batch, or each is a batch that half a minute without another one follows.
     """

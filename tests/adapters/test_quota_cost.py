@@ -1,4 +1,4 @@
-"""Rows that a tenant's quotas write and read, counted where they leave, as the model of docs/scale.md has them."""
+"""Rows that a tenant's quotas write and read, counted where they leave, as in docs/explanation/scale.md."""
 
 from __future__ import annotations
 

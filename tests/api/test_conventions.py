@@ -1,4 +1,4 @@
-"""The conventions of docs/api.md, tested on the live API."""
+"""The conventions of docs/reference/api.md, tested on the live API."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
     for link in page.outside:
         assert api.stack.http.get(link).status_code == 200
     # its public address is not on this machine
-    assert "docs/api.md" in answer.text
+    assert "docs/reference/api.md" in answer.text
     assert api.stack.issuer not in answer.text
 
 

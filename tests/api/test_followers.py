@@ -63,7 +63,7 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
     """
     job_id, token = waiting(own, tenant), api.token(tenant=tenant)
     loop, shown = tmp_path / "loop", tmp_path / "shown"
-    script = block("events.md", "curl", "sh", api.stack).replace("tenant_id=acme", f"tenant_id={tenant}")
+    script = block("reference/events.md", "curl", "sh", api.stack).replace("tenant_id=acme", f"tenant_id={tenant}")
     processes = [
         started(["sh", "-c", script], loop, TOKEN=token, LUCIUS_API=api.stack.api),
         started([str(PROGRAM), "job", "watch", job_id], shown, LUCIUS_TOKEN=token, LUCIUS_API=api.stack.api),
@@ -97,7 +97,7 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
 def test_the_loop_ends_when_it_is_refused(api: Live, tmp_path: Path) -> None:
     """With the problem as its last words; it does not ask for ever."""
     loop = tmp_path / "loop"
-    words = ["sh", "-c", block("events.md", "curl", "sh", api.stack)]
+    words = ["sh", "-c", block("reference/events.md", "curl", "sh", api.stack)]
     [process] = [started(words, loop, TOKEN="none", LUCIUS_API=api.stack.api)]
     try:
         assert process.wait(DEADLINE_S) == 0
@@ -109,7 +109,7 @@ def test_the_loop_ends_when_it_is_refused(api: Live, tmp_path: Path) -> None:
 def test_the_loop_ends_where_no_feed_is(api: Live, tmp_path: Path) -> None:
     """With `LUCIUS_EVENTS=off`, too, the problem is its last words."""
     loop = tmp_path / "loop"
-    words = ["sh", "-c", block("events.md", "curl", "sh", api.stack)]
+    words = ["sh", "-c", block("reference/events.md", "curl", "sh", api.stack)]
     with serving(CannedResponse(404, {"code": "EVENTS_OFF"})) as stub:
         [process] = [started(words, loop, TOKEN="", LUCIUS_API=stub.url)]
         try:
@@ -138,7 +138,7 @@ def page(browser: Browser, api: Live) -> Iterator[Page]:
 
 def opened(page: Page, stack: RunningStack, job_id: str, token: str) -> None:
     """The page of the docs, with the places filled in that its reader fills in."""
-    text = block("events.md", "page", "html", stack)
+    text = block("reference/events.md", "page", "html", stack)
     for example, real in (("https://lucius.example.com", stack.api), ("JOB_ID", job_id), ("TOKEN", token)):
         assert text.count(f'"{example}"') == 1
         text = text.replace(f'"{example}"', json.dumps(real))

@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "node_modules" / "graphql-sse" / "lib"
 DEADLINE_S = 60
-#: what a page has around the block of docs/graphql.md; each line that it writes is an object
+#: what a page has around the block of docs/reference/graphql.md; each line that it writes is an object
 AROUND = """
 const { token, jobId } = GIVEN;
 const write = (line) => console.log(JSON.stringify(line));
@@ -43,7 +43,7 @@ Lines = Callable[[], list[dict[str, Any]]]
 
 def program(api: Live, token: str, job_id: str) -> str:
     """The documented one."""
-    imports, rest = block("graphql.md", "subscription", "js", api.stack).split("\n", 1)
+    imports, rest = block("reference/graphql.md", "subscription", "js", api.stack).split("\n", 1)
     return imports + AROUND.replace("GIVEN", json.dumps({"token": token, "jobId": job_id})) + rest
 
 
@@ -190,7 +190,7 @@ def test_the_page_names_each_argument() -> None:
     schema = (ROOT / "docs" / "schema.graphql").read_text(encoding="utf-8").partition("type Subscription")[0]
     fields = re.findall(r"^  (\w+)\(\n(.*?)^  \)", schema, re.DOTALL | re.MULTILINE)
     given = {name: ", ".join(re.findall(r"^    (\w+):", body, re.MULTILINE)) for name, body in fields}
-    page = (ROOT / "docs" / "graphql.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "graphql.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `(\w+)\((.*)\)` \| `GET ", page, re.MULTILINE)) == given
 
 

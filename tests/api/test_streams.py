@@ -320,11 +320,11 @@ def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, 
 
 
 def test_the_commands_of_the_docs(api: Live, own: httpx.Client, tenant: str, ended: str, tmp_path: Path) -> None:
-    """The block of docs/cli.md: what ended is listed, and the position is kept."""
+    """The block of docs/reference/cli.md: what ended is listed, and the position is kept."""
     begun = {"jobId": submitted(own, tenant)}
     wait_until(lambda: len(own.get("/v1/events", params=begun).json()["events"]) == 2, "it is not in the feed")
     token, outputs = api.token(tenant=tenant), []
-    for line in block("cli.md", "events", "sh", api.stack).splitlines():
+    for line in block("reference/cli.md", "events", "sh", api.stack).splitlines():
         completed = run_main(*shlex.split(line)[1:], api=api.stack.api, cwd=tmp_path, LUCIUS_TOKEN=token)
         assert completed.returncode == 0, line + completed.stderr
         outputs.append(completed.stdout)

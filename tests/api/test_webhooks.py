@@ -268,7 +268,7 @@ def test_a_test_event_comes_now_and_is_signed(own: httpx.Client) -> None:
 def test_a_finished_job_reaches_the_receiver_of_the_page(
     kind: str, away_s: float, api: Live, own: httpx.Client, tenant: str, tmp_path: Path
 ) -> None:
-    """From docs/webhooks.md alone: made, tested, stopped for a while and started again, nothing is missed."""
+    """From docs/reference/webhooks.md alone: made, tested, stopped for a while and started again, nothing is missed."""
     port = find_free()
     made = create(own, url=f"http://127.0.0.1:{port}/", filter={"types": ["job.failed"]})
     path = f"/v1/webhooks/{made['hookId']}"

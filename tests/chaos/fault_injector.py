@@ -78,7 +78,7 @@ class FaultInjector:
 
     def __init__(self, data: Path, *, jobs: int, faults: list[str], seed: int, result_timeout_s: int) -> None:
         self._data = data
-        #: also how long a lane may lag behind before it uses up attempts (docs/lifecycle.md R8)
+        #: also how long a lane may lag behind before it uses up attempts (docs/contributing/rules.md R8)
         self._environment = ENVIRONMENT | {"LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": str(result_timeout_s)}
         self._jobs = jobs
         self._faults = faults

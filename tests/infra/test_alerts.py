@@ -26,7 +26,7 @@ MODULE = BICEP / "modules" / "alerts.bicep"
 TEXT = MODULE.read_text(encoding="utf-8")
 Rule = dict[str, str]
 RULES = {rule["name"]: rule for rule in alert_rules()}
-RUNBOOK = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+RUNBOOK = (ROOT / "docs" / "guides" / "operations.md").read_text(encoding="utf-8")
 SETTINGS = load(
     {
         "LUCIUS_STORAGE_BACKEND": "memory",
@@ -166,7 +166,7 @@ def test_the_description_has_all_of_it() -> None:
         for each in deployed("prod", kind)
     }
     assert given == {
-        name: f"{rule['means']} Runbook: docs/operations.md#{rule['section']}. Begin with: {rule['command']}"
+        name: f"{rule['means']} Runbook: docs/guides/operations.md#{rule['section']}. Begin with: {rule['command']}"
         for name, rule in RULES.items()
     }
 

@@ -149,8 +149,8 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
 
 
 def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
-    """docs/deploy.md: every script and every parameter of its table is there."""
-    guide = (ROOT / "docs" / "deploy.md").read_text()
+    """docs/guides/deploy.md: every script and every parameter of its table is there."""
+    guide = (ROOT / "docs" / "guides" / "deploy.md").read_text()
     scripts = set(re.findall(r"(?:infra/hooks|scripts)/\w+\.(?:sh|py)", guide))
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
     table = guide.split("| parameter | default | what |")[1].split("\n\n")[0]

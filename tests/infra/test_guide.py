@@ -1,4 +1,4 @@
-"""docs/deploy.md, walked from an empty subscription to its removal: the commands as they stand there."""
+"""docs/guides/deploy.md, walked from an empty subscription to its removal: the commands as they stand there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.document_commands import block
 from tests.infra.walk import COMMIT, Walk
 from tests.jobs import ROOT
 
-GUIDE = ROOT / "docs" / "deploy.md"
+GUIDE = ROOT / "docs" / "guides" / "deploy.md"
 #: what is done for environments of GitHub, by the ends of their names, in the shell that made their identity
 KINDS = {"deploying identity": "", "smoke identity": "-smoke", "what-if identity": "-what-if"}
 

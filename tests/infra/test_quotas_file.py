@@ -39,7 +39,7 @@ HOOK = "sh infra/hooks/apply_quotas.sh"
 def test_the_file_is_the_documented_example(tmp_path: Path) -> None:
     """As shipped it has no rule; its comment, taken for the rules, is the example of the page."""
     assert read_rules(FILE) == []
-    text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "quotas.md").read_text(encoding="utf-8")
     [documented] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     example = "\n".join(re.findall(r"^# ((?:-|  ).*)$", FILE.read_text(), re.MULTILINE))
     (tmp_path / "documented.yaml").write_text(documented)

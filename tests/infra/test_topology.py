@@ -79,7 +79,7 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
     groups -= {"function:deliver"}
     month = 2 * len(groups) * fixed_a_month()["Functions: an always ready instance of 2 GB"]
     sentence = f"{len(groups)} groups, {2 * len(groups)} instances, about {month:.0f} USD"
-    for path in (BICEP / "prod.bicepparam", ROOT / "docs" / "deploy.md"):
+    for path in (BICEP / "prod.bicepparam", ROOT / "docs" / "guides" / "deploy.md"):
         assert sentence in " ".join(path.read_text().replace("//", "").split()), path
     named = set(
         re.findall(

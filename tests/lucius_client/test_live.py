@@ -158,8 +158,8 @@ def test_a_list_is_up_to_date_after_a_sweep(stack: RunningStack, lucius: Client,
 
 
 def test_a_webhook_on_a_laptop(stack: RunningStack, lucius: Client, tenant: str, tmp_path: Path) -> None:
-    """The commands of docs/webhooks.md, and a job that succeeds, verified by the receiver of that page."""
-    text = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    """The commands of docs/reference/webhooks.md, and a job that succeeds, verified by the receiver of that page."""
+    text = (ROOT / "docs" / "reference" / "webhooks.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- tested: laptop -->\n```sh\n(.*?)```", text, re.DOTALL)
     assert found
     receiver = PageReceiver("receiver.py", tmp_path, find_free(), "")

@@ -1,4 +1,4 @@
-// A platform service in Node on @azure/service-bus, written from docs/platform-services.md without the kit: each message
+// A platform service in Node on @azure/service-bus, written from docs/guides/platform-services.md without the kit: each message
 // is one attempt, its record is a blob. FAULT names one rule that it then breaks; without it, it keeps them all.
 import { createHash, createHmac } from "node:crypto";
 import { createRequire } from "node:module";

@@ -1,4 +1,4 @@
-"""The promises of every service on the kit (docs/platform-services.md), over the real bus and real storage."""
+"""The promises of every service on the kit (docs/guides/platform-services.md), over the real bus and real storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What results and artifacts cost, counted where requests leave the kit, against the model of docs/scale.md."""
+"""What results and artifacts cost, counted where requests leave the kit, as in docs/explanation/scale.md."""
 
 from __future__ import annotations
 
@@ -100,5 +100,5 @@ async def test_the_model_has_what_a_step_writes_and_reads(
     ]
     more = [after - before for before, after in zip(one, two, strict=True)]
     assert more[:2] == [1, 0]
-    page = " ".join((ROOT / "docs" / "scale.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "explanation" / "scale.md").read_text("utf-8").split())
     assert f"An artifact is one blob write more, and {round(more[2], -1)} bytes of RESULT" in page

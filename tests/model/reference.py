@@ -1,4 +1,4 @@
-"""The rules of docs/lifecycle.md in plain values: the model that the core is compared with.
+"""The rules of docs/contributing/rules.md in plain values: the model that the core is compared with.
 
 It is written from the text, not from the code: it has no tables, rows or events, and imports nothing of the product.
 Times are seconds since the job began. `stretch` gives the jitter of a wait, by step and attempt.

@@ -1,4 +1,4 @@
-"""Who may do what, over HTTP and over the bus, on the app as it is served with authentication on (docs/security.md)."""
+"""Rights over HTTP and over the bus, on the app served with authentication on (docs/explanation/security.md)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_forged_tokens_are_refused(door: Door) -> None:
 
 @pytest.mark.needs("curl")
 def test_the_docs_commands(door: Door) -> None:
-    """What docs/security.md shows to type: a token, a list, and the three refusals."""
+    """What docs/explanation/security.md shows to type: a token, a list, and the three refusals."""
     found = re.search(r"<!-- tested: tokens -->\n```sh\n(.*?)```", SECURITY, re.DOTALL)
     assert found
     block = (

@@ -1,4 +1,4 @@
-"""What callers may send, on the app as it is served with authentication on: hostile values (docs/security.md)."""
+"""Hostile values from callers, on the app served with authentication on (docs/explanation/security.md)."""
 
 from __future__ import annotations
 

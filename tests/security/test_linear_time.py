@@ -1,4 +1,4 @@
-"""What callers and services send costs CPU time in proportion to its size, however it is made (docs/security.md)."""
+"""Input of callers and services costs CPU time in proportion to its size (docs/explanation/security.md)."""
 
 from __future__ import annotations
 

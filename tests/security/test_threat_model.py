@@ -1,4 +1,4 @@
-"""docs/security.md: the tests that it names exist, and its commands work."""
+"""docs/explanation/security.md: the tests that it names exist, and its commands work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 from tests.running_stack import ROOT
 
-SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+SECURITY = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
 
 
 def test_every_attack_names_a_test_that_exists() -> None:

@@ -193,7 +193,7 @@ def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
 
 def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) -> None:
     """Each line that the documentation shows serves, in a folder of the reader's own."""
-    page = (ROOT / "docs" / "emulators" / "service-bus.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "contributing" / "emulators" / "service-bus.md").read_text(encoding="utf-8")
     starts = ("python -m emulator", "servicebus-emulator --")
     commands = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith(starts)]
     assert [command[0] for command in commands] == ["python"] * 3 + ["servicebus-emulator"]

@@ -18,8 +18,8 @@ from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
 README = ROOT / "README.md"
-API = ROOT / "docs" / "api.md"
-CORE_TOOLS = ROOT / "docs" / "core-tools.md"
+API = ROOT / "docs" / "reference" / "api.md"
+CORE_TOOLS = ROOT / "docs" / "contributing" / "core-tools.md"
 DEADLINE_S = 120
 
 
@@ -49,7 +49,7 @@ def test_the_reads_of_the_first_job(stack: RunningStack, job_id: str) -> None:
 
 @pytest.mark.needs("curl")
 def test_a_submission_that_waits(stack: RunningStack) -> None:
-    """The curl of docs/api.md is answered with the job; sent again, as its caller would, while it has not ended."""
+    """The curl of docs/reference/api.md gets the job; sent again while the job has not ended."""
     job = wait_until(
         lambda: job if "steps" in (job := json.loads(run(stack, block(API, "wait")))) else None, "it did not end"
     )
@@ -79,7 +79,7 @@ def test_the_smoke_test_of_a_deployment(stack: RunningStack) -> None:
 
 
 def test_the_settings_for_core_tools_are_those_of_a_laptop() -> None:
-    """`local.settings.example.json` and the exports of docs/core-tools.md name the default ports of a stack."""
+    """`local.settings.example.json` and docs/contributing/core-tools.md name the default ports of a stack."""
     values = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
     plain = replace(DEFAULTS, issuer=0, traces=0)
     laptop_values = addresses(plain)

@@ -33,7 +33,7 @@ type metricAlertType = {
   @description('Required. What it means, a sentence.')
   means: string
 
-  @description('Required. Section of docs/operations.md.')
+  @description('Required. Section of docs/guides/operations.md.')
   section: string
 
   @description('Required. The first line to type.')
@@ -78,7 +78,7 @@ type logAlertType = {
   @description('Required. What it means, a sentence.')
   means: string
 
-  @description('Required. Section of docs/operations.md.')
+  @description('Required. Section of docs/guides/operations.md.')
   section: string
 
   @description('Required. The first line to type.')
@@ -117,7 +117,7 @@ resource metricRules 'Microsoft.Insights/metricAlerts@2018-03-01' = [
     location: 'global'
     tags: tags
     properties: {
-      description: '${alert.means} Runbook: docs/operations.md#${alert.section}. Begin with: ${alert.command}'
+      description: '${alert.means} Runbook: docs/guides/operations.md#${alert.section}. Begin with: ${alert.command}'
       severity: alert.severity
       enabled: true
       autoMitigate: true
@@ -164,7 +164,7 @@ resource logRules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
     kind: 'LogAlert'
     properties: {
       displayName: '${namePrefix}-${alert.name}'
-      description: '${alert.means} Runbook: docs/operations.md#${alert.section}. Begin with: ${alert.command}'
+      description: '${alert.means} Runbook: docs/guides/operations.md#${alert.section}. Begin with: ${alert.command}'
       severity: alert.severity
       enabled: true
       autoMitigate: true

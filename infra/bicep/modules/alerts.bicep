@@ -1,5 +1,5 @@
 metadata name = 'Alerts'
-metadata description = 'What an operator is woken by (docs/operations.md, Alerts). Where neither actionGroupIds nor emails name anybody, alerts show in the portal only.'
+metadata description = 'What an operator is woken by (docs/guides/operations.md, Alerts). Where neither actionGroupIds nor emails name anybody, alerts show in the portal only.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -114,7 +114,7 @@ type tenantsType = {
 }
 
 @export()
-@description('Settings of LUCIUS, by their names (docs/settings.md). What is absent has its default.')
+@description('Settings of LUCIUS, by their names (docs/reference/settings.md). What is absent has its default.')
 @sealed()
 // generated: tuning
 type tuningType = {
@@ -178,7 +178,7 @@ type tuningType = {
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
-  @description('Optional. Timer functions that share the tenants\' jobs to look at (docs/scale.md has how many a rate needs).')
+  @description('Optional. Timer functions that share the tenants\' jobs (docs/explanation/scale.md: how many a rate needs).')
   LUCIUS_SWEEPERS: string?
 
   @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or `BURST`.')

@@ -1,4 +1,4 @@
-"""A typed client of the LUCIUS HTTP API: `Client` is synchronous, `AsyncClient` runs on asyncio (docs/client.md)."""
+"""Typed client of the LUCIUS HTTP API: `Client`, and `AsyncClient` for asyncio (docs/reference/client.md)."""
 
 from lucius_client.async_client import AsyncClient
 from lucius_client.calls import Submitted

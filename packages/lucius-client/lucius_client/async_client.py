@@ -205,11 +205,11 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return await asyncio.to_thread(read_result, known, out, credential)
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
-        """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
+        """End a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
         return await self._call(calls.control(job_id, "cancel", reason))
 
     async def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
+        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:

@@ -1,7 +1,7 @@
 """Each call of the API that is one request: how to build the request and how to read the response (no I/O).
 
 A submit without an idempotency key gets a random one here. If the response is lost, the repeated request finds the job
-that the first request created instead of creating another (R15 of docs/lifecycle.md).
+that the first request created instead of creating another (R15 of docs/contributing/rules.md).
 """
 
 from __future__ import annotations

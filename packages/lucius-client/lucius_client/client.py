@@ -206,11 +206,11 @@ class Client(Governance, Webhooks):
         return read_result(self.job(job) if isinstance(job, str) else job, out, credential)
 
     def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
-        """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
+        """End a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
         return self._call(calls.control(job_id, "cancel", reason))
 
     def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
+        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
         return self._call(calls.control(job_id, "pause", reason))
 
     def resume(self, job_id: str, *, reason: str | None = None) -> Job:

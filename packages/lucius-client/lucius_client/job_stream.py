@@ -1,7 +1,7 @@
 """What happens to a job, by its stream of server-sent events (R82; no I/O).
 
-The API's answers are complete (docs/events.md): each has some events, or none after a while, and the position behind
-them. So a connection that is cut, or an API that starts again, costs one more request from the same position.
+The API's answers are complete (docs/reference/events.md): one has events, or none after a while, and the position
+behind them. So a connection that is cut, or an API that starts again, costs one more request from the same position.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two ways a step fails, and the codes of the failures that services share (docs/platform-services.md).
+"""The two ways a step fails, and the codes of the failures that services share (docs/guides/platform-services.md).
 
 A step raises `FailedFinal` where another attempt would fail in the same way (a bad document, a bad payload) and
 `FailedRetry` where another attempt may succeed (storage or a model endpoint is out of reach). Any other exception is a

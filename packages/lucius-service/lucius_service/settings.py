@@ -1,4 +1,4 @@
-"""The settings of a service, read once from its environment (docs/platform-services.md)."""
+"""The settings of a service, read once from its environment (docs/guides/platform-services.md)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The types of public events: of each its name, when it comes, the model of its payload, and an example (R70).
 
-`/v1/schemas/events/{type}`, `docs/asyncapi.json` and `docs/events.md` are made from these. The models are TypedDicts,
-so a payload is a dict that has its members in any order, and a commit does not pay for validation. Tests validate the
-events that the app writes (`tests/event_checks.py`). A later version may add members to a payload, and removes none.
+`/v1/schemas/events/{type}`, docs/asyncapi.json and docs/reference/events.md are made from these. The models are
+TypedDicts, so a payload is a dict that has its members in any order, and a commit does not pay for validation. Tests
+validate the events that the app writes (`tests/event_checks.py`). A later version may add members to a payload, and
+removes none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why a job failed, why a reply or a request changed nothing: every code that LUCIUS itself gives (R23).
 
 `JOB.error_code` holds a `Reason` or the code that a service gave. A member of `Reason` is one row, from which
-docs/operations.md and the OpenAPI document are generated.
+docs/guides/operations.md and the OpenAPI document are generated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
 
 A job and its steps are two machines that change together. The keys of a table are the states; a state's rows say
-which trigger leads to which state, and by which rule (docs/lifecycle.md). Terminal states have no rows. What is not in
-a table does not happen: a missing row means "ignored" for what services send (at most an EVENT row) and "refused" for
-what people and functions ask for.
+which trigger leads to which state, by which rule (docs/contributing/rules.md). Terminal states have no rows. What is
+not in a table does not happen: a missing row means "ignored" for what services send (at most an EVENT row) and
+"refused" for what people and functions ask for.
 
 How the machines are coupled:
 
@@ -37,7 +37,7 @@ from shared.core.jobs.states import JobStatus, StepStatus
 
 
 class Row(NamedTuple):
-    """Where a trigger leads, and the rule behind it: an id of docs/lifecycle.md, then words."""
+    """Where a trigger leads, and the rule behind it: an id of docs/contributing/rules.md, then words."""
 
     to: str
     source: str

@@ -1,4 +1,4 @@
-"""The commands of docs/cli.md and the programs of docs/client.md, run as they are printed."""
+"""The commands of docs/reference/cli.md and the programs of docs/reference/client.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
-    """The requests of docs/events.md, without tokens."""
+    """The requests of docs/reference/events.md, without tokens."""
     pages = run(["bash", "-euc", f"NEXT=earliest\n{block('events.md', 'pages', 'sh', stack)}"], stack, tmp_path)
     assert pages.count('"next"') == 3
 
 
 def test_the_commands(stack: RunningStack, checkout: Path) -> None:
-    """Every block of docs/cli.md works; JOB_ID is the job of the first one."""
+    """Every block of docs/reference/cli.md works; JOB_ID is the job of the first one."""
 
     def shell(name: str, job_id: str = "") -> str:
         output = ""
-        for line in block("cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
+        for line in block("reference/cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
             if "|" in line or ">" in line:
                 output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
             else:
@@ -87,10 +87,10 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_programs(stack: RunningStack, checkout: Path) -> None:
-    """Both programs of docs/client.md end with exit code 0 and print the state of the job."""
+    """Both programs of docs/reference/client.md end with exit code 0 and print the state of the job."""
     for name in ("sync", "async"):
         program = checkout / f"{name}.py"
-        program.write_text(block("client.md", name, "python", stack))
+        program.write_text(block("reference/client.md", name, "python", stack))
         assert "SUCCEEDED" in run([sys.executable, str(program)], stack, checkout)
 
 
@@ -104,7 +104,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     """
 
     def shell(name: str, job_id: str = "") -> str:
-        commands = block("governance.md", f"governance {name}", "sh", stack)
+        commands = block("guides/quotas.md", f"governance {name}", "sh", stack)
         output = ""
         for line in commands.replace("acme", tenant).replace("JOB_ID", job_id).splitlines():
             if not line.startswith("lucius"):
@@ -182,7 +182,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     tree = shell("tree", root)
     assert re.search(rf"is waited for by\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
     assert "2 done, 0 refused, 0 open" in tree
-    text = (ROOT / "docs" / "governance.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "quotas.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     (checkout / "quotas.yaml").write_text(rules.replace("acme", tenant))
     assert "max_active=50" in shell("apply")

@@ -1,4 +1,4 @@
-"""`lucius webhooks listen`: the feed of a stub, posted to the receivers of docs/webhooks.md and to one that fails."""
+"""`lucius webhooks listen`: the feed of a stub, posted to those of docs/reference/webhooks.md and to one that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What allocations and incidents read and write, counted, as the model of docs/scale.md has it."""
+"""What allocations and incidents read and write, counted, as the model of docs/explanation/scale.md has it."""
 
 from __future__ import annotations
 

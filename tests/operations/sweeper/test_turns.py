@@ -85,7 +85,7 @@ class Model:
     ("jobs", "tenants", "sweepers", "looks_per_s"),
     [
         (5_000, 100, 2, 6.5),
-        # what docs/scale.md has a sweeper carry
+        # what docs/explanation/scale.md has a sweeper carry
         pytest.param(1_000_000, 1_000, 16, 133.0, marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
     ],
 )

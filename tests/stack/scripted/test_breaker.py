@@ -1,4 +1,4 @@
-"""The section on breakers of docs/governance.md, with a service that fails and is repaired."""
+"""The section on breakers of docs/guides/quotas.md, with a service that fails and is repaired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_commands_of_breakers(stack: RunningStack, service: ScriptedService)
     """
 
     def shell(name: str, job_id: str = "") -> str:
-        commands = block("governance.md", f"governance {name}", "sh", stack).replace("acme", TENANT)
+        commands = block("guides/quotas.md", f"governance {name}", "sh", stack).replace("acme", TENANT)
         lines = commands.replace("JOB_ID", job_id).splitlines()
         return "".join(stdout_of(stack, *shlex.split(line)[1:]) for line in lines)
 
