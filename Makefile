@@ -50,7 +50,7 @@ generate: setup-dev ## write what is made from the code: tables of docs/, API do
 	@$(PY) -m benchmarks.scale
 
 docs: setup-dev ## build the site of docs/ into site/; a broken link or a page that the navigation lacks is an error
-	@$(PY) -m mkdocs build --strict --quiet
+	@$(PY) -m mkdocs build --strict
 
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock
@@ -79,7 +79,7 @@ lint: setup-dev ## ruff, mypy, import-linter, no retired word in a name, and the
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(PY) scripts/retired_words.py
-	@$(PY) -m mkdocs build --strict --quiet
+	@$(PY) -m mkdocs build --strict
 
 clean: ## remove .venv, node_modules, .lucius and the caches
 	@rm -rf .venv node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis site *.egg-info

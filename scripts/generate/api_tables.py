@@ -72,7 +72,6 @@ def problem_codes(answer: dict[str, Any]) -> list[str]:
 PARTS = {
     "api-begin": begin,
     "api-routes": routes,
-    "api-problems": problems,
     "public-event": public_event,
     "public-events": public_events,
 }

@@ -52,7 +52,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
     """The requests of docs/reference/events.md, without tokens."""
-    pages = run(["bash", "-euc", f"NEXT=earliest\n{block('events.md', 'pages', 'sh', stack)}"], stack, tmp_path)
+    pages = run(["bash", "-euc", f"NEXT=earliest\n{block('reference/events.md', 'pages', 'sh', stack)}"], stack, tmp_path)
     assert pages.count('"next"') == 3
 
 
@@ -103,8 +103,14 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     It is the tenant of this test instead of `acme`; JOB_ID is the third job of the ten.
     """
 
+    pages = {
+        **dict.fromkeys(("after", "tree"), "guides/dependencies.md"),
+        **dict.fromkeys(("receipts", "usage"), "guides/usage.md"),
+        "bulk": "guides/bulk.md",
+    }
+
     def shell(name: str, job_id: str = "") -> str:
-        commands = block("guides/quotas.md", f"governance {name}", "sh", stack)
+        commands = block(pages.get(name, "guides/quotas.md"), f"governance {name}", "sh", stack)
         output = ""
         for line in commands.replace("acme", tenant).replace("JOB_ID", job_id).splitlines():
             if not line.startswith("lucius"):

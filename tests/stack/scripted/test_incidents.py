@@ -1,4 +1,4 @@
-"""Incidents on the real stack, by the commands of docs/guides/quotas.md."""
+"""Incidents on the real stack, by the commands of docs/guides/failures.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_commands_of_incidents(stack: RunningStack, service: ScriptedService
         return {str(each["incidentId"]): each for each in found}
 
     def shell(name: str) -> str:
-        commands = block(ROOT / "docs" / "guides" / "quotas.md", f"incidents {name}").replace("acme", tenant)
+        commands = block(ROOT / "docs" / "guides" / "failures.md", f"incidents {name}").replace("acme", tenant)
         for placeholder, each in zip(("INCIDENT_ID", "OTHER_INCIDENT", "THIRD_INCIDENT"), ids, strict=True):
             commands = commands.replace(placeholder, each)
         output = ""

@@ -1,0 +1,103 @@
+"""The error codes of the API by class, each class with what a caller does: the table of docs/reference/errors.md."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scripts.generate.api_tables import problems
+from scripts.generate.tables import markdown_table
+
+
+class _Class(NamedTuple):
+    """Error codes that a caller handles in the same way, by their HTTP statuses."""
+
+    title: str
+    statuses: frozenset[str]
+    retry: str
+    action: str
+
+
+_CLASSES = (
+    _Class(
+        "Invalid request",
+        frozenset({"400", "406", "411", "413", "415", "428"}),
+        "No, not unchanged",
+        "Repair the request. `errors` names each wrong field or parameter. Nothing was done.",
+    ),
+    _Class(
+        "Not authenticated",
+        frozenset({"401"}),
+        "Once, with a new token",
+        "Get a new token. If the second request is refused too, compare issuer and audience with the deployment's.",
+    ),
+    _Class(
+        "Not allowed",
+        frozenset({"403"}),
+        "No",
+        "Use a token of the right tenant, or ask an operator for the scope or role.",
+    ),
+    _Class(
+        "Not found",
+        frozenset({"404"}),
+        "No",
+        "Check the id and the tenant: another tenant's job is not found either. A code that ends in `_OFF` names a "
+        "feature that the deployment does not have.",
+    ),
+    _Class(
+        "Gone",
+        frozenset({"410"}),
+        "No",
+        "Continue from the address that the response names, or ask an operator.",
+    ),
+    _Class(
+        "Conflict with the present state",
+        frozenset({"409", "412"}),
+        "After reading the state again",
+        "Read the resource, then decide whether the request is still right.",
+    ),
+    _Class(
+        "Limit reached",
+        frozenset({"429"}),
+        "Yes, after `Retry-After` seconds",
+        "Send the same request again. If it happens often, ask an operator for a higher quota, or let jobs wait "
+        "instead (`LUCIUS_OVERFLOW=stage`).",
+    ),
+    _Class(
+        "Unavailable",
+        frozenset({"503"}),
+        "Yes, after `Retry-After` seconds",
+        "Send the same request again: a submission returns the same job.",
+    ),
+    _Class(
+        "Defect",
+        frozenset({"500"}),
+        "Yes, a few times",
+        "Report `correlation_id` to an operator. A submission may be sent again: it returns the same job.",
+    ),
+)
+
+
+def classes() -> str:
+    """A row for each class."""
+    rows = ((f"[{each.title}](#{_anchor(each)})", ", ".join(sorted(each.statuses)), each.retry) for each in _CLASSES)
+    return markdown_table(("class", "status", "send it again?"), rows)
+
+
+def codes() -> str:
+    """A section for each class, with its codes. A code of several classes is in the first one."""
+    rows = [tuple(line.strip("| ").split(" | ")) for line in problems().splitlines()[2:]]
+    parts = []
+    for each in _CLASSES:
+        own = [row for row in rows if set(row[1].split(", ")) & each.statuses]
+        rows = [row for row in rows if row not in own]
+        parts.append(f"## {each.title}\n\nSend it again? {each.retry}. {each.action}\n")
+        parts.append(markdown_table(("code", "status", "meaning"), own) + "\n")
+    assert not rows, f"error codes of no class: {rows}"
+    return "\n".join(parts).rstrip()
+
+
+def _anchor(each: _Class) -> str:
+    return each.title.lower().replace(" ", "-")
+
+
+PARTS = {"error-classes": classes, "error-codes": codes}
