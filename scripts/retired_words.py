@@ -1,4 +1,4 @@
-"""`make lint`: no identifier contains a word that docs/reference/glossary.md retired."""
+"""`make lint`: no identifier contains a word that docs/contributing/words.md retired."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
 
 
 def main() -> int:
-    table = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8").partition("| retired |")[2]
+    table = (ROOT / "docs" / "contributing" / "words.md").read_text("utf-8").partition("| retired |")[2]
     retired = dict(re.findall(r"^\| ([a-z]+) \| (.+) \|$", table, re.MULTILINE))
     files = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     wrong = [f"{name}:{each}" for name in files.split() for each in findings((ROOT / name).read_text("utf-8"), retired)]
