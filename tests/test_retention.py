@@ -1,4 +1,4 @@
-"""docs/guides/operations.md: every stored row and blob has its retention, and the module that removes it exists."""
+"""docs/reference/sweeper-and-retention.md: each stored row and blob has its retention and an existing module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 
 from tests.jobs import ROOT
 
-PAGE = ROOT / "docs" / "guides" / "operations.md"
+PAGE = ROOT / "docs" / "reference" / "sweeper-and-retention.md"
 KEYS = ROOT / "shared" / "adapters" / "tables" / "keys.py"
 #: by the shape of the partition or the blob's path: one kind of row, whatever its key is
 WHOLE = {
@@ -32,7 +32,7 @@ OWN = {"tenant_a", "job_1"}
 
 def table() -> list[list[str]]:
     """The cells of the section's table, without its head."""
-    [section] = re.findall(r"^## Retention\n(.*?)^## ", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    section = PAGE.read_text().partition("\n## Retention\n")[2]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[1:]]
 

@@ -35,7 +35,7 @@ SAMPLED = 0.1
 #: `partitionCount` and `maxQueuePollingInterval` of host.AzureStorage.json: the control queues and one of work items
 IDLE_QUEUES, POLL_S = 4 + 1, 2
 
-#: seconds of a minute in which a sweep checks jobs and clears ended ones (docs/guides/operations.md, duties)
+#: seconds of a minute in which a sweep checks jobs and clears ended ones (docs/reference/sweeper-and-retention.md)
 LOOKS_S, PERIOD_S = 40, 60
 #: from one look at a job that waits for its service to the next: a lease of 15 minutes, and a minute's grace
 LOOK_EVERY_S = 16 * 60

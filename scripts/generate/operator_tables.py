@@ -34,12 +34,12 @@ def reasons() -> str:
 
 
 def alerts() -> str:
-    """Every alert rule of the template, with its section of the runbook and the line to begin with."""
+    """Every alert rule of the template, the most severe first, with its section of the runbook."""
     rows = (
-        (f"`{rule['name']}`", rule["means"], _watched(rule), f"{_section(rule['section'])}, `{rule['command']}`")
-        for rule in alert_rules()
+        (f"`{rule['name']}`", rule["severity"], rule["means"], _watched(rule), _section(rule["section"]))
+        for rule in sorted(alert_rules(), key=lambda rule: rule["severity"])
     )
-    return markdown_table(("alert", "it means", "it watches", "do"), rows)
+    return markdown_table(("alert", "severity", "meaning", "signal", "section"), rows)
 
 
 def alert_rules() -> list[dict[str, str]]:

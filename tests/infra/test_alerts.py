@@ -27,6 +27,8 @@ TEXT = MODULE.read_text(encoding="utf-8")
 Rule = dict[str, str]
 RULES = {rule["name"]: rule for rule in alert_rules()}
 RUNBOOK = (ROOT / "docs" / "guides" / "operations.md").read_text(encoding="utf-8")
+#: title and text of a section
+_SECTION = r"(?ms)^## (.+?)$\n(.*?)(?=^## |\Z)"
 SETTINGS = load(
     {
         "LUCIUS_STORAGE_BACKEND": "memory",
@@ -146,12 +148,20 @@ def test_nineteen_failures_of_nineteen_wake_somebody() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_names_what_to_do(name: str) -> None:
-    """Its section of the runbook is there, and its line is one that `lucius` takes."""
+    """Its section of the runbook has its severity, an impact and three commands; `lucius` takes each, and its line."""
     rule = RULES[name]
-    sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)}
-    assert rule["section"] in sections
-    program, *line = shlex.split(rule["command"])
-    assert program == "lucius"
+    sections = {title.lower().replace(" ", "-"): text for title, text in re.findall(_SECTION, RUNBOOK)}
+    text = sections[rule["section"]]
+    assert re.search(rf"^\*\*[^\n]*[Ss]everity {rule['severity']}\b[^\n]*Impact:\*\* ", text, re.MULTILINE)
+    commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0].splitlines()
+    assert len(commands) == 3
+    for command in (*commands, rule["command"]):
+        if command.startswith("lucius "):
+            _check_command(command)
+
+
+def _check_command(text: str) -> None:
+    _, *line = shlex.split(text, comments=True)
     command: click.Command = typer.main.get_command(lucius)
     while isinstance(command, click.Group):
         command = command.commands[line.pop(0)]

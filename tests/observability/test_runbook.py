@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS
 from tests.document_commands import block, json_documents, run
+from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
@@ -20,8 +22,17 @@ RUNBOOK = ROOT / "docs" / "guides" / "operations.md"
 
 
 def shown(stack: RunningStack, name: str, **ids: str) -> list[Any]:
-    """The JSON responses of a block of the runbook, in order; the ids replace its placeholders."""
-    return json_documents(run(stack, block(RUNBOOK, name), ids))
+    """The JSON of each line of a block of the runbook; the ids replace its placeholders. A refusal is its text."""
+    found: list[Any] = []
+    for line in block(RUNBOOK, name).splitlines():
+        for placeholder, value in ids.items():
+            line = line.replace(placeholder, value)
+        if line.startswith("lucius "):
+            completed = run_main(*shlex.split(line)[1:], "--json", api=stack.api)
+            found += json_documents(completed.stdout) if completed.returncode == 0 else [completed.stderr]
+        elif not line.startswith("#"):
+            found += json_documents(run(stack, line, {"$LUCIUS_TOKEN": ""}))
+    return found
 
 
 def submit(stack: RunningStack, document: str, key: str) -> str:
@@ -55,8 +66,8 @@ def test_the_first_look(stack: RunningStack, failed: str) -> None:
     """Health, dead letters, rejected messages and the sweeper's plan, in four answers."""
     health, dead, rejected, plan = shown(stack, "first-look")
     assert health["status"] == "ready"
-    assert failed in {each["jobId"] for each in dead["deadletters"]}
-    assert isinstance(rejected["rejected"], list)
+    assert failed in {each["jobId"] for each in dead}
+    assert isinstance(rejected, list)
     assert plan["dryRun"] is True
 
 
@@ -64,15 +75,15 @@ def test_one_job(stack: RunningStack, failed: str) -> None:
     """Why it failed, every transition, and how long each part took."""
     explained, events, receipt = shown(stack, "one-job", JOB_ID=failed)
     assert "INPUT_NOT_FOUND" in json.dumps(explained)
-    assert events["events"][0]["type"] == "JOB_CREATED"
+    assert events[0]["type"] == "JOB_CREATED"
     assert receipt["jobId"] == failed
 
 
 def test_dead_letters_and_their_redrive(stack: RunningStack, failed: str) -> None:
     """The lists have the failed job and its reason; the redrive is a new job, linked."""
-    dead, jobs = shown(stack, "dead-letters")
-    assert failed in {each["jobId"] for each in dead["deadletters"]}
-    assert failed in {each["jobId"] for each in jobs["jobs"]}
+    dead, jobs, _ = shown(stack, "dead-letters")
+    assert failed in {each["jobId"] for each in dead}
+    assert failed in {each["jobId"] for each in jobs}
     [redriven] = shown(stack, "redrive", JOB_ID=failed)
     assert redriven["redrive_of"] == failed
 
@@ -90,9 +101,9 @@ def test_pause_and_resume(stack: RunningStack) -> None:
 
 def test_reconcile_by_hand(stack: RunningStack) -> None:
     """One pass, and as many as it takes."""
-    [swept] = shown(stack, "reconcile")
+    swept, health, _ = shown(stack, "reconcile")
     assert swept["dryRun"] is False
-    assert shown(stack, "reconcile-more") == []
+    assert [health["status"], shown(stack, "reconcile-more")[-1]["status"]] == ["ready", "ready"]
 
 
 def test_rejected_messages(stack: RunningStack) -> None:
@@ -115,21 +126,20 @@ def test_rejected_messages(stack: RunningStack) -> None:
 
     rejected_id = wait_until(quarantined, "the message was not quarantined")
     listed, read, redriven = shown(stack, "rejected", REJECTED_ID=rejected_id)
-    assert rejected_id in {each["id"] for each in listed["rejected"]}
+    assert rejected_id in {each["id"] for each in listed}
     assert read["what_if"]["outcome"] == "REJECTED"
-    assert (redriven["code"], redriven["reason"]) == ("STILL_NOT_APPLICABLE", "UNKNOWN_JOB")
+    assert "STILL_NOT_APPLICABLE" in redriven
 
 
 def test_a_tenant(stack: RunningStack, failed: str) -> None:
     """Its living jobs, and what its jobs spent."""
     jobs, receipts = shown(stack, "tenant")
-    assert {each["tenant_id"] for each in jobs["jobs"]} <= {"demo"}
-    assert "problem" not in json.dumps(receipts)
-    assert receipts.get("code") is None
+    assert {each["tenant_id"] for each in jobs} <= {"demo"}
+    assert isinstance(receipts, list), receipts
 
 
 def test_what_the_runbook_names_is_there() -> None:
-    """Its metrics and lines stand in the tables, its links to sections lead somewhere, its blocks are all tested."""
+    """Its metrics and lines stand in the tables, and its marked blocks are all run; test_alerts.py reads the others."""
     runbook = RUNBOOK.read_text(encoding="utf-8")
     names = {metric.name for metric in METRICS}
     named = set(re.findall(r"`([a-z_]+_(?:total|seconds|backlog))`", runbook))
@@ -140,4 +150,3 @@ def test_what_the_runbook_names_is_there() -> None:
     blocks = set(re.findall(r"<!-- tested: ([a-z-]+) -->", runbook))
     tested = set(re.findall(r'shown\(stack, "([a-z-]+)"', (ROOT / "tests/observability/test_runbook.py").read_text()))
     assert blocks == tested
-    assert runbook.count("```sh") == len(blocks)

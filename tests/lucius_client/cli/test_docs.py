@@ -52,7 +52,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
     """The requests of docs/reference/events.md, without tokens."""
-    pages = run(["bash", "-euc", f"NEXT=earliest\n{block('reference/events.md', 'pages', 'sh', stack)}"], stack, tmp_path)
+    pages = run(
+        ["bash", "-euc", f"NEXT=earliest\n{block('reference/events.md', 'pages', 'sh', stack)}"], stack, tmp_path
+    )
     assert pages.count('"next"') == 3
 
 
