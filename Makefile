@@ -18,6 +18,9 @@ export NO_MKDOCS_2_WARNING=1
 
 # What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
 TESTS ?= tests
+ifeq ($(TESTS),app)
+override TESTS := tests --ignore=tests/functions_emulator --ignore=tests/servicebus_emulator
+endif
 
 help: ## what there is to type
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +40,7 @@ up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-
 reset: setup ## delete the data of `make up` and `make demo` in .lucius: jobs, messages, documents, keys and logs
 	@$(PY) -m emulator reset
 
-test: setup-dev ## run every test that this machine can run, on every core; TESTS=tests/core runs a part of them
+test: setup-dev ## run every test that this machine can run, on every core; TESTS=tests/core runs one folder, TESTS=app all without the emulators' own
 	@sh scripts/system_packages.sh
 	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(TESTS)
 
