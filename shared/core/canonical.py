@@ -15,7 +15,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
 MAX_KEY = 512
 #: integers past this are read as doubles by JSON parsers of other languages (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
-#: writes, in C, what RFC 8785 writes of `_is_plain` values whose text `_UNORDERED` does not match
+#: fractions between these, in size, are written alike by Python and by the RFC
+_FRACTIONS = (1e-4, 1e16)
+#: writes, in C, what RFC 8785 writes of a `_plain` value whose text `_UNORDERED` does not match
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 #: the RFC sorts keys by UTF-16 units: past these, Python's order of code points is another
 _UNORDERED = re.compile("[\ud800-\U0010ffff]")
@@ -26,10 +28,12 @@ def jcs(value: Any) -> bytes:
 
     Raises ValueError for what JSON has not.
     """
-    if _is_plain(value):
-        text = _ENCODER.encode(value)
-        if text.isascii() or _UNORDERED.search(text) is None:
-            return text.encode()
+    try:
+        text = _ENCODER.encode(_plain(value))
+    except _WrittenOtherwise:
+        return rfc8785.dumps(_with_doubles(value))
+    if text.isascii() or _UNORDERED.search(text) is None:
+        return text.encode()
     return rfc8785.dumps(_with_doubles(value))
 
 
@@ -38,18 +42,34 @@ def jcs_digest(value: Any) -> str:
     return hashlib.sha256(jcs(value)).hexdigest()
 
 
-def _is_plain(value: Any) -> bool:
-    """No float and no integer past 2^53, which the RFC writes in a way of its own, and text for keys."""
+class _WrittenOtherwise(Exception):
+    """The C encoder does not write this value as the RFC does."""
+
+
+def _plain(value: Any) -> Any:
+    """The same value for the C encoder, with whole floats as integers.
+
+    Raises _WrittenOtherwise for integers past 2^53, very large and very small floats, and keys that are no text.
+    """
     kind = type(value)
     if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(-_EXACT <= value <= _EXACT)
-    if kind is dict:
-        return all(type(key) is str for key in value) and all(map(_is_plain, value.values()))
-    if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
-    return isinstance(value, str)
+        return value
+    if kind is int and -_EXACT <= value <= _EXACT:
+        return value
+    if kind is float:
+        if value.is_integer():
+            if -_EXACT <= value <= _EXACT:
+                return int(value)
+        elif _FRACTIONS[0] <= abs(value) < _FRACTIONS[1]:
+            return value
+    elif kind is dict:
+        if all(type(key) is str for key in value):
+            return {key: _plain(item) for key, item in value.items()}
+    elif kind is list or kind is tuple:
+        return [_plain(item) for item in value]
+    elif isinstance(value, str):
+        return value
+    raise _WrittenOtherwise
 
 
 def _with_doubles(value: Any) -> Any:
