@@ -19,6 +19,7 @@ _NOT_FOLDED = frozenset(
     {"updated_at", "event_seq", "event_hash", "suppressed", "lease_id", "backlog_until", "gated_until", "gated_by"}
     | {"heartbeats"}
 )
+_COLUMNS = {row: [field.name for field in fields(row) if field.name not in _NOT_FOLDED] for row in (Job, Step)}
 #: EVENT rows that no row of a table led to
 _WITHOUT_TRANSITION = frozenset(
     {"AWAITED", "PRIORITY_CHANGED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
@@ -97,7 +98,7 @@ def fold(rows: Rows, event: Event) -> None:
 
 
 def _columns(row: Job | Step) -> dict[str, Any]:
-    return {field.name: _value(getattr(row, field.name)) for field in fields(row) if field.name not in _NOT_FOLDED}
+    return {name: _value(getattr(row, name)) for name in _COLUMNS[type(row)]}
 
 
 def _value(value: Any) -> Any:
