@@ -132,10 +132,10 @@ def explore(name: str, *, kills: Iterable[int], interruptions: int = 1) -> int:
 
 
 #: three that meet have some hundred orders
-_LARGEST = "a creation elsewhere, a division and an end"
+_PAIRS = [name for name, works in CASES.items() if len(works) == 2]
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name == _LARGEST)) for name in CASES])
+@pytest.mark.parametrize("name", _PAIRS)
 def test_divisions_in_every_order(name: str) -> None:
     """Race division: never more lent than there is, and no job waits beside a free slot afterwards."""
     assert explore(name, kills=()) > 5

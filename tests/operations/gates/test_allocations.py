@@ -63,8 +63,9 @@ async def test_place_time_follows_the_weights(world: World) -> None:
     """Within a tenth; a weight that is changed while both wait counts from then on."""
     world = limited(world, max_inflight=8, overflow="stage")
     await ruled(world, Gate(GateKind.TENANT, "heavy"), weight=3)
-    for number in range(160):
+    for number in range(120):
         await posted(world, number, "heavy")
+    for number in range(70):
         await posted(world, 1000 + number, "light")
 
     async def run(turns: int) -> dict[str, int]:
