@@ -267,6 +267,12 @@ def test_no_tenant_decides_for_all(rings: dict[str, list[End]], opens: bool) -> 
     assert (folded(Breaker(), RULE, rings, now, has_line=True).state is OPEN) is opens
 
 
+@pytest.mark.parametrize(("min_tenants", "opens"), [(2, True), (3, False)])
+def test_bad_ends_of_so_many_tenants_open_it(min_tenants: int, opens: bool) -> None:
+    rings, rule = {"a": ring(0, 5), "b": ring(0, 5)}, BreakerRule(min_tenants=min_tenants)
+    assert (folded(Breaker(), rule, rings, START + MINUTE, has_line=True).state is OPEN) is opens
+
+
 def test_rings_are_folded_once() -> None:
     """The same rings again change nothing; what is new in them counts, also where it comes late."""
     rings = {"a": ring(2, 2), "b": ring(2, 2)}

@@ -67,8 +67,8 @@ class Type:
         assert found is not None
         return found
 
-    def shut(self, *, emergency: bool = False) -> BlockReason | None:
-        found = evaluate_gates(self.desk, self.directory, like("OCR"), self.now, emergency=emergency)
+    def shut(self, *, emergency: bool = False, job_type: str = "OCR") -> BlockReason | None:
+        found = evaluate_gates(self.desk, self.directory, like(job_type), self.now, emergency=emergency)
         return next((verdict.blocked_by for verdict in found if verdict.blocked_by is not None), None)
 
 
@@ -86,10 +86,11 @@ def two_failed() -> Type:
     return one
 
 
-def test_an_open_breaker_stops_everybody_and_half_open_so_many_of_this_epoch() -> None:
+def test_an_open_breaker_stops_its_type_and_half_open_so_many_of_this_epoch() -> None:
     """Emergencies too while it is open; half-open jobs of before take none of its places, and one probe goes in."""
     one = two_failed()
     assert (one.shut(), one.shut(emergency=True)) == (BlockReason.BREAKER, BlockReason.BREAKER)
+    assert one.shut(job_type="SIS") is None
     assert one.posts("waits") is PlaceState.WAITING
     one.now += MINUTE
     assert (one.shut(), one.desk.inside_of(OCR)) == (None, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -12,21 +11,17 @@ from shared.api.explain import explain
 from shared.api.quota import quota
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.desk import BlockReason
-from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
-from shared.core.incidents import IncidentKind
-from shared.core.jobs.occurrences import ControlKind
-from shared.core.jobs.reasons import Reason
+from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates import freed
 from shared.operations.gates.waiting import queue_position_of, read_desk
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
-from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, inside, later, opened, with_breaker
+from tests.operations.breaking import MINUTE, breaker_of, ends, inside, later, opened, with_breaker
 from tests.operations.conftest import World
-from tests.operations.gated import desk_of, killed_at, posted
+from tests.operations.gated import killed_at, posted
 from tests.operations.ruled import OCR, OPERATOR, TENANT, entries, held, ruled, statuses, world
-from tests.operations.support import cancelled, control, dispatch, service_sends, swept
+from tests.operations.support import swept
 
 __all__ = ["world"]  # a fixture
 
@@ -55,74 +50,6 @@ async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) ->
         ("BREAKER_HALF_OPEN", "system"),
         ("BREAKER_CLOSED", "system"),
     ]
-
-
-async def test_a_bad_probe_opens_it_again_for_twice_as_long(world: World) -> None:
-    """And those who wait go on waiting; the log has why."""
-    waiting = await opened(world)
-    await later(world, MINUTE)
-    await ends(world, waiting[0])
-    breaker = await breaker_of(world)
-    assert (breaker.state, breaker.epoch, breaker.cooldown_s) == (BreakerState.OPEN, 2, 120)
-    assert await inside(world, waiting) == []
-    assert (await entries(world, OCR))[-1].reason == "1 of 1 jobs ended badly"
-
-
-async def test_ends_of_jobs_of_before_say_nothing(world: World) -> None:
-    """They were inside when it opened: half-open, neither a bad end opens it nor a good one closes it."""
-    await with_breaker(world)
-    jobs = await posted(world, *range(4))
-    await ends(world, jobs[0])
-    await ends(world, jobs[1])
-    [waits] = await posted(world, 9)
-    await later(world, MINUTE)
-    assert await inside(world, [waits]) == [waits]
-    before = await breaker_of(world)
-    await ends(world, jobs[2], good=True)
-    assert await breaker_of(world) == before
-    await ends(world, jobs[3])
-    after = await breaker_of(world)
-    # the backoffs of its attempts took their time
-    assert (after.state, after.epoch, after.calls) == (BreakerState.HALF_OPEN, before.epoch, 0)
-
-
-@pytest.mark.parametrize("lost", ["paused", "cancelled", "silent"])
-async def test_a_lost_probe_does_not_hold_it_shut(world: World, lost: str) -> None:
-    """One that is paused or never ends costs a cool-down, one that is cancelled nothing."""
-    waiting = await opened(world)
-    await later(world, MINUTE)
-    probe = waiting[0]
-    if lost == "paused":
-        await control(world, probe, ControlKind.PAUSE)
-    elif lost == "cancelled":
-        await cancelled(world, probe)
-    if lost != "cancelled":
-        assert waiting[1] not in await inside(world, waiting)
-        await later(world, MINUTE)
-    assert waiting[1] in await inside(world, waiting)
-    assert waiting[2] not in await inside(world, waiting)
-
-
-async def test_what_is_nobodys_fault_does_not_count(world: World) -> None:
-    """A document's own fault, a cancel, and a job that expired while it waited at the breaker."""
-    await with_breaker(world)
-    jobs = await posted(world, *range(6))
-    for job_id in jobs[:3]:
-        await dispatch(world, job_id)
-        error = {"code": "PDF_ENCRYPTED", "message": "locked"}
-        await service_sends(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
-    for job_id in jobs[3:]:
-        await cancelled(world, job_id)
-    desk = await desk_of(world)
-    assert desk.state(OCR).breaker is None
-    await opened(world, waiting=0)
-    before = await breaker_of(world)
-    [expiring] = await posted(world, 20, expires_at=world.clock.now() + timedelta(seconds=20))
-    world.clock.advance(45)
-    await swept(world)
-    job = (await world.job(expiring)).job
-    assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED)
-    assert await breaker_of(world) == before
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -162,16 +89,6 @@ async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
     assert (await breaker_of(world)).state is BreakerState.OPEN
 
 
-async def test_an_opening_is_known_once_after_its_transaction(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The place at which an incident is raised: with the gate as it was written."""
-    seen: list[GateState] = []
-    monkeypatch.setattr(freed, "on_breakers_opened", seen.extend)
-    await opened(world)
-    [state] = seen
-    assert (state.gate, state.breaker and state.breaker.opened_by) == (OCR, (2, 2))
-    assert state.log_seq == 2
-
-
 async def test_two_ends_at_once_open_it_once(world: World) -> None:
     """They race for the desk: one opens it, the other was of before; the log has one entry."""
     await with_breaker(world)
@@ -180,23 +97,6 @@ async def test_two_ends_at_once_open_it_once(world: World) -> None:
     await asyncio.gather(ends(world, jobs[1]), ends(world, jobs[2]))
     assert (await breaker_of(world)).epoch == 1
     assert [each.type for each in await entries(world, OCR)].count("BREAKER_OPENED") == 1
-
-
-async def test_an_open_breaker_stops_emergencies_too(world: World) -> None:
-    """Half-open they go in beyond its number."""
-    await ruled(world, emergency_max_active=5)
-    await opened(world, waiting=1)
-    urgent = await posted(world, 50, 51, priority="emergency")
-    assert set(await statuses(world, urgent)) == {JobStatus.THROTTLED}
-    await later(world, MINUTE)
-    assert await inside(world, urgent) == urgent
-    assert (await breaker_of(world)).inside == 2
-
-
-async def test_other_types_go_on(world: World) -> None:
-    await opened(world)
-    [other] = await posted(world, 7, request_type="OCR_EMBEDDING_SIS", payload={"sis": {"prompt_set": ["when?"]}})
-    assert await statuses(world, [other]) == [JobStatus.QUEUED]
 
 
 async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
@@ -212,35 +112,6 @@ async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
     assert (await breaker_of(world)).epoch == 1
     with pytest.raises(NoBreaker):
         await quotas.reset_breaker(world.context, world.orchestrations, Gate(GateKind.TYPE, EVERY, EVERY), OPERATOR)
-
-
-async def test_an_open_breaker_is_an_incident_until_it_has_closed(world: World) -> None:
-    """By the sweep after it, one however often it opens; a reset settles it at once."""
-    waiting = await opened(world, waiting=1)
-    await swept(world)
-    incident = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
-    assert incident is not None
-    assert (incident.tenant, incident.code, incident.request_type) == ("tenant_a", "BREAKER_OPENED", "OCR")
-    await later(world, MINUTE)
-    await swept(world)
-    again = await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id)
-    assert again is not None
-    assert again.id == incident.id
-    await ends(world, waiting[0], good=True)
-    assert (await breaker_of(world)).state is BreakerState.CLOSED
-    # of a tenant that is awake
-    await after_a_second(world, 7)
-    await swept(world)
-    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
-
-
-async def test_a_reset_settles_its_incident(world: World) -> None:
-    """Somebody looked at it: nothing is left to do."""
-    await opened(world)
-    await swept(world)
-    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is not None
-    await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
-    assert await world.context.incidents.find_open(IncidentKind.BREAKER, OCR.id) is None
 
 
 async def test_a_reset_lets_them_in(world: World) -> None:

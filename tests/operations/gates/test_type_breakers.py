@@ -13,10 +13,10 @@ import pytest
 from shared.api.explain import explain
 from shared.api.quota import quota_over_all
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates import desk_turns, type_breakers
+from shared.operations.gates import desk_turns
 from shared.operations.gates.allocations import divide
 from shared.operations.gates.platform_gates import state_over_all
 from shared.operations.gates.waiting import queue_position_of
@@ -71,26 +71,9 @@ async def cooled_down(world: World) -> None:
     await served(world)
 
 
-async def test_one_tenant_alone_does_not_open_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many of its documents are broken; with the bad end of another it opens, and is known once."""
-    seen: list[GateState] = []
-    monkeypatch.setattr(type_breakers, "on_breakers_opened", seen.extend)
-    await with_breaker(world)
-    bad = [await posted(world, number, "t0") for number in range(4)]
-    other = await posted(world, 9, "t1")
-    await fail(world, *bad)
-    found = await breaker_of(world)
-    assert (found.state, found.bad, found.calls) == (BreakerState.CLOSED, 4, 4)
-    await fail(world, other)
-    assert (await breaker_of(world)).state is BreakerState.OPEN
-    assert [(state.gate, state.breaker and state.breaker.opened_by) for state in seen] == [(OCR, (5, 5))]
-    assert await log(world) == ["RULE_SET", "BREAKER_OPENED"]
-
-
-@pytest.mark.parametrize("max_active", [None, 6])
-async def test_it_opens_probes_over_all_tenants_and_closes(world: World, max_active: int | None) -> None:
+async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None:
     """Nobody goes in though jobs of before end; then one of all tenants, two, four, and at the end everybody."""
-    waiting = await opened(world, max_active=max_active)
+    waiting = await opened(world, max_active=6)
     for ids in inside(world).values():
         for job_id in ids:
             await cancelled(world, job_id)
@@ -116,35 +99,6 @@ async def test_it_opens_probes_over_all_tenants_and_closes(world: World, max_act
     assert await log(world) == ["RULE_SET", "BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
     late = [await posted(world, 200 + number, f"t{number % 4}") for number in range(5)]
     assert await gone_in(world, late) == late
-
-
-async def test_half_open_what_was_inside_before_takes_no_probes_place(world: World) -> None:
-    """It takes one of the number's, though: with four inside of before, and five allowed, one goes in."""
-    waiting = await opened(world, max_active=5)
-    assert sum(count(world).values()) == 4
-    await cooled_down(world)
-    assert len(await gone_in(world, waiting)) == 1
-    world.clock.advance(3 * COOLDOWN)
-    await served(world)
-    assert sum(count(world).values()) == 5
-    before = next(job_id for ids in inside(world).values() for job_id in ids if job_id not in waiting)
-    await ends(world, before)
-    assert (await breaker_of(world)).state is BreakerState.HALF_OPEN
-    world.clock.advance(COOLDOWN)
-    await served(world)
-    assert sum(count(world).values()) == 5
-    assert len(await gone_in(world, waiting)) == 2
-
-
-async def test_one_bad_probe_opens_it_again(world: World) -> None:
-    """For twice as long, and what goes on probing elsewhere counts no more."""
-    waiting = await opened(world)
-    await cooled_down(world)
-    [probe] = await gone_in(world, waiting)
-    await fail(world, probe)
-    found = await breaker_of(world)
-    assert (found.state, found.epoch, found.cooldown_s) == (BreakerState.OPEN, 2, 2 * COOLDOWN)
-    assert await gone_in(world, waiting) == []
 
 
 async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
