@@ -1,4 +1,4 @@
-"""A hook of MkDocs (mkdocs.yml): adds Mermaid to the site, so that a page asks no other host for it."""
+"""Hooks of MkDocs (mkdocs.yml): list the decisions, and add Mermaid, so that a page asks no other host for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 _MERMAID = Path(__file__).resolve().parent.parent / "node_modules" / "@mermaid-js" / "tiny" / "dist" / "mermaid.tiny.js"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Returns the configuration with each decision in the navigation."""
+    folder = Path(config.docs_dir)
+    decisions = [str(page.relative_to(folder)) for page in sorted(folder.glob("decisions/*.md"))]
+    config.nav = [{"Decisions": decisions} if "Decisions" in section else section for section in config.nav or []]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
