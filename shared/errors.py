@@ -1,7 +1,7 @@
 """Every error of LUCIUS, by whose fault it is and whether another try helps (R28).
 
-An error carries its data as attributes; its docstring is its default message. `triggers.http.problems` has the one
-table of what a caller gets for each error.
+An error carries its data as attributes; its docstring is its default message. `shared.refusals` has the errors that
+are refusals of a request; `triggers.http.problems` has the response to each other error.
 """
 
 from __future__ import annotations

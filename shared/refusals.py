@@ -1,20 +1,52 @@
-"""Requests that are refused: each with a code that callers can rely on (R28)."""
+"""Refusals of requests: each is one class with its code, HTTP status, meaning and text (R28).
+
+`shared.apidocs.problem_codes` has the refusals that only the HTTP layer raises, and faults.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shared.errors import LuciusError
+
+#: of what is wrong with one request; one more is looked for, so that the problem can say that there are more
+MAX_REQUEST_ERRORS = 50
+#: characters of the path and of the message of each
+MAX_REQUEST_ERROR = 200
 
 
 class Refused(LuciusError):
     """The request cannot be served as it is; nothing was changed."""
 
-    @property
-    def code(self) -> str:
-        """The code of its problem: the name of the class in capitals."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
+    #: stable, even if the message changes. Default: the name of the class in capitals
+    code: str
+    #: of HTTP. Default: that of the base class
+    status = 400
+    #: for the API's documents: the docstring of the class
+    meaning: str
+    #: default message
+    text: str | None = None
+    #: (path, message) of what is wrong with the request's content
+    errors: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = {}
+    #: members of the problem beyond those that every problem has
+    members: Mapping[str, Any] = {}
+
+    def __init_subclass__(cls, *, status: int | None = None, code: str | None = None) -> None:
+        cls.status = status or cls.status
+        cls.code = code or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+        cls.meaning = " ".join((cls.__doc__ or "").split())
+
+    def __init__(self, text: str | None = None) -> None:
+        super().__init__(text or self.text)
+
+
+def _challenge(**parameters: str) -> dict[str, str]:
+    """`WWW-Authenticate` as RFC 6750 section 3 has it."""
+    named = ", ".join(f'{name}="{value}"' for name, value in {"realm": "lucius", **parameters}.items())
+    return {"WWW-Authenticate": f"Bearer {named}"}
 
 
 class DependencyUnknown(Refused):
@@ -22,108 +54,117 @@ class DependencyUnknown(Refused):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"no job of the tenant's: {', '.join(names)}")
-        self.names = tuple(names)
 
 
-class TokenMissing(Refused):
-    """send Authorization: Bearer with a token"""
+class TokenMissing(Refused, status=401):
+    """There is no token."""
+
+    text = "send Authorization: Bearer with a token"
+    headers = _challenge()
 
 
-class TokenInvalid(Refused):
-    """The token was rejected."""
+class TokenInvalid(Refused, status=401):
+    """The token was rejected; `detail` has why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.headers = _challenge(error="invalid_token", error_description=why)
 
 
-class CallbackTokenInvalid(Refused):
+class CallbackTokenInvalid(Refused, status=401, code="TOKEN_INVALID"):
     """The token of a callback was rejected."""
 
-    @property
-    def code(self) -> str:
-        return "TOKEN_INVALID"
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 
 
-class ScopeMissing(Refused):
+class ScopeMissing(Refused, status=403):
     """The token lacks the scope that this route needs."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"this needs the scope {scope}")
-        self.scope = scope
+        self.headers = _challenge(error="insufficient_scope", scope=scope)
 
 
-class TenantMissing(Refused):
-    """The token names no tenant, or not just one."""
+class TenantMissing(Refused, status=403):
+    """The token names no tenant, or more than one; `detail` has why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the token names no tenant: {why}")
 
 
-class TenantForbidden(Refused):
-    """the token is for another tenant than the request names"""
+class TenantForbidden(Refused, status=403):
+    """The token is for another tenant than the one meant, or may only see its jobs."""
+
+    text = "the token is for another tenant than the request names"
 
 
-class JobNotFound(Refused):
+class JobNotFound(Refused, status=404):
     """There is no such job, or it is another tenant's."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"there is no job {job_id[:128]}")
-        self.job_id = job_id
 
 
-class EventsOff(Refused):
-    """this deployment keeps no events: LUCIUS_EVENTS is off"""
+class EventsOff(Refused, status=404):
+    """The deployment keeps no events: `LUCIUS_EVENTS` is `off`."""
+
+    text = "this deployment keeps no events: LUCIUS_EVENTS is off"
 
 
-class CursorExpired(Refused):
-    """The cursor is of another feed, or of events that are kept no more."""
+class CursorExpired(Refused, status=410):
+    """What follows on the cursor is not kept; `earliest` is the first that holds."""
 
     def __init__(self, earliest: str) -> None:
         super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
         self.earliest = earliest
+        self.members = {"earliest": earliest}
 
 
 class HookUrlRefused(Refused):
-    """An address of a webhook must not be called."""
+    """An address of a webhook must not be called; `errors` has the reason."""
 
     def __init__(self, why: str, path: str = "url") -> None:
         """The reason repeats nothing of the address, which may hold a secret."""
         super().__init__(f"{path} {why}")
         self.why = why
-        #: of the request's body
-        self.path = path
+        self.errors = ((path, why),)
 
 
-class HookKeyGone(Refused):
-    """The key of the hook's secret is not configured any more."""
+class HookKeyGone(Refused, status=409):
+    """The key that the hook's secret was made of is configured no more: rotate it."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
 
 
-class WebhooksOff(Refused):
-    """this deployment sends no webhooks: it has no LUCIUS_WEBHOOK_KEYS, or LUCIUS_EVENTS is off"""
+class WebhooksOff(Refused, status=404):
+    """The deployment sends no webhooks: no `LUCIUS_WEBHOOK_KEYS`, or no events."""
+
+    text = "this deployment sends no webhooks: it has no LUCIUS_WEBHOOK_KEYS, or LUCIUS_EVENTS is off"
 
 
-class HookNotFound(Refused):
+class HookNotFound(Refused, status=404):
     """There is no such webhook, or it is another tenant's."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(f"there is no webhook {hook_id[:128]}")
 
 
-class DeliveryNotFound(Refused):
-    """There is no such delivery, or its event is kept no more."""
+class DeliveryNotFound(Refused, status=404):
+    """The webhook has no such delivery, or its event is kept no more."""
 
     def __init__(self, hook_id: str, number: int) -> None:
         super().__init__(f"webhook {hook_id[:128]} has no delivery {number} whose event is still kept")
 
 
-class HookLimit(Refused):
+class HookLimit(Refused, status=409):
     """The tenant has as many webhooks as it may have."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the tenant has {limit} webhooks; remove one first")
 
 
-class HookKeyConflict(Refused):
+class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
     """The idempotency key belongs to a webhook that is, or was, another one."""
 
     def __init__(self, hook_id: str) -> None:
@@ -132,26 +173,22 @@ class HookKeyConflict(Refused):
             "removed since; use a new key"
         )
 
-    @property
-    def code(self) -> str:
-        return "IDEMPOTENCY_CONFLICT"
+
+class DefaultHook(Refused, status=409):
+    """The webhook `default` has no address to change, remove, test or resume."""
+
+    text = "the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"
 
 
-class DefaultHook(Refused):
-    """the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"""
-
-
-class ControlNotPossible(Refused):
-    """The job's state does not allow the control."""
+class ControlNotPossible(Refused, status=409):
+    """The job's state does not allow it."""
 
     def __init__(self, job_id: str, status: str, control: str) -> None:
         super().__init__(f"job {job_id} is {status}: it cannot be asked to {control}")
-        self.job_id = job_id
-        self.status = status
 
 
 class JobTerminal(ControlNotPossible):
-    """The job has ended and never changes again."""
+    """The job has ended and never moves again."""
 
 
 class FilterInvalid(Refused):
@@ -160,59 +197,50 @@ class FilterInvalid(Refused):
     def __init__(self, word: str, detail: str) -> None:
         super().__init__(detail)
         self.word = word
-
-    @property
-    def code(self) -> str:
-        return f"{self.word.upper()}_INVALID"
+        self.code = f"{word.upper()}_INVALID"
+        self.errors = ((word, detail),)
 
 
-class NotRedrivable(Refused):
+class NotRedrivable(Refused, status=409):
     """The job cannot be taken up again as a new one."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         #: DEPENDENCY_FAILED, JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
-        self.reason = reason
-
-    @property
-    def code(self) -> str:
-        return self.reason
+        self.code = reason
 
 
-class IdempotencyConflict(Refused):
-    """this idempotency_key was used with another body; use a new key, or send the first body again"""
+class IdempotencyConflict(Refused, status=409):
+    """The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk or a webhook."""
+
+    text = "this idempotency_key was used with another body; use a new key, or send the first body again"
 
     def __init__(self, job_id: str) -> None:
         super().__init__()
-        #: the job that the key belongs to
-        self.job_id = job_id
+        self.members = {"jobId": job_id}
 
 
 class ProtocolUnknown(Refused):
-    """No protocol has that request type."""
+    """No protocol has that `request_type`; `known` lists those there are."""
 
     def __init__(self, request_type: str, known: Sequence[str]) -> None:
         super().__init__(f"no protocol for request_type {request_type!r}; known: {', '.join(known)}")
-        self.known = list(known)
-
-
-#: of what is wrong with one request; one more is looked for, so that the problem can say that there are more
-MAX_REQUEST_ERRORS = 50
-#: characters of the path and of the message of each
-MAX_REQUEST_ERROR = 200
+        self.errors = (("request_type", "is not known"),)
+        self.members = {"known": list(known)}
 
 
 class RequestInvalid(Refused):
-    """the request does not fit its protocol; see errors"""
+    """The envelope does not fit its protocol or the policy; `errors` has every path."""
+
+    text = "the request does not fit its protocol; see errors"
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        #: (path, message) of what is wrong
         self.errors = tuple(errors)
 
 
-class DirectiveTooLarge(Refused):
-    """A step's parameters are too large for the bus."""
+class DirectiveTooLarge(Refused, status=413):
+    """A step's parameters are too large for the bus: put them into a blob and name it."""
 
     def __init__(self, step_id: str, size: int, limit: int) -> None:
         super().__init__(
@@ -221,29 +249,30 @@ class DirectiveTooLarge(Refused):
         )
 
 
-class BodyTooLarge(Refused):
+class BodyTooLarge(Refused, status=413):
     """The body has more bytes than are taken."""
 
 
-class LimitReached(Refused):
-    """As many jobs are active as the limit allows."""
+class LimitReached(Refused, status=429):
+    """The setting in `limit` allows no more active jobs; ask again after `Retry-After`."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
         super().__init__(f"{detail}, which is the limit; send the same request again later")
         #: the setting that holds the limit
         self.limit = limit
-        self.retry_after_s = retry_after_s
+        self.headers = {"Retry-After": str(retry_after_s)}
+        self.members = {"limit": limit}
 
 
-class BulkNotFound(Refused):
+class BulkNotFound(Refused, status=404):
     """There is no such bulk, or it is another tenant's."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"there is no bulk {bulk_id[:128]}")
 
 
-class BulkLimit(Refused):
-    """The tenant has as many running bulks as it may have."""
+class BulkLimit(Refused, status=409):
+    """The tenant has 20 running bulk operations, the maximum."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -251,112 +280,119 @@ class BulkLimit(Refused):
         )
 
 
-class BulkEnded(Refused):
-    """Everything that the bulk was to do is done."""
+class BulkEnded(Refused, status=409):
+    """The bulk is DONE: there is nothing left to stop."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"bulk {bulk_id} is DONE: there is nothing left to stop")
 
 
-class BulkKeyConflict(Refused):
+class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
     """The idempotency key belongs to a bulk with another body."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"this Idempotency-Key made bulk {bulk_id}, of another body; use a new key")
 
-    @property
-    def code(self) -> str:
-        return "IDEMPOTENCY_CONFLICT"
 
-
-class GateNotFound(Refused):
-    """There is no such gate, or it is another tenant's."""
+class GateNotFound(Refused, status=404):
+    """There is no such gate, it has no rule to delete, or it is another tenant's."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no gate {named[:300]}")
 
 
-class IncidentNotFound(Refused):
+class IncidentNotFound(Refused, status=404):
     """There is no such incident, or it is another tenant's."""
 
     def __init__(self, incident_id: str) -> None:
         super().__init__(f"there is no incident {incident_id[:160]}")
 
 
-class IncidentSettled(Refused):
+class IncidentSettled(Refused, status=409):
     """The incident was settled otherwise, and never changes again."""
 
     def __init__(self, incident_id: str, state: str) -> None:
         super().__init__(f"incident {incident_id} is {state} already")
-        self.state = state
 
 
-class IncidentNoJob(Refused):
-    """The incident is about a breaker or a service: there is no job to take up again."""
+class IncidentNoJob(Refused, status=409):
+    """The incident is about no job: there is nothing to take up again."""
 
     def __init__(self, incident_id: str) -> None:
         super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
 
 
 class GateUnclear(Refused):
-    """name one gate: tenant; tenant and type; tenant and source; type; service"""
+    """The request names no gate, or more than one; `detail` has the five forms."""
+
+    text = "name one gate: tenant; tenant and type; tenant and source; type; service"
 
 
 class QuotaInvalid(Refused):
-    """the change does not fit the gate; see errors"""
+    """The change does not fit the gate, or has no reason; `errors` has every path."""
+
+    text = "the change does not fit the gate; see errors"
 
     def __init__(self, *errors: tuple[str, str]) -> None:
         super().__init__()
-        #: (path, message) of what is wrong
         self.errors = errors
 
 
-class QuotaForbidden(Refused):
-    """a tenant's own caller may hold, throttle, and resume what it held; other changes are an operator's"""
+class QuotaForbidden(Refused, status=403):
+    """Only operators change limits; tenant callers can hold and throttle, and resume their own holds. Only callers
+    who see all tenants read the log of a quota over all tenants.
+    """
+
+    text = "a tenant's own caller may hold, throttle, and resume what it held; other changes are an operator's"
 
 
-class RuleChanged(Refused):
-    """the rule, hold or throttle of this gate was changed since it was read; read it again"""
+class RuleChanged(Refused, status=412):
+    """The gate's rule, hold or throttle was changed since it was read."""
+
+    text = "the rule, hold or throttle of this gate was changed since it was read; read it again"
 
 
-class NoBreaker(Refused):
-    """The gate has no breaker to reset."""
+class NoBreaker(Refused, status=409):
+    """No rule gives the gate a breaker: there is nothing to reset."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"no rule gives {named} a breaker")
 
 
 class TooManyRules(Refused):
-    """A tenant's gates are one row; `limit`: number of gates, or their size."""
+    """The tenant has the maximum of 100 gates with a rule, hold or throttle, or of 400 KiB for them."""
 
     def __init__(self, limit: int | str) -> None:
         of = "gates with a rule, hold or throttle" if isinstance(limit, int) else "of rules, holds and throttles"
         super().__init__(f"the tenant has {limit} {of}; delete one first")
 
 
-class Overloaded(Refused):
-    """This process has as many such requests in hand as it takes; send the same one again."""
+class Overloaded(Refused, status=503):
+    """More submissions, redrives or tests of webhooks are in hand than a process takes; send the request again
+    after `Retry-After`.
+    """
 
-    retry_after_s = 2
+    text = "This process has as many such requests in hand as it takes; send the same one again."
+    headers: Mapping[str, str] = {"Retry-After": "2"}
 
 
-class NotYourAttempt(Refused):
-    """The body of a callback names another attempt than its token."""
+class NotYourAttempt(Refused, status=403):
+    """The body names another job, step, attempt or lease than the token."""
 
     def __init__(self, field: str) -> None:
         super().__init__(f"the body's {field} is not that of the token")
 
 
-class RejectedNotFound(Refused):
+class RejectedNotFound(Refused, status=404):
     """There is no such rejected message."""
 
     def __init__(self, id_: str) -> None:
         super().__init__(f"there is no rejected message {id_[:128]}")
 
 
-class StillNotApplicable(Refused):
-    """No job can take the rejected message."""
+class StillNotApplicable(Refused, status=409):
+    """No job can take the message; `reason` has why."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"no job can take this message: {detail}")
-        self.reason = reason
+        self.members = {"reason": reason}

@@ -24,6 +24,7 @@ from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.apidocs import event_schemas
+from shared.apidocs.operation import refusals_of
 from shared.core.jobs import durable_names
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
@@ -66,7 +67,8 @@ def collect() -> Names:
         "graphql fields": set(_of_graphql()),
         "http fields": _fields(document["components"]["schemas"]),
         "bus fields": _fields(bus["components"]["schemas"]),
-        "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},
+        "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)}
+        | {each.code for route in ROUTES for each in refusals_of(route)},
         "prefixed": {text for text in app if re.fullmatch(r"(lucius[.:_/-]|global-bus|orch:|urn:lucius)[^ ]*", text)},
         "scopes": {str(each) for each in Scope},
         "metrics": {f"{each.name}{{{','.join(each.attributes)}}}" for each in METRICS} | {name for name, _ in RESERVED},

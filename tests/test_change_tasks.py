@@ -1,4 +1,4 @@
-"""The seven commonest changes, made on one copy of the checkout with the files that CONTRIBUTING.md names.
+"""The commonest changes, made on one copy of the checkout with the files that CONTRIBUTING.md names.
 
 One copy serves all of them: to generate everything and to start the tests takes 10 CPU seconds.
 """
@@ -92,9 +92,18 @@ print(protocol.definition.steps[0].service)
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """A copy with the seven changes, after `make generate`."""
+    """A copy with all changes, after `make generate`."""
     changed = copied(tmp_path_factory.mktemp("changed"))
-    for change in (add_step_type, add_reason, add_setting, add_metric, add_route, add_event_type, add_quota_kind):
+    for change in (
+        add_step_type,
+        add_reason,
+        add_setting,
+        add_metric,
+        add_route,
+        add_refusal,
+        add_event_type,
+        add_quota_kind,
+    ):
         change(changed)
     changed.generate()
     return changed
@@ -165,6 +174,22 @@ def add_route(copy: Copy) -> None:
     (copy.path / module).write_text(copy.text(module) + _HANDLER, encoding="utf-8")
 
 
+_REFUSAL = '''
+
+class JobSealed(Refused, status=410):
+    """The job is sealed and cannot be read."""
+
+    text = "the job is sealed; ask an operator"
+'''
+
+
+def add_refusal(copy: Copy) -> None:
+    refusals, routes = "shared/refusals.py", "triggers/jobs_http.py"
+    (copy.path / refusals).write_text(copy.text(refusals) + _REFUSAL, encoding="utf-8")
+    copy.edit(routes, "import JobNotFound\n", "import JobNotFound, JobSealed\n")
+    copy.edit(routes, "JobNotFound, ProblemCode.EVENT_NOT_FOUND", "JobNotFound, JobSealed, ProblemCode.EVENT_NOT_FOUND")
+
+
 def add_event_type(copy: Copy) -> None:
     types, log = "shared/core/events/event_types.py", "shared/core/webhooks/hook_log.py"
     member = '    WEBHOOK_ROTATED = ("webhook.rotated", "A webhook got a new secret.")\n'
@@ -232,6 +257,25 @@ def test_a_route_is_one_handler(copy: Copy) -> None:
     assert re.search(r"`/v1/services`.*`orch:read`.*List the services", copy.text("docs/reference/api.md"))
 
 
+_REFUSE = """
+import json
+from shared.refusals import JobSealed
+from triggers.http.problems import problem_response
+
+response = problem_response(JobSealed(), "c")
+problem = json.loads(response.get_body())
+print(response.status_code, problem["code"], problem["detail"])
+"""
+
+
+def test_a_refusal_is_one_class(copy: Copy) -> None:
+    """A class of `Refused`, and its name in a route: problem, OpenAPI document and table of problems follow."""
+    assert copy.run("-c", _REFUSE).strip() == "410 JOB_SEALED the job is sealed; ask an operator"
+    assert "| `JOB_SEALED` | 410 | The job is sealed and cannot be read. |" in copy.text("docs/reference/errors.md")
+    responses = json.loads(copy.text("docs/openapi.json"))["paths"]["/v1/jobs/{jobId}"]["get"]["responses"]
+    assert "`JOB_SEALED`: The job is sealed and cannot be read." in responses["410"]["description"]
+
+
 _WRITE_EVENT = """
 from shared.core.events.public_events import Issuer, numbered
 from shared.core.webhooks.hook_log import hook_event, logged
@@ -283,6 +327,7 @@ def test_a_kind_of_quota_is_one_row(copy: Copy) -> None:
 def test_the_changes_pass_the_tests_that_their_developers_run(copy: Copy) -> None:
     """The names are promised by one command; the tests of topology, rules and settings pass."""
     added = copy.run("-m", "tests.promised_names", "--add")
+    assert "+ codes: JOB_SEALED" in added
     assert "+ codes: NO_BUDGET" in added
     assert "+ settings: LUCIUS_PAGE_SIZE" in added
     assert "+ metrics: page_total" in added

@@ -7,9 +7,9 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.quota import QuotaChange
 from shared.api.quota_changes import BreakerReset
-from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.operations.quotas.quotas import By, reset_breaker
+from shared.refusals import NoBreaker, QuotaForbidden, QuotaInvalid
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
 from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_response, operated_gate
@@ -29,15 +29,10 @@ from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_respon
     body_required=True,
     responses={200: QuotaChange},
     headers={200: ("ETag",)},
-    problems=(
-        *NAME_PROBLEMS,
-        *BODY_PROBLEMS,
-        (403, ProblemCode.QUOTA_FORBIDDEN),
-        (409, ProblemCode.NO_BREAKER),
-    ),
+    problems=(*NAME_PROBLEMS, *BODY_PROBLEMS, QuotaForbidden, NoBreaker),
 )
 async def _reset(request: Request) -> func.HttpResponse:
-    body = optional_body(request.http, BreakerReset, ProblemCode.QUOTA_INVALID)
+    body = optional_body(request.http, BreakerReset, QuotaInvalid)
     context = await request.fresh_context()
     gate = await operated_gate(request, context)
     by = By(actor=request.caller.actor, reason=body.reason)

@@ -25,7 +25,7 @@ from shared.operations.bulks.bulks import (
     read_bulk,
     start_bulk,
 )
-from shared.refusals import BulkNotFound, FilterInvalid
+from shared.refusals import BulkEnded, BulkLimit, BulkNotFound, FilterInvalid, IdempotencyConflict, TenantForbidden
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.filters import FILTER_SCHEMA
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, is_job_id, page
@@ -63,12 +63,8 @@ BULK_KEY = Parameter(
     schema={"type": "string", "maxLength": MAX_KEY},
     description="Your name for this bulk: sent again under it, the same body is the same bulk.",
 )
-_TENANT_PROBLEMS = (
-    (400, ProblemCode.TENANT_REQUIRED),
-    (400, ProblemCode.NOT_STORABLE),
-    (403, ProblemCode.TENANT_FORBIDDEN),
-)
-_READ_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.BULK_NOT_FOUND))
+_TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
+_READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)
 
 
 class BulkRequest(BaseModel):
@@ -103,11 +99,11 @@ class BulkRequest(BaseModel):
     headers={202: ("Location", "Idempotency-Replayed")},
     problems=(
         *_TENANT_PROBLEMS,
-        (400, ProblemCode.BULK_INVALID),
-        (400, ProblemCode.FILTER_INVALID),
+        ProblemCode.BULK_INVALID,
+        ProblemCode.FILTER_INVALID,
         *BODY_PROBLEMS,
-        (409, ProblemCode.BULK_LIMIT),
-        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+        BulkLimit,
+        IdempotencyConflict,
     ),
 )
 async def _start(request: Request) -> func.HttpResponse:
@@ -176,7 +172,7 @@ async def _read(request: Request) -> func.HttpResponse:
     summary="List what became of each job of a bulk",
     parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
     responses={200: BulkItemPage},
-    problems=(*_READ_PROBLEMS, (400, ProblemCode.OUTCOME_INVALID), *PAGE_PROBLEMS),
+    problems=(*_READ_PROBLEMS, ProblemCode.OUTCOME_INVALID, *PAGE_PROBLEMS),
 )
 async def _items(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
@@ -203,7 +199,7 @@ async def _items(request: Request) -> func.HttpResponse:
     description="What is done stays done. Asked for again, it changes nothing and answers the same.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
-    problems=(*_READ_PROBLEMS, (409, ProblemCode.BULK_ENDED)),
+    problems=(*_READ_PROBLEMS, BulkEnded),
 )
 async def _cancel(request: Request) -> func.HttpResponse:
     tenant = _tenant(request, request.http.params.get("tenant"))

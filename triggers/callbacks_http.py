@@ -9,6 +9,7 @@ from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.replies.callbacks import Kind, receive_callback
+from shared.refusals import NotYourAttempt, TokenInvalid
 from triggers.http.bodies import BODY_PROBLEMS, json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
@@ -45,11 +46,11 @@ def _callback(kind: Kind) -> Handler:
         caching=NO_STORE,
         problems=(
             *BODY_PROBLEMS,
-            (400, ProblemCode.REPLY_INVALID),
-            (400, ProblemCode.LEDGER_REFUSED),
-            (401, ProblemCode.TOKEN_INVALID),
-            (403, ProblemCode.NOT_YOUR_ATTEMPT),
-            (404, ProblemCode.UNKNOWN_JOB),
+            ProblemCode.REPLY_INVALID,
+            ProblemCode.LEDGER_REFUSED,
+            TokenInvalid,
+            NotYourAttempt,
+            ProblemCode.UNKNOWN_JOB,
         ),
     )
     async def receive(request: Request) -> func.HttpResponse:

@@ -8,6 +8,7 @@ import uuid
 
 import azure.functions as func
 
+from shared import refusals
 from shared.access.caller import Scope
 from shared.api.bulk import Bulk, bulk_response
 from shared.api.job import Job, job_response
@@ -22,7 +23,6 @@ from shared.operations.jobs.control_job import change_priority, control_job
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.quotas.quotas import By
-from shared.refusals import QuotaForbidden
 from triggers.bulk_http import BULK_KEY, accepted, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
@@ -31,21 +31,17 @@ from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
 #: of every POST about a job whose body is optional
-CONTROL_PROBLEMS = (
-    *BODY_PROBLEMS,
-    (400, ProblemCode.REASON_INVALID),
-    (404, ProblemCode.JOB_NOT_FOUND),
-)
+CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound)
 
 #: of every POST that takes a job up again
 REDRIVE_PROBLEMS = (
-    (409, ProblemCode.DEPENDENCY_FAILED),
-    (409, ProblemCode.JOB_LIVE),
-    (409, ProblemCode.JOB_SUCCEEDED),
-    (409, ProblemCode.RESULT_EXPIRED),
-    (409, ProblemCode.WITHDRAWN),
-    (429, ProblemCode.LIMIT_REACHED),
-    (503, ProblemCode.OVERLOADED),
+    ProblemCode.DEPENDENCY_FAILED,
+    ProblemCode.JOB_LIVE,
+    ProblemCode.JOB_SUCCEEDED,
+    ProblemCode.RESULT_EXPIRED,
+    ProblemCode.WITHDRAWN,
+    refusals.LimitReached,
+    refusals.Overloaded,
 )
 
 
@@ -62,7 +58,7 @@ def _control(kind: ControlKind) -> Handler:
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},
-        problems=(*CONTROL_PROBLEMS, (409, ProblemCode.JOB_TERMINAL), (409, ProblemCode.CONTROL_NOT_POSSIBLE)),
+        problems=(*CONTROL_PROBLEMS, refusals.JobTerminal, refusals.ControlNotPossible),
     )
     async def control(request: Request) -> func.HttpResponse:
         job_id, origin = job_id_of(request.http), _origin(request)
@@ -94,9 +90,9 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     problems=(
         *CONTROL_PROBLEMS,
         *REDRIVE_PROBLEMS,
-        (400, ProblemCode.BULK_INVALID),
-        (409, ProblemCode.BULK_LIMIT),
-        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+        ProblemCode.BULK_INVALID,
+        refusals.BulkLimit,
+        refusals.IdempotencyConflict,
     ),
 )
 async def _redrive(request: Request) -> func.HttpResponse:
@@ -144,17 +140,17 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     responses={200: Job},
     problems=(
         *BODY_PROBLEMS,
-        (400, ProblemCode.REASON_INVALID),
-        (403, ProblemCode.QUOTA_FORBIDDEN),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (409, ProblemCode.JOB_TERMINAL),
-        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        ProblemCode.REASON_INVALID,
+        refusals.QuotaForbidden,
+        refusals.JobNotFound,
+        refusals.JobTerminal,
+        refusals.ControlNotPossible,
     ),
 )
 async def _admit(request: Request) -> func.HttpResponse:
     job_id, body = job_id_of(request.http), optional_body(request.http, Admission, ProblemCode.REASON_INVALID)
     if not request.caller.moves_all:
-        raise QuotaForbidden
+        raise refusals.QuotaForbidden
     context, by = request.context(), By(actor=request.caller.actor, reason=body.reason)
     stored = await admit_job(context, request.orchestrations(), job_id, by)
     return respond(request.http, job_response(stored.record, context.settings.retention))
@@ -176,10 +172,10 @@ async def _admit(request: Request) -> func.HttpResponse:
     responses={200: Job},
     problems=(
         *BODY_PROBLEMS,
-        (400, ProblemCode.PRIORITY_INVALID),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (409, ProblemCode.JOB_TERMINAL),
-        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
+        ProblemCode.PRIORITY_INVALID,
+        refusals.JobNotFound,
+        refusals.JobTerminal,
+        refusals.ControlNotPossible,
     ),
 )
 async def _priority(request: Request) -> func.HttpResponse:

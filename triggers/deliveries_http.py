@@ -43,7 +43,7 @@ _MAX_NAME = 64
         *PAGE,
     ),
     responses={200: DeliveryPage},
-    problems=(*HOOK_PROBLEMS, (400, ProblemCode.STATE_INVALID), *PAGE_PROBLEMS),
+    problems=(*HOOK_PROBLEMS, ProblemCode.STATE_INVALID, *PAGE_PROBLEMS),
 )
 async def _deliveries(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
@@ -88,7 +88,7 @@ async def _deliveries(request: Request) -> func.HttpResponse:
         ),
     ),
     responses={200: Delivery},
-    problems=(*HOOK_PROBLEMS, (404, ProblemCode.DELIVERY_NOT_FOUND)),
+    problems=(*HOOK_PROBLEMS, DeliveryNotFound),
 )
 async def _redeliver(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)

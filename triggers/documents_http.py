@@ -69,7 +69,7 @@ SCHEMA = Route(
         Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As in the list."),
     ),
     responses={200: "application/schema+json"},
-    problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
+    problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
 EVENT_SCHEMA = Route(
     function="documents_event_schema",
@@ -89,7 +89,7 @@ EVENT_SCHEMA = Route(
         ),
     ),
     responses={200: "application/schema+json"},
-    problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
+    problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
 DOCS = Route(
     function="documents_page",
@@ -135,7 +135,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         found = (await documents(request)).schemas.get(name)
         if found is None:
             detail = "there is no such schema; GET /v1/schemas lists them"
-            raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail, status=404)
+            raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail)
         return respond(request.http, found)
 
     async def docs(request: Request) -> func.HttpResponse:

@@ -17,7 +17,7 @@ from shared.core.filters import parse_filter
 from shared.core.jobs.routing import normalise
 from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
-from shared.refusals import CursorExpired, JobNotFound
+from shared.refusals import CursorExpired, EventsOff, JobNotFound, TenantForbidden
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
 from triggers.http.parameters import LIMIT, page
@@ -90,16 +90,16 @@ EVENTS = Route(
     ),
     responses={200: FeedPage},
     problems=(
-        (400, ProblemCode.TENANT_REQUIRED),
-        (400, ProblemCode.CURSOR_INVALID),
-        (400, ProblemCode.LIMIT_INVALID),
-        (400, ProblemCode.WAIT_INVALID),
-        (400, ProblemCode.TYPES_INVALID),
-        (400, ProblemCode.TERMINAL_INVALID),
-        (400, ProblemCode.LABEL_INVALID),
-        (403, ProblemCode.TENANT_FORBIDDEN),
-        (404, ProblemCode.EVENTS_OFF),
-        (410, ProblemCode.CURSOR_EXPIRED),
+        ProblemCode.TENANT_REQUIRED,
+        ProblemCode.CURSOR_INVALID,
+        ProblemCode.LIMIT_INVALID,
+        ProblemCode.WAIT_INVALID,
+        ProblemCode.TYPES_INVALID,
+        ProblemCode.TERMINAL_INVALID,
+        ProblemCode.LABEL_INVALID,
+        TenantForbidden,
+        EventsOff,
+        CursorExpired,
     ),
 )
 
@@ -179,19 +179,19 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
     responses={200: Ticket},
     caching=NO_STORE,
     problems=(
-        (400, ProblemCode.TICKET_INVALID),
-        (400, ProblemCode.TENANT_REQUIRED),
+        ProblemCode.TICKET_INVALID,
+        ProblemCode.TENANT_REQUIRED,
         *BODY_PROBLEMS,
-        (403, ProblemCode.TENANT_FORBIDDEN),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (404, ProblemCode.TICKETS_OFF),
+        TenantForbidden,
+        JobNotFound,
+        ProblemCode.TICKETS_OFF,
     ),
 )
 async def _ticket(request: Request) -> func.HttpResponse:
     asked = optional_body(request.http, TicketRequest, ProblemCode.TICKET_INVALID)
     context = request.context()
     if not context.settings.callback_keys:
-        raise RequestError(ProblemCode.TICKETS_OFF, "this deployment has no keys that sign tickets", status=404)
+        raise RequestError(ProblemCode.TICKETS_OFF, "this deployment has no keys that sign tickets")
     if (job_id := asked.job_id) is not None:
         if (stored := await context.ledger.read(job_id)) is None:
             raise JobNotFound(job_id)

@@ -80,12 +80,7 @@ def schema() -> str:
     body=QueryRequest,
     body_required=True,
     responses={200: QueryAnswer},
-    problems=(
-        *BODY_PROBLEMS,
-        (400, ProblemCode.QUERY_INVALID),
-        (400, ProblemCode.QUERY_TOO_COMPLEX),
-        (406, ProblemCode.ACCEPT_INVALID),
-    ),
+    problems=(*BODY_PROBLEMS, ProblemCode.QUERY_INVALID, ProblemCode.QUERY_TOO_COMPLEX, ProblemCode.ACCEPT_INVALID),
 )
 async def _graphql(request: Request) -> func.HttpResponse:
     # not with the module, which every start loads
@@ -133,7 +128,7 @@ def _accepted(req: func.HttpRequest) -> set[str]:
 
 
 def _not_acceptable(detail: str) -> RequestError:
-    return RequestError(ProblemCode.ACCEPT_INVALID, detail, status=406)
+    return RequestError(ProblemCode.ACCEPT_INVALID, detail)
 
 
 def _resolver(request: Request, query: _Query) -> Callable[..., Awaitable[Any]]:

@@ -47,7 +47,7 @@ async def health_live(request: Request) -> func.HttpResponse:
     "`protocols.problems`, which count and name what belongs to tenants, are null without a token with `orch:read` "
     "that sees all tenants.",
     responses={200: Ready},
-    problems=((503, ProblemCode.NOT_READY),),
+    problems=(ProblemCode.NOT_READY,),
 )
 async def health_ready(request: Request) -> func.HttpResponse:
     wiring, context = request.wiring, await request.fresh_context()
@@ -58,7 +58,6 @@ async def health_ready(request: Request) -> func.HttpResponse:
         raise RequestError(
             ProblemCode.NOT_READY,
             "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down),
-            status=503,
             headers={"Retry-After": "5"},
             members={"dependencies": {name: json_of(each) for name, each in dependencies.items()}},
         )

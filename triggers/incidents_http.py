@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import azure.functions as func
 
+from shared import refusals
 from shared.access.caller import Scope
 from shared.api.incident import IncidentDetail, IncidentPage, IncidentRequest, incident, incident_detail
 from shared.api.job import Job, job_response
@@ -21,7 +22,6 @@ from shared.operations.context import Context
 from shared.operations.incidents import incidents
 from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.jobs.list_jobs import MAX_READ_MORE
-from shared.refusals import IncidentNotFound
 from triggers.controls_http import REDRIVE_PROBLEMS
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
@@ -74,12 +74,7 @@ FILTERS = (
         description="Opened before this instant.",
     ),
 )
-_ACT_PROBLEMS = (
-    *BODY_PROBLEMS,
-    (400, ProblemCode.REASON_INVALID),
-    (404, ProblemCode.INCIDENT_NOT_FOUND),
-    (409, ProblemCode.INCIDENT_SETTLED),
-)
+_ACT_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.IncidentNotFound, refusals.IncidentSettled)
 
 _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
 
@@ -97,12 +92,12 @@ _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
     parameters=(*FILTERS, *PAGE),
     responses={200: IncidentPage},
     problems=(
-        (400, ProblemCode.STATE_INVALID),
-        (400, ProblemCode.KIND_INVALID),
-        (400, ProblemCode.SINCE_INVALID),
-        (400, ProblemCode.UNTIL_INVALID),
-        (400, ProblemCode.NOT_STORABLE),
-        (403, ProblemCode.TENANT_FORBIDDEN),
+        ProblemCode.STATE_INVALID,
+        ProblemCode.KIND_INVALID,
+        ProblemCode.SINCE_INVALID,
+        ProblemCode.UNTIL_INVALID,
+        ProblemCode.NOT_STORABLE,
+        refusals.TenantForbidden,
         *PAGE_PROBLEMS,
     ),
 )
@@ -127,7 +122,7 @@ async def _list(request: Request) -> func.HttpResponse:
     summary="Read an incident, and all that happened to it",
     parameters=(INCIDENT_ID,),
     responses={200: IncidentDetail},
-    problems=((404, ProblemCode.INCIDENT_NOT_FOUND),),
+    problems=(refusals.IncidentNotFound,),
 )
 async def _read(request: Request) -> func.HttpResponse:
     context = request.context()
@@ -166,7 +161,7 @@ async def _resolve(request: Request) -> func.HttpResponse:
     body_required=True,
     responses={200: IncidentDetail},
     headers={200: ("Location", "Idempotency-Replayed")},
-    problems=(*_ACT_PROBLEMS, (409, ProblemCode.INCIDENT_NO_JOB), *REDRIVE_PROBLEMS),
+    problems=(*_ACT_PROBLEMS, refusals.IncidentNoJob, *REDRIVE_PROBLEMS),
 )
 async def _retry(request: Request) -> func.HttpResponse:
     incident_id, origin = _incident_id(request), _origin(request)
@@ -209,12 +204,7 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     body=IncidentRequest,
     body_required=True,
     responses={200: Job},
-    problems=(
-        *BODY_PROBLEMS,
-        (400, ProblemCode.REASON_INVALID),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (409, ProblemCode.CONTROL_NOT_POSSIBLE),
-    ),
+    problems=(*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, refusals.ControlNotPossible),
 )
 async def _dismiss_letter(request: Request) -> func.HttpResponse:
     job_id, origin, context = job_id_of(request.http), _origin(request), request.context()
@@ -240,7 +230,7 @@ def _incident_id(request: Request) -> str:
     """What has another form names no incident, and no key of a table. Raises IncidentNotFound."""
     given: str = request.http.route_params["incidentId"]
     if _ID.fullmatch(given) is None:
-        raise IncidentNotFound(given)
+        raise refusals.IncidentNotFound(given)
     return given
 
 

@@ -83,12 +83,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     summary="Read a job, as it is or as an event left it",
     parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
-    problems=(
-        (400, ProblemCode.AS_OF_INVALID),
-        (400, ProblemCode.WAIT_INVALID),
-        (404, ProblemCode.JOB_NOT_FOUND),
-        (404, ProblemCode.EVENT_NOT_FOUND),
-    ),
+    problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, JobNotFound, ProblemCode.EVENT_NOT_FOUND),
 )
 async def job_read(request: Request) -> func.HttpResponse:
     """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
@@ -119,7 +114,7 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     try:
         at = as_of(record, events, int(given))
     except ValueError as missing:
-        raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing), status=404) from None
+        raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing)) from None
     retention = request.context().settings.retention
     return respond(request.http, job_response(at, retention, as_of=events[int(given) - 1]))
 
@@ -133,7 +128,7 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     summary="Read the steps of a job",
     parameters=(JOB_ID,),
     responses={200: StepPage},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+    problems=(JobNotFound,),
 )
 async def _job_steps(request: Request) -> func.HttpResponse:
     stored = await _job(request)
@@ -153,7 +148,7 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
     descriptions={204: "Of a stream: the job has ended, and nothing follows on the cursor."},
-    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
+    problems=(JobNotFound, *PAGE_PROBLEMS),
 )
 async def _job_events(request: Request) -> func.HttpResponse:
     if wants_stream(request.http):
@@ -177,7 +172,7 @@ async def _job_events(request: Request) -> func.HttpResponse:
     summary="Say why a job is where it is, and what comes next",
     parameters=(JOB_ID,),
     responses={200: Explanation},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+    problems=(JobNotFound,),
 )
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
@@ -199,7 +194,7 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     description="The dependants come in pages. Of a job that SUCCEEDED those that waited for it are not known.",
     parameters=(JOB_ID, *PAGE),
     responses={200: DependencyPage},
-    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
+    problems=(JobNotFound, *PAGE_PROBLEMS),
 )
 async def _job_dependencies(request: Request) -> func.HttpResponse:
     context, job = request.context(), (await _job(request)).record.job
@@ -227,7 +222,7 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     description="Keep it byte for byte: `lucius audit verify` proves it offline.",
     parameters=(JOB_ID,),
     responses={200: AuditBundle},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+    problems=(JobNotFound,),
 )
 async def _job_audit(request: Request) -> func.HttpResponse:
     context = request.context()
@@ -244,7 +239,7 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     summary="Read what a job cost",
     parameters=(JOB_ID,),
     responses={200: Receipt},
-    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+    problems=(JobNotFound,),
 )
 async def _job_receipt(request: Request) -> func.HttpResponse:
     context = request.context()

@@ -18,20 +18,20 @@ from shared.operations.gates.find_gate import find_gate, over_all
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
-from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
+from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, TenantForbidden, TooManyRules
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Handler, Request
 from triggers.quotas_http import change_response
 
 _PROBLEMS = (
-    (400, ProblemCode.GATE_UNCLEAR),
-    (400, ProblemCode.QUOTA_INVALID),
-    (400, ProblemCode.TOO_MANY_RULES),
+    GateUnclear,
+    QuotaInvalid,
+    TooManyRules,
     *BODY_PROBLEMS,
-    (400, ProblemCode.NOT_STORABLE),
-    (403, ProblemCode.TENANT_FORBIDDEN),
-    (403, ProblemCode.QUOTA_FORBIDDEN),
-    (404, ProblemCode.GATE_NOT_FOUND),
+    ProblemCode.NOT_STORABLE,
+    TenantForbidden,
+    QuotaForbidden,
+    GateNotFound,
 )
 _WHOSE = (
     "Exactly one gate is named: that of a tenant, of one of its job types or of one of its sources; or, for operators, "
@@ -62,7 +62,7 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
             problems=_PROBLEMS,
         )
         async def handle(request: Request) -> func.HttpResponse:
-            asked = optional_body(request.http, body, ProblemCode.QUOTA_INVALID)
+            asked = optional_body(request.http, body, QuotaInvalid)
             context = await request.fresh_context()
             gate = await _gate(request, context, asked)
             by = By(actor=request.caller.actor, reason=asked.reason, own=not request.caller.moves_all)

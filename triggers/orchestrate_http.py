@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import azure.functions as func
 
+from shared import refusals
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.api.job import Job, job_links, job_response
 from shared.api.job_requests import Accepted, BatchOutcome, DryRun
@@ -51,20 +52,20 @@ ORCHESTRATE = Route(
         200: ("JobLocation", "Idempotency-Replayed", "Preference-Applied"),
     },
     problems=(
-        (400, ProblemCode.REQUEST_INVALID),
-        (400, ProblemCode.HOOK_URL_REFUSED),
-        (400, ProblemCode.ENVELOPE_INVALID),
-        (400, ProblemCode.PROTOCOL_UNKNOWN),
+        refusals.RequestInvalid,
+        refusals.HookUrlRefused,
+        ProblemCode.ENVELOPE_INVALID,
+        refusals.ProtocolUnknown,
         *BODY_PROBLEMS,
-        (400, ProblemCode.NOT_STORABLE),
-        (400, ProblemCode.BATCH_EMPTY),
-        (400, ProblemCode.DRY_RUN_INVALID),
-        (400, ProblemCode.DEPENDENCY_UNKNOWN),
-        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
-        (413, ProblemCode.TOO_MANY_LINES),
-        (413, ProblemCode.DIRECTIVE_TOO_LARGE),
-        (429, ProblemCode.LIMIT_REACHED),
-        (503, ProblemCode.OVERLOADED),
+        ProblemCode.NOT_STORABLE,
+        ProblemCode.BATCH_EMPTY,
+        ProblemCode.DRY_RUN_INVALID,
+        refusals.DependencyUnknown,
+        refusals.IdempotencyConflict,
+        ProblemCode.TOO_MANY_LINES,
+        refusals.DirectiveTooLarge,
+        refusals.LimitReached,
+        refusals.Overloaded,
     ),
 )
 

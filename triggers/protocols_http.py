@@ -40,7 +40,7 @@ async def _protocols_list(request: Request) -> func.HttpResponse:
         ),
     ),
     responses={200: Protocol},
-    problems=((404, ProblemCode.PROTOCOL_NOT_FOUND),),
+    problems=(ProblemCode.PROTOCOL_NOT_FOUND,),
 )
 async def _protocols_read(request: Request) -> func.HttpResponse:
     name = request.http.route_params["protocolId"]
@@ -49,4 +49,4 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
         if name in (protocol.definition.protocol_id, protocol.definition.request_type):
             return respond(request.http, protocol_response(protocol))
     detail = f"known: {', '.join(registry.request_types)}"
-    raise RequestError(ProblemCode.PROTOCOL_NOT_FOUND, detail, status=404)
+    raise RequestError(ProblemCode.PROTOCOL_NOT_FOUND, detail)

@@ -7,6 +7,7 @@ import re
 import azure.functions as func
 from pydantic import TypeAdapter, ValidationError
 
+from shared import refusals
 from shared.access.caller import Caller, Scope
 from shared.api.quota import (
     Quota,
@@ -38,7 +39,6 @@ from shared.operations.gates.platform_gates import parts, state_over_all, waitin
 from shared.operations.gates.waiting import first_waiting, oldest, read_desk
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
-from shared.refusals import GateUnclear, QuotaForbidden, QuotaInvalid
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import DRY_RUN, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, dry_run_of, page
 from triggers.http.problems import RequestError, errors_of
@@ -93,20 +93,20 @@ REASON = Parameter(
     description="In words, on one line; it stands in the gate's log.",
 )
 NAME_PROBLEMS = (
-    (400, ProblemCode.GATE_UNCLEAR),
-    (400, ProblemCode.QUOTA_INVALID),
-    (400, ProblemCode.NOT_STORABLE),
-    (400, ProblemCode.TENANT_REQUIRED),
-    (403, ProblemCode.TENANT_FORBIDDEN),
-    (404, ProblemCode.GATE_NOT_FOUND),
+    refusals.GateUnclear,
+    refusals.QuotaInvalid,
+    ProblemCode.NOT_STORABLE,
+    ProblemCode.TENANT_REQUIRED,
+    refusals.TenantForbidden,
+    refusals.GateNotFound,
 )
 _RULE_PROBLEMS = (
     *NAME_PROBLEMS,
-    (400, ProblemCode.DRY_RUN_INVALID),
-    (400, ProblemCode.TOO_MANY_RULES),
-    (403, ProblemCode.QUOTA_FORBIDDEN),
-    (412, ProblemCode.RULE_CHANGED),
-    (428, ProblemCode.IF_MATCH_REQUIRED),
+    ProblemCode.DRY_RUN_INVALID,
+    refusals.TooManyRules,
+    refusals.QuotaForbidden,
+    refusals.RuleChanged,
+    ProblemCode.IF_MATCH_REQUIRED,
 )
 
 
@@ -179,14 +179,11 @@ async def _read(request: Request) -> func.HttpResponse:
     body_required=True,
     responses={200: QuotaChange},
     headers={200: ("ETag",)},
-    problems=(
-        *_RULE_PROBLEMS,
-        *BODY_PROBLEMS,
-    ),
+    problems=(*_RULE_PROBLEMS, *BODY_PROBLEMS),
 )
 async def _set(request: Request) -> func.HttpResponse:
     req, context = request.http, await request.fresh_context()
-    body = optional_body(req, RuleChange, ProblemCode.QUOTA_INVALID)
+    body = optional_body(req, RuleChange, refusals.QuotaInvalid)
     gate, by, rule_seq = await _changed_by(request, context, body.reason)
     if dry_run_of(req):
         return respond(req, await _preview(request, context, gate, body.patch(), rule_seq))
@@ -214,7 +211,7 @@ async def _delete(request: Request) -> func.HttpResponse:
     try:
         reason = _WHY.validate_python(req.params.get("reason", ""), strict=True)
     except ValidationError as wrong:
-        raise QuotaInvalid(*(("reason", text) for _, text in errors_of(wrong))) from None
+        raise refusals.QuotaInvalid(*(("reason", text) for _, text in errors_of(wrong))) from None
     gate, by, rule_seq = await _changed_by(request, context, reason)
     if dry_run_of(req):
         return respond(req, await _preview(request, context, gate, None, rule_seq))
@@ -263,14 +260,14 @@ async def _waiting(request: Request) -> func.HttpResponse:
     "number above 1.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
-    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, (403, ProblemCode.QUOTA_FORBIDDEN)),
+    problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, refusals.QuotaForbidden),
 )
 async def _log(request: Request) -> func.HttpResponse:
     context = await request.fresh_context()
     limit, position = page(request.http)
     gate = await _gate(request, context)
     if gate.tenant == EVERY and not request.caller.sees_all:
-        raise QuotaForbidden("only callers who see all tenants can read the log of a quota over all tenants")
+        raise refusals.QuotaForbidden("only callers who see all tenants can read the log of a quota over all tenants")
     entries = await context.desks.log(gate.tenant, gate.id, after=_number(position), limit=limit)
     following = cursor(str(entries[-1].seq)) if len(entries) == limit else None
     return respond(request.http, QuotaLogPage(entries=[log_entry(each) for each in entries], next=following))
@@ -289,7 +286,7 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     moving = req.method not in ("GET", "HEAD")
     if (name := req.params.get("name")) is not None:
         if any(kind.label in req.params for kind in PARTS):
-            raise GateUnclear
+            raise refusals.GateUnclear
         return over_all(context, name)
     if with_id and (found := over_all_of_id(context, req.route_params["gate"])) is not None:
         return found
@@ -308,7 +305,7 @@ async def operated_gate(request: Request, context: Context) -> Gate:
     """Raises QuotaForbidden, and what `_gate` raises."""
     gate = await _gate(request, context)
     if not request.caller.moves_all:
-        raise QuotaForbidden
+        raise refusals.QuotaForbidden
     return gate
 
 
@@ -323,7 +320,7 @@ def _rule_seq(req: func.HttpRequest) -> int | None:
     given: str = req.headers.get("If-Match", "").strip()
     if not given:
         detail = "send If-Match with the etag of the gate as it was read, or *"
-        raise RequestError(ProblemCode.IF_MATCH_REQUIRED, detail, status=428)
+        raise RequestError(ProblemCode.IF_MATCH_REQUIRED, detail)
     if given == "*":
         return None
     tag = re.fullmatch(r'"([0-9a-f]{32})"', given)

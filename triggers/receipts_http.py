@@ -33,12 +33,7 @@ BY = Parameter(
     description=f"Over the jobs of the filter, newest first, at most {MAX_JOBS} a page: add the pages up.",
     parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
-    problems=(
-        (400, ProblemCode.TENANT_REQUIRED),
-        (400, ProblemCode.BY_INVALID),
-        *FILTER_PROBLEMS,
-        *PAGE_PROBLEMS,
-    ),
+    problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)

@@ -35,11 +35,7 @@ RECONCILE = Route(
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},
-    problems=(
-        *BODY_PROBLEMS,
-        (400, ProblemCode.DRY_RUN_INVALID),
-        (429, ProblemCode.SWEEP_RUNNING),
-    ),
+    problems=(*BODY_PROBLEMS, ProblemCode.DRY_RUN_INVALID, ProblemCode.SWEEP_RUNNING),
 )
 
 #: of a response: a tenant's admin is shown those of jobs that were each read for it, within the request's time
@@ -57,7 +53,7 @@ async def reconcile(request: Request) -> func.HttpResponse:
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if _RUNNING.locked():
         detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
-        raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})
+        raise RequestError(ProblemCode.SWEEP_RUNNING, detail, headers={"Retry-After": RETRY_AFTER_S})
     async with _RUNNING:
         swept = await sweep(context, request.orchestrations(), dry_run=dry_run)
     shown = swept.actions[:MAX_ACTIONS]

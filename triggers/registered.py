@@ -90,7 +90,7 @@ def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
         methods = {method for pattern, method in known if pattern.fullmatch(path)}
         if not methods:
             detail = "there is nothing at this path; GET /v1/openapi.json lists what is"
-            nowhere = RequestError(ProblemCode.ROUTE_NOT_FOUND, detail, status=404)
+            nowhere = RequestError(ProblemCode.ROUTE_NOT_FOUND, detail)
             return problem_response(nowhere, correlation_id(req))
         allowed = sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
         headers = {"Allow": ", ".join(allowed), "X-Correlation-Id": correlation_id(req)}

@@ -12,6 +12,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
+from shared.refusals import RejectedNotFound, StillNotApplicable
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -41,7 +42,7 @@ DATE = Parameter(
     description="Of the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
     responses={200: RejectedPage},
-    problems=((400, ProblemCode.DATE_INVALID), *PAGE_PROBLEMS),
+    problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS),
 )
 async def _rejected_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
@@ -66,7 +67,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     responses={200: RejectedMessage},
     # its body is as it came, with whatever its sender put there
     caching=NO_STORE,
-    problems=((404, ProblemCode.REJECTED_NOT_FOUND),),
+    problems=(RejectedNotFound,),
 )
 async def _rejected_read(request: Request) -> func.HttpResponse:
     context = request.context()
@@ -88,7 +89,7 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
     responses={200: RejectedMessage},
     # its body is as it came, with whatever its sender put there
     caching=NO_STORE,
-    problems=((404, ProblemCode.REJECTED_NOT_FOUND), (409, ProblemCode.STILL_NOT_APPLICABLE)),
+    problems=(RejectedNotFound, StillNotApplicable),
 )
 async def _rejected_redrive(request: Request) -> func.HttpResponse:
     id_ = request.http.route_params["rejectedId"]

@@ -13,7 +13,7 @@ from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
 from shared.operations.gates import desk_turns
 from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
-from shared.refusals import FilterInvalid
+from shared.refusals import FilterInvalid, TenantForbidden
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -38,7 +38,7 @@ BY = Parameter(
     schema={"enum": [each.value for each in Axis]},
     description="Also sums for each type, source or hour.",
 )
-_TENANT_PROBLEMS = ((400, ProblemCode.TENANT_REQUIRED), (403, ProblemCode.TENANT_FORBIDDEN))
+_TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
 
 @Route(
@@ -52,7 +52,7 @@ _TENANT_PROBLEMS = ((400, ProblemCode.TENANT_REQUIRED), (403, ProblemCode.TENANT
     "make the answer `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
-    problems=(*_TENANT_PROBLEMS, (400, ProblemCode.SINCE_INVALID), (400, ProblemCode.BY_INVALID)),
+    problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),
 )
 async def _usage(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), _tenant(request)

@@ -7,6 +7,7 @@ from typing import Any
 
 import azure.functions as func
 
+from shared import refusals
 from shared.access.caller import Scope
 from shared.access.webhook_signature import secrets_of
 from shared.api import webhook as views
@@ -30,7 +31,6 @@ from shared.core.jobs.routing import normalise
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
 from shared.operations.context import Context
 from shared.operations.webhooks import webhooks
-from shared.refusals import HookNotFound, TenantForbidden
 from triggers.bulk_http import MAX_KEY, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.problems import RequestError
@@ -55,18 +55,14 @@ TENANT = Parameter(
 )
 _TENANT_PROBLEMS = (
     # a tenant whose name is too long for a key
-    (400, ProblemCode.NOT_STORABLE),
-    (400, ProblemCode.TENANT_REQUIRED),
-    (403, ProblemCode.TENANT_FORBIDDEN),
-    (404, ProblemCode.WEBHOOKS_OFF),
+    ProblemCode.NOT_STORABLE,
+    ProblemCode.TENANT_REQUIRED,
+    refusals.TenantForbidden,
+    refusals.WebhooksOff,
 )
-HOOK_PROBLEMS = (*_TENANT_PROBLEMS, (404, ProblemCode.HOOK_NOT_FOUND))
-_OWN_PROBLEMS = (*HOOK_PROBLEMS, (409, ProblemCode.DEFAULT_HOOK))
-_BODY_PROBLEMS = (
-    (400, ProblemCode.HOOK_INVALID),
-    (400, ProblemCode.HOOK_URL_REFUSED),
-    *BODY_PROBLEMS,
-)
+HOOK_PROBLEMS = (*_TENANT_PROBLEMS, refusals.HookNotFound)
+_OWN_PROBLEMS = (*HOOK_PROBLEMS, refusals.DefaultHook)
+_BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, refusals.HookUrlRefused, *BODY_PROBLEMS)
 
 HOOK_KEY = Parameter(
     name="Idempotency-Key",
@@ -95,9 +91,9 @@ HOOK_KEY = Parameter(
     problems=(
         *_TENANT_PROBLEMS,
         *_BODY_PROBLEMS,
-        (409, ProblemCode.HOOK_KEY_GONE),
-        (409, ProblemCode.HOOK_LIMIT),
-        (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+        refusals.HookKeyGone,
+        refusals.HookLimit,
+        refusals.IdempotencyConflict,
     ),
 )
 async def _create(request: Request) -> func.HttpResponse:
@@ -203,7 +199,7 @@ async def _remove(request: Request) -> func.HttpResponse:
     description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookTest},
-    problems=(*_OWN_PROBLEMS, (503, ProblemCode.OVERLOADED)),
+    problems=(*_OWN_PROBLEMS, refusals.Overloaded),
 )
 async def _test(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
@@ -259,13 +255,13 @@ async def _resume(request: Request) -> func.HttpResponse:
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,
-    problems=(*_TENANT_PROBLEMS, (409, ProblemCode.HOOK_KEY_GONE)),
+    problems=(*_TENANT_PROBLEMS, refusals.HookKeyGone),
 )
 async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
     if not request.caller.may_move(tenant):
         # who has it may sign
-        raise TenantForbidden("the token may see this tenant, and not have its secret")
+        raise refusals.TenantForbidden("the token may see this tenant, and not have its secret")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     return respond(request.http, views.default_secret(found, _secrets_of(context, found)))
 
@@ -316,7 +312,7 @@ def hook_id_of(request: Request) -> str:
     """What has another form names no webhook, and no key of a table. Raises HookNotFound."""
     given: str = request.http.route_params["hookId"]
     if _ID.fullmatch(given) is None:
-        raise HookNotFound(given)
+        raise refusals.HookNotFound(given)
     return given
 
 

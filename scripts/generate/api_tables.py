@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
-from typing import Any
 
-from scripts.generate.api_documents import openapi
 from scripts.generate.tables import markdown_table
 from shared.apidocs import event_schemas
-from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.operation import refusals_of
 from shared.apidocs.quickstart import commands
 from shared.core.events.event_types import PublicType
 from triggers.registered import ROUTES
@@ -49,23 +48,14 @@ def public_event() -> str:
 
 def problems() -> str:
     """Every code with the statuses that it comes with."""
-    statuses: dict[str, set[str]] = defaultdict(set)
-    for item in openapi()["paths"].values():
-        for operation in item.values():
-            for status, answer in operation["responses"].items():
-                for code in problem_codes(answer):
-                    statuses[code].add(status)
+    statuses: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for refusal in itertools.chain.from_iterable(map(refusals_of, ROUTES)):
+        statuses[refusal.code, refusal.meaning].add(refusal.status)
     rows = (
-        (f"`{code}`", ", ".join(sorted(found)), ProblemCode(code).meaning) for code, found in sorted(statuses.items())
+        (f"`{code}`", ", ".join(map(str, sorted(found))), meaning)
+        for (code, meaning), found in sorted(statuses.items())
     )
     return markdown_table(("code", "status", "meaning"), rows)
-
-
-def problem_codes(answer: dict[str, Any]) -> list[str]:
-    """The codes that a response of the document names."""
-    problem = answer.get("content", {}).get("application/problem+json")
-    found: list[str] = problem["schema"]["allOf"][1]["properties"]["code"]["enum"] if problem else []
-    return found
 
 
 #: for `scripts.generate`

@@ -14,26 +14,17 @@ from shared.api.job_requests import Accepted
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.apidocs.json_schema import JsonObject
-from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.problem_codes import ProblemCode, Refusal
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
+from shared.refusals import ScopeMissing, TenantForbidden, TenantMissing, TokenInvalid, TokenMissing
 
 _SCHEMAS = "#/components/schemas/"
 
-#: (status, code) that any route may answer with
-_ALWAYS = (
-    (400, ProblemCode.PARAMETER_UNKNOWN),
-    (500, ProblemCode.INTERNAL),
-    (503, ProblemCode.DEPENDENCY_UNAVAILABLE),
-)
-#: where a token is needed; those routes read what is stored
-_WITH_TOKEN = (
-    (401, ProblemCode.TOKEN_MISSING),
-    (401, ProblemCode.TOKEN_INVALID),
-    (403, ProblemCode.SCOPE_MISSING),
-    (403, ProblemCode.TENANT_MISSING),
-    (410, ProblemCode.DATA_LOST),
-)
+#: of any route
+_ALWAYS = (ProblemCode.PARAMETER_UNKNOWN, ProblemCode.INTERNAL, ProblemCode.DEPENDENCY_UNAVAILABLE)
+#: of routes that need a token; they read stored rows
+_WITH_TOKEN = (TokenMissing, TokenInvalid, ScopeMissing, TenantMissing, ProblemCode.DATA_LOST)
 
 
 def models_of(answer: Any) -> tuple[type[BaseModel], ...]:
@@ -143,14 +134,19 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
             "description": "It is still what `If-None-Match` names.",
             "headers": headers.of(route, 304),
         }
-    refused: dict[int, list[ProblemCode]] = {}
-    with_token = _WITH_TOKEN if route.scope is not None else ()
-    moving = ((403, ProblemCode.TENANT_FORBIDDEN),) if with_token and route.moves and not route.every_tenant else ()
-    for status, code in (*route.problems, *with_token, *moving, *_ALWAYS):
-        refused.setdefault(status, []).append(code)
-    for status, codes in sorted(refused.items()):
-        responses[str(status)] = _refusal(route, status, list(dict.fromkeys(codes)))
+    meanings: dict[int, dict[str, str]] = {}
+    for refusal in refusals_of(route):
+        meanings.setdefault(refusal.status, {})[refusal.code] = refusal.meaning
+    for status, of_status in sorted(meanings.items()):
+        responses[str(status)] = _refused(route, status, of_status)
     return responses
+
+
+def refusals_of(route: Route) -> tuple[Refusal, ...]:
+    """The refusals that the route declares, then those of routes with a token, then those of any route."""
+    with_token = _WITH_TOKEN if route.scope is not None else ()
+    moving = (TenantForbidden,) if with_token and route.moves and not route.every_tenant else ()
+    return (*route.problems, *with_token, *moving, *_ALWAYS)
 
 
 def _response(route: Route, status: int, answer: Any, examples: JsonObject) -> JsonObject:
@@ -177,18 +173,19 @@ def _description(route: Route, status: int, models: tuple[type[BaseModel], ...])
     return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."
 
 
-def _refusal(route: Route, status: int, codes: list[ProblemCode]) -> JsonObject:
+def _refused(route: Route, status: int, meanings: dict[str, str]) -> JsonObject:
+    """The response of a status. `meanings`: by code."""
     schema: JsonObject = {
         "allOf": [
             {"$ref": f"{_SCHEMAS}Problem"},
-            {"properties": {"status": {"const": status}, "code": {"enum": codes}}},
+            {"properties": {"status": {"const": status}, "code": {"enum": list(meanings)}}},
         ]
     }
     content: JsonObject = {"schema": schema}
-    if PROBLEM["code"] in codes and PROBLEM["status"] == status:
+    if PROBLEM["code"] in meanings and PROBLEM["status"] == status:
         content["examples"] = {PROBLEM["code"]: {"value": PROBLEM}}
     return {
-        "description": "\n\n".join(f"`{code}`: {code.meaning}" for code in codes),
+        "description": "\n\n".join(f"`{code}`: {meaning}" for code, meaning in meanings.items()),
         "headers": headers.of(route, status),
         "content": {"application/problem+json": content},
     }

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from shared.access.caller import Scope
-from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.problem_codes import Refusal
 
 #: since when the older names are older (RFC 9745): 2026-01-01
 DEPRECATED_SINCE = "@1767225600"
@@ -75,8 +75,8 @@ class Route:
     descriptions: Mapping[int, str] = field(default_factory=dict)
     #: status to headers beyond those that every such response has (`shared.apidocs.headers`)
     headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    #: (status, code) of the problems beyond those that every route has
-    problems: tuple[tuple[int, ProblemCode], ...] = ()
+    #: beyond those that every route has (`shared.apidocs.operation`)
+    problems: tuple[Refusal, ...] = ()
     #: what `Cache-Control` says about a response that is no refusal
     caching: str = OWN
     #: of a method other than GET: it changes no job, so that who may see one may use it

@@ -9,12 +9,14 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from scripts.generate import api_documents
+from shared import refusals
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.core.registry import Registry
+from shared.refusals import NotRedrivable, Refused
 from tests.jobs import ROOT, envelope, registry
 from triggers.registered import OPTIONS_FUNCTION, ROUTES
 
@@ -99,6 +101,9 @@ def test_a_body_needs_its_length() -> None:
 
 def test_every_code_is_declared() -> None:
     """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
+    classes = [each for each in vars(refusals).values() if isinstance(each, type) and issubclass(each, Refused)]
+    # the code of an instance of `NotRedrivable` is its reason
+    named = {each.code for each in classes if each not in (Refused, NotRedrivable)}
     declared = {
         code
         for _, _, operation in operations()
@@ -107,7 +112,7 @@ def test_every_code_is_declared() -> None:
         for code in answer["content"]["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"]["enum"]
     }
     # OPTIONS is no operation; a path that no route has is otherwise the host's to refuse
-    assert declared == set(ProblemCode) - {ProblemCode.ROUTE_NOT_FOUND}
+    assert declared == {*ProblemCode, *named} - {ProblemCode.ROUTE_NOT_FOUND}
 
 
 @pytest.mark.parametrize("model", ["Envelope", "HookFilterBody"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from shared.api.incident import incident as incident_response
 from shared.api.incident import incident_detail as detail_response
@@ -12,14 +12,14 @@ from shared.api.quota import Quota as QuotaModel
 from shared.api.quota import quota as quota_response
 from shared.api.quota import quota_change as quota_change_response
 from shared.api.receipt import ReceiptSums, add_up
-from shared.apidocs.problem_codes import ProblemCode
 from shared.core.gates.desk import Desk
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.incidents import Incident, IncidentEntry, incident_of
 from shared.core.jobs.states import JobStatus
 from shared.ports.index import ListRow
+from shared.refusals import Refused
 from tests.jobs import RETENTION, START, body, planned
-from triggers.http.problems import Problem
+from triggers.http.problems import problem_body
 
 ENVELOPE = {
     "schema_version": "1.0",
@@ -98,4 +98,6 @@ def sums(next_: str | None) -> dict[str, Any]:
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:
-    return Problem(status=status, code=cast(ProblemCode, code), **more).body("req-1", "why it is so")
+    refused = Refused("why it is so")
+    vars(refused).update(status=status, code=code, **more)
+    return problem_body(refused, "req-1")

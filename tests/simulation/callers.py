@@ -137,7 +137,7 @@ class Callers:
                     return
                 await self.scheduler.pause(self.random.uniform(1, 60))
             except (LimitReached, Overloaded) as refused:
-                await self.scheduler.pause(refused.retry_after_s)
+                await self.scheduler.pause(int(refused.headers["Retry-After"]))
             else:
                 self.promised[number].add(created.stored.record.job.job_id)
                 return

@@ -89,7 +89,7 @@ async def ready(world: World, caller: Caller | Exception) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "caller",
-    [TokenMissing(), TokenInvalid(), KeysUnavailable(), NOBODY, TENANT, MOVER],
+    [TokenMissing(), TokenInvalid("it has expired"), KeysUnavailable(), NOBODY, TENANT, MOVER],
     ids=lambda each: type(each).__name__,
 )
 async def test_a_probe_learns_nothing_of_tenants(world: World, caller: Caller | Exception) -> None:

@@ -60,7 +60,7 @@ async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     await asyncio.wait_for(begun.wait(), 10)
     with pytest.raises(RequestError) as refused:
         await reconcile_http.reconcile(asked())
-    assert (refused.value.problem.status, refused.value.problem.code) == (429, "SWEEP_RUNNING")
+    assert (refused.value.status, refused.value.code) == (429, "SWEEP_RUNNING")
     goes_on.set()
     assert (await first).status_code == 200
     assert (await reconcile_http.reconcile(asked())).status_code == 200

@@ -25,7 +25,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
     found = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(found) > MAX_LINES:
         detail = f"the body has {len(found)} lines; at most {MAX_LINES} are taken"
-        raise RequestError(ProblemCode.TOO_MANY_LINES, detail, status=413)
+        raise RequestError(ProblemCode.TOO_MANY_LINES, detail)
     if not found:
         raise RequestError(ProblemCode.BATCH_EMPTY, "the body has no line; send one envelope a line")
     return found

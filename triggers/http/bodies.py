@@ -7,19 +7,20 @@ from typing import Any, TypeVar
 import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
-from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.problem_codes import ProblemCode, Refusal
 from shared.core.strict_json import parse_json
-from shared.refusals import BodyTooLarge
+from shared.refusals import BodyTooLarge, Refused
 from triggers.http.problems import RequestError, errors_of
 
 MAX_BODY_BYTES = 1024 * 1024
-#: status and code of every route that reads a JSON body
-BODY_PROBLEMS = (
-    (400, ProblemCode.NOT_JSON),
-    (411, ProblemCode.LENGTH_REQUIRED),
-    (413, ProblemCode.BODY_TOO_LARGE),
-    (415, ProblemCode.NOT_JSON),
-)
+
+
+class UndeclaredJson(Refused, status=415, code=ProblemCode.NOT_JSON):
+    __doc__ = ProblemCode.NOT_JSON.meaning
+
+
+#: of every route that reads a JSON body
+BODY_PROBLEMS = (ProblemCode.NOT_JSON, ProblemCode.LENGTH_REQUIRED, BodyTooLarge, UndeclaredJson)
 
 #: Azure/azure-functions-host#7930; `request.ContentLength > 0` in its GrpcMessageConversionExtensions.cs
 _CHUNKED = (
@@ -34,7 +35,7 @@ def sent_body(req: func.HttpRequest) -> bytes:
     """The raw body, empty where none was sent. Raises RequestError (411) where a chunked one was lost on its way."""
     body: bytes = req.get_body()
     if not body and "chunked" in req.headers.get("Transfer-Encoding", "").lower():
-        raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED, status=411)
+        raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED)
     return body
 
 
@@ -62,11 +63,11 @@ def _check(size: int) -> None:
 
 
 def json_body(req: func.HttpRequest) -> bytes:
-    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (411, 415)."""
+    """The raw body of a request that declares JSON. Raises BodyTooLarge, UndeclaredJson and RequestError (411)."""
     body = bounded_body(req)
     media_type = media_type_of(req)
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise RequestError(ProblemCode.NOT_JSON, "send Content-Type: application/json", status=415)
+        raise UndeclaredJson("send Content-Type: application/json")
     return body
 
 
@@ -83,8 +84,10 @@ def json_of_text(body: bytes) -> Any:
         raise RequestError(ProblemCode.NOT_JSON, str(wrong)) from None
 
 
-def optional_body(req: func.HttpRequest, model: type[_Body], code: ProblemCode) -> _Body:
-    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
+    """The body as `model`; without one, the model's defaults. Raises what `json_body` raises,
+    and RequestError (400).
+    """
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}
     try:
         return model.model_validate(given, strict=True)

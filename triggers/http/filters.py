@@ -11,6 +11,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter
 from shared.core.filters import WORDS, JobFilter, parse_filter
 from shared.core.jobs.states import JobStatus
+from shared.refusals import TenantForbidden
 
 FILTERS = (
     Parameter(
@@ -64,12 +65,12 @@ FILTER_SCHEMA = {
     "additionalProperties": False,
 }
 FILTER_PROBLEMS = (
-    (400, ProblemCode.STATUS_INVALID),
-    (400, ProblemCode.SINCE_INVALID),
-    (400, ProblemCode.UNTIL_INVALID),
-    (400, ProblemCode.LABEL_INVALID),
-    (400, ProblemCode.NOT_STORABLE),
-    (403, ProblemCode.TENANT_FORBIDDEN),
+    ProblemCode.STATUS_INVALID,
+    ProblemCode.SINCE_INVALID,
+    ProblemCode.UNTIL_INVALID,
+    ProblemCode.LABEL_INVALID,
+    ProblemCode.NOT_STORABLE,
+    TenantForbidden,
 )
 
 

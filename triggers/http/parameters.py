@@ -98,7 +98,7 @@ CURSOR = Parameter(
 )
 PAGE = (LIMIT, CURSOR)
 #: what `page` refuses
-PAGE_PROBLEMS = ((400, ProblemCode.LIMIT_INVALID), (400, ProblemCode.CURSOR_INVALID))
+PAGE_PROBLEMS = (ProblemCode.LIMIT_INVALID, ProblemCode.CURSOR_INVALID)
 
 
 def page(req: func.HttpRequest) -> tuple[int, str]:

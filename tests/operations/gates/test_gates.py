@@ -273,7 +273,7 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
     await posted(rejecting, 1)
     with pytest.raises(LimitReached) as refused:
         await posted(rejecting, 2)
-    assert (refused.value.limit, refused.value.retry_after_s) == ("LUCIUS_MAX_INFLIGHT_PER_TENANT", 30)
+    assert (refused.value.limit, refused.value.headers) == ("LUCIUS_MAX_INFLIGHT_PER_TENANT", {"Retry-After": "30"})
     assert (await create_numbered(rejecting, 1)).replayed
     desk = await desk_of(rejecting)
     assert (desk.active, desk.staged, len(world.ledger._jobs)) == (1, 0, 1)
@@ -287,7 +287,7 @@ async def test_the_end_of_the_line_is_refused(world: World) -> None:
     world.clock.advance(20)
     with pytest.raises(LimitReached) as refused:
         await posted(world, 3)
-    assert (refused.value.limit, refused.value.retry_after_s) == ("max_staged", 40)
+    assert (refused.value.limit, refused.value.headers) == ("max_staged", {"Retry-After": "40"})
     assert len(world.ledger._jobs) == 2
 
 

@@ -48,7 +48,7 @@ async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
     first = await create(world, idempotency_key="k")
     with pytest.raises(IdempotencyConflict) as refused:
         await create(world, idempotency_key="k", doc_id="another")
-    assert refused.value.job_id == first.stored.record.job.job_id
+    assert refused.value.members == {"jobId": first.stored.record.job.job_id}
 
 
 async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
@@ -107,8 +107,8 @@ async def test_an_unknown_request_type_is_refused_with_the_known_ones(world: Wor
     """The error lists every request type that has a protocol; no row, no orchestration."""
     with pytest.raises(ProtocolUnknown) as refused:
         await create(world, request_type="NOTHING")
-    assert refused.value.known == world.context.registry.request_types
-    assert "OCR_EMBEDDING_SIS" in refused.value.known
+    assert refused.value.members["known"] == world.context.registry.request_types
+    assert "OCR_EMBEDDING_SIS" in refused.value.members["known"]
     assert await world.index.tenants() == []
     assert world.orchestrations.started == []
 

@@ -164,9 +164,8 @@ async def test_what_is_no_job_of_the_tenants_is_refused(world: World) -> None:
     """Of another tenant, of nobody, of no key: the same words, and nothing is written."""
     foreign = await made(world, 1, tenant_id="tenant_b")
     for name in (foreign, "job_of_nobody", "key:nothing"):
-        with pytest.raises(DependencyUnknown) as refused:
+        with pytest.raises(DependencyUnknown, match=name):
             await made(world, 2, dependencies=[name])
-        assert refused.value.names == (name,)
     assert await world.index.list_jobs("tenant_a", after=None, limit=9) == []
 
 

@@ -137,9 +137,8 @@ async def test_a_receipt_separates_waiting_from_working(world: World) -> None:
 async def test_no_job_no_history(world: World) -> None:
     """Nor for what cannot be a job id."""
     for job_id in ("job_none", "job:cancel", "j" * 200):
-        with pytest.raises(JobNotFound) as refused:
+        with pytest.raises(JobNotFound):
             await history(world, job_id)
-        assert refused.value.job_id == job_id
 
 
 async def test_events_come_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

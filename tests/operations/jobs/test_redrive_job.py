@@ -159,7 +159,7 @@ async def test_only_ended_and_unsuccessful_jobs_are_redriven(world: World) -> No
     async def reason(job_id: str) -> str:
         with pytest.raises(NotRedrivable) as refused:
             await redrive(world, job_id)
-        return refused.value.reason
+        return refused.value.code
 
     with pytest.raises(JobNotFound):
         await redrive(world, "job_none")

@@ -83,7 +83,7 @@ async def test_what_no_job_can_take_stays(world: World, body: bytes | None, reas
     id_ = await parked(world, ack("job_none", "lease") if body is None else body)
     with pytest.raises(StillNotApplicable) as refused:
         await redrive(world, id_)
-    assert refused.value.reason == reason
+    assert refused.value.members == {"reason": reason}
     message = await read_rejected(world.context, id_)
     assert message.redriven_at is None
     assert (await what_if(world.context, message))[0] == "REJECTED"

@@ -74,7 +74,7 @@ async def failed(world: World, **changes: Any) -> str:
 async def refusal(world: World, job_id: str) -> str:
     with pytest.raises(NotRedrivable) as refused:
         await redrive(world, job_id)
-    assert refused.value.reason == "RESULT_EXPIRED"
+    assert refused.value.code == "RESULT_EXPIRED"
     return str(refused.value)
 
 

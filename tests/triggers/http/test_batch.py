@@ -112,7 +112,7 @@ def test_a_batch_has_bounds(content: bytes, status: int, code: str) -> None:
     """Too many lines or none are refused as a whole."""
     with pytest.raises(RequestError) as refused:
         lines_of(content)
-    assert (refused.value.problem.status, refused.value.problem.code) == (status, code)
+    assert (refused.value.status, refused.value.code) == (status, code)
 
 
 def test_the_largest_batch_is_taken() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from shared.api.job_requests import ControlRequest
 from shared.apidocs.problem_codes import ProblemCode
-from shared.refusals import BodyTooLarge
+from shared.refusals import BodyTooLarge, Refused
 from triggers.http.bodies import (
     MAX_BODY_BYTES,
     bounded_body,
@@ -43,9 +43,9 @@ def test_a_body_has_a_bound() -> None:
 )
 def test_a_body_that_its_route_does_not_take(body: bytes, content_type: str, status: int, code: str) -> None:
     """Not declared as JSON, not strict JSON, or not what the model declares."""
-    with pytest.raises(RequestError) as refused:
+    with pytest.raises(Refused) as refused:
         optional_body(request(body, content_type), ControlRequest, ProblemCode.REASON_INVALID)
-    assert (refused.value.problem.status, refused.value.problem.code) == (status, code)
+    assert (refused.value.status, refused.value.code) == (status, code)
 
 
 def test_a_body_that_is_left_out_is_the_models_defaults() -> None:
@@ -60,7 +60,7 @@ def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
     for read in (sent_body, bounded_body, json_body):
         with pytest.raises(RequestError) as refused:
             read(request(b"", **headers))
-        assert (refused.value.problem.status, refused.value.code) == (411, "LENGTH_REQUIRED")
+        assert (refused.value.status, refused.value.code) == (411, "LENGTH_REQUIRED")
         assert "send Content-Length" in str(refused.value)
         assert read(request(b"{}", **headers)) == b"{}"
     with pytest.raises(RequestError, match="chunked"):

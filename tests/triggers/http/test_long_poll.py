@@ -228,7 +228,7 @@ async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, monkeyp
         assert await waiting == (200, "QUEUED")
     with pytest.raises(RequestError) as refused:
         long_poll.until_of(func.HttpRequest("GET", "/", params={"until": "started"}, body=b""))
-    assert (refused.value.problem.status, refused.value.problem.code) == (400, "WAIT_INVALID")
+    assert (refused.value.status, refused.value.code) == (400, "WAIT_INVALID")
 
 
 def request(world: World, job_id: str = JOB, *, etag: str | None = None, **params: str) -> Any:
@@ -293,4 +293,4 @@ def test_the_wait_is_bounded(given: str) -> None:
     request = func.HttpRequest("GET", "/v1/jobs/job_1", params={"wait": given}, body=b"")
     with pytest.raises(RequestError) as refused:
         long_poll.wait_of(request)
-    assert (refused.value.problem.status, refused.value.problem.code) == (400, "WAIT_INVALID")
+    assert (refused.value.status, refused.value.code) == (400, "WAIT_INVALID")

@@ -6,7 +6,7 @@ import pytest
 from shared.apidocs.route import Parameter
 from tests.triggers.http.test_routes import route
 from triggers.http.parameters import DRY_RUN, refuse_unknown_parameters
-from triggers.http.problems import RequestError
+from triggers.http.problems import RequestError, problem_body
 from triggers.registered import ROUTES
 
 TENANT = Parameter(name="tenant_id", where="query", schema={"type": "string"})
@@ -21,8 +21,8 @@ def test_a_misspelt_parameter_is_refused(name: str, near: str) -> None:
     """The problem names the parameter, and the one that has nearly this name."""
     with pytest.raises(RequestError) as refused:
         refuse_unknown_parameters(asked({name: "true", "tenant_id": "a"}), route(parameters=(DRY_RUN, TENANT)))
-    assert (refused.value.problem.status, refused.value.code) == (400, "PARAMETER_UNKNOWN")
-    [(path, message)] = refused.value.problem.errors
+    assert (refused.value.status, refused.value.code) == (400, "PARAMETER_UNKNOWN")
+    [(path, message)] = refused.value.errors
     assert path == name
     assert f"did you mean {near}?" in message
 
@@ -32,7 +32,7 @@ def test_hostile_names_are_shortened() -> None:
     query = {f"{number}{'x' * 5000}": "" for number in range(1000)}
     with pytest.raises(RequestError) as refused:
         refuse_unknown_parameters(asked(query), route(parameters=()))
-    body = refused.value.problem.body("r-1", str(refused.value))
+    body = problem_body(refused.value, "r-1")
     assert len(str(body)) < 2_000
 
 
