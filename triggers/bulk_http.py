@@ -14,7 +14,7 @@ from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
-from shared.core.filters import parse_filter
+from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.routing import normalise
 from shared.operations.bulks.bulks import (
     MAX_COUNTED,
@@ -222,7 +222,7 @@ def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALI
 def _checked(words: dict[str, Any]) -> dict[str, Any]:
     """Raises RequestError (400), which names the word that is wrong."""
     try:
-        parse_filter(words)
+        parse_filter(JobFilter, words)
     except FilterInvalid as wrong:
         errors = ((f"filter.{wrong.word}", str(wrong)),)
         raise RequestError(ProblemCode.FILTER_INVALID, "the filter is wrong; see errors", errors=errors) from None

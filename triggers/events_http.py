@@ -13,7 +13,7 @@ from shared.api.feed import FeedPage, Ticket, TicketRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.core.events.event_types import PublicType
-from shared.core.filters import parse_filter
+from shared.core.filters import parse_label
 from shared.core.jobs.routing import normalise
 from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
@@ -220,7 +220,7 @@ def _filter_of(req: func.HttpRequest) -> EventFilter:
     terminal = req.params.get("terminal", "false")
     if terminal not in ("true", "false"):
         raise RequestError(ProblemCode.TERMINAL_INVALID, "terminal is true or false")
-    label = parse_filter({"label": req.params["label"]}).label if "label" in req.params else None
+    label = parse_label("label", req.params["label"]) if "label" in req.params else None
     return EventFilter(
         types=frozenset(map(PublicType, types)) if types is not None else None,
         job_type=req.params.get("jobType"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import azure.functions as func
 
@@ -15,8 +14,8 @@ from shared.api.incident import IncidentDetail, IncidentPage, IncidentRequest, i
 from shared.api.job import Job, job_response
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.core.filters import INCIDENT_WORDS, parse_incident_filter
-from shared.core.incidents import Incident, IncidentKind, IncidentState
+from shared.core.filters import IncidentFilter
+from shared.core.incidents import Incident
 from shared.core.jobs.history import Origin
 from shared.operations.context import Context
 from shared.operations.incidents import incidents
@@ -24,6 +23,7 @@ from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.jobs.list_jobs import MAX_READ_MORE
 from triggers.controls_http import REDRIVE_PROBLEMS
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
+from triggers.http.filters import filter_of, filter_problems, query_parameters
 from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import respond
 from triggers.http.routes import Request
@@ -41,39 +41,6 @@ _CURSOR = re.compile(r"\d{13}:[A-Za-z0-9_-]{1,160}")
 #: far more than an incident has
 _WHOLE_LOG = 100
 
-FILTERS = (
-    Parameter(
-        name="tenant_id",
-        where="query",
-        schema={"type": "string"},
-        description="Whose; without it those of the token's tenant, or of all and of nobody where it may see all.",
-    ),
-    Parameter(
-        name="state",
-        where="query",
-        schema={"type": "array", "minItems": 1, "items": {"enum": [str(state) for state in IncidentState]}},
-        description="One or more states, with commas between.",
-    ),
-    Parameter(
-        name="kind",
-        where="query",
-        schema={"type": "array", "minItems": 1, "items": {"enum": [str(kind) for kind in IncidentKind]}},
-        description="One or more kinds, with commas between.",
-    ),
-    Parameter(name="request_type", where="query", schema={"type": "string"}),
-    Parameter(
-        name="since",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Opened at or after this instant.",
-    ),
-    Parameter(
-        name="until",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Opened before this instant.",
-    ),
-)
 _ACT_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.IncidentNotFound, refusals.IncidentSettled)
 
 _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
@@ -89,25 +56,16 @@ _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
     description="`state=OPEN` alone is one query, whatever tenants there are. A call reads at most "
     f"{MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or empty, and has "
     "`partial` and a `next`.",
-    parameters=(*FILTERS, *PAGE),
+    parameters=(*query_parameters(IncidentFilter), *PAGE),
     responses={200: IncidentPage},
-    problems=(
-        ProblemCode.STATE_INVALID,
-        ProblemCode.KIND_INVALID,
-        ProblemCode.SINCE_INVALID,
-        ProblemCode.UNTIL_INVALID,
-        ProblemCode.NOT_STORABLE,
-        refusals.TenantForbidden,
-        *PAGE_PROBLEMS,
-    ),
+    problems=(*filter_problems(IncidentFilter), *PAGE_PROBLEMS),
 )
 async def _list(request: Request) -> func.HttpResponse:
     req, caller = request.http, request.caller
     limit, position = page(req)
     if position and _CURSOR.fullmatch(position) is None:
         raise bad_cursor()
-    asked = parse_incident_filter({word: req.params[word] for word in INCIDENT_WORDS if word in req.params})
-    incident_filter = replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))
+    incident_filter = filter_of(req, caller, IncidentFilter)
     found = await incidents.list_incidents(request.context(), incident_filter, after=position or None, limit=limit)
     lines = [incident(each) for each in found.lines]
     return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))

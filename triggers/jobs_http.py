@@ -21,6 +21,7 @@ from shared.api.job import (
 from shared.api.receipt import Receipt, receipt
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
+from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.waiting import queue_position_of
@@ -69,7 +70,7 @@ _PARTIAL = (
 async def jobs_list(request: Request) -> func.HttpResponse:
     """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     limit, position = page(request.http)
-    job_filter = filter_of(request.http, request.caller)
+    job_filter = filter_of(request.http, request.caller, JobFilter)
     found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
     return respond(request.http, JobPage(jobs=found.lines, next=cursor(found.after), partial=found.partial))
 
@@ -264,7 +265,7 @@ async def _dead_letters_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     if position and not position.startswith("DEAD:"):
         raise bad_cursor()
-    job_filter = filter_of(request.http, request.caller)
+    job_filter = filter_of(request.http, request.caller, JobFilter)
     found = await list_dead_letters(request.context(), job_filter, after=position or None, limit=limit)
     page_ = DeadLetterPage(deadletters=found.lines, next=cursor(found.after), partial=found.partial)
     return respond(request.http, page_)

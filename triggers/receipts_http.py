@@ -8,6 +8,7 @@ from shared.access.caller import Scope
 from shared.api.receipt import ReceiptSums
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
+from shared.core.filters import JobFilter
 from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
@@ -37,7 +38,7 @@ BY = Parameter(
 )
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    job_filter = filter_of(request.http, request.caller)
+    job_filter = filter_of(request.http, request.caller, JobFilter)
     if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
     by = request.http.params.get("by")

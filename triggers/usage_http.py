@@ -8,7 +8,7 @@ from shared.access.caller import Scope
 from shared.api.usage import SourcePage, UsageReport, seen_source, usage_sum
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.core.filters import parse_filter
+from shared.core.filters import parse_instant
 from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
 from shared.operations.gates import desk_turns
@@ -57,8 +57,7 @@ _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 async def _usage(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), _tenant(request)
     now, params = context.clock.now(), request.http.params
-    since = parse_filter({"since": params["since"]}).since if "since" in params else now - DEFAULT_SINCE
-    assert since is not None
+    since = parse_instant("since", params["since"]) if "since" in params else now - DEFAULT_SINCE
     if since < now - FARTHEST:
         raise FilterInvalid("since", f"since must be within the last {FARTHEST.days} days")
     by = params.get("by")

@@ -1,14 +1,14 @@
-"""The one filter of jobs: of lists, dead letters and receipts, and of what is done to many jobs at once.
+"""Filters of jobs and of incidents: their parameters, and which jobs and incidents they match.
 
-A filter is words with values, the same as query parameters, in a JSON object and in the command line:
-`tenant_id, status, request_type, since, until, label`. A job matches when it matches every word. That of incidents has
-`state` and `kind` in place of `status` and `label`; its times are those at which they were opened.
+A field of a filter declares its parameter: name, kind of value, description. The query parameters of the routes, the
+body of a bulk operation and the arguments of the client follow from the fields. A job matches a filter if it matches
+every parameter that is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -18,8 +18,86 @@ from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.jobs.states import JobStatus
 from shared.refusals import FilterInvalid
 
-_Grammar = Mapping[str, tuple[str, Callable[[str, Any], Any]]]
-_Names = TypeVar("_Names", bound=StrEnum)
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: its parser, which raises FilterInvalid, and its JSON Schemas."""
+
+    parse: Callable[[str, Any], Any]
+    #: of a query parameter
+    schema: Mapping[str, Any]
+    #: of a member of a JSON object, with its description. Default: `schema`
+    in_json: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a filter, and the field that holds its parsed value."""
+
+    name: str
+    field: str
+    kind: Kind
+    description: str
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise FilterInvalid(name, f"{name} must be a text")
+    return value
+
+
+def parse_instant(name: str, value: Any) -> datetime:
+    """Raises FilterInvalid."""
+    try:
+        # an unescaped + of a query is a space
+        instant = datetime.fromisoformat(_text(name, value).strip().replace(" ", "+"))
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise FilterInvalid(name, f"{name} must be an instant with its zone, for example 2026-01-27T10:00:00Z")
+    # every row is between the two
+    return min(max(instant, FIRST), LAST)
+
+
+def parse_label(name: str, value: Any) -> tuple[str, str]:
+    """A label and its value. Raises FilterInvalid."""
+    key, colon, expected = _text(name, value).partition(":")
+    if not key or not colon:
+        raise FilterInvalid(name, "label must be key:value")
+    return key, expected
+
+
+def _some_of(names: type[StrEnum], plural: str) -> Kind:
+    """One or more of the names: with commas between, in a JSON object also as a list."""
+
+    def parse(name: str, value: Any) -> frozenset[StrEnum]:
+        given = value.split(",") if isinstance(value, str) else value
+        try:
+            if not given or not isinstance(given, list):
+                raise ValueError
+            return frozenset(names(_text(name, each).strip().upper()) for each in given)
+        except ValueError:
+            raise FilterInvalid(name, f"{name} is one or more of {', '.join(names)}, with commas between") from None
+
+    a_list = {"type": "array", "minItems": 1, "items": {"enum": [str(each) for each in names]}}
+    one = "|".join(names)
+    in_json = {
+        "anyOf": [a_list, {"type": "string", "pattern": f"^({one})(,({one}))*$"}],
+        "description": f"One or more {plural}, as a list or with commas between.",
+    }
+    return Kind(parse, a_list, in_json)
+
+
+#: any text; the other kinds refuse some
+TEXT = Kind(_text, {"type": "string"})
+_INSTANT = Kind(parse_instant, {"type": "string", "format": "date-time"})
+_LABEL = Kind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
+
+
+def _parameter(kind: Kind, description: str = "", *, name: str | None = None) -> Any:
+    """A field of a filter. `name`: of its parameter. Default: that of the field."""
+    return field(default=None, metadata={"kind": kind, "description": description, "name": name})
+
 
 _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
@@ -28,21 +106,24 @@ _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 class JobFilter:
     """What is None does not matter."""
 
-    #: None: every tenant's jobs
-    tenant_id: str | None = None
-    statuses: frozenset[JobStatus] | None = None
-    request_type: str | None = None
-    #: created at or after this instant
-    since: datetime | None = None
-    #: created before this instant
-    until: datetime | None = None
+    tenant_id: str | None = _parameter(
+        TEXT, "Whose jobs; without it those of the token's tenant, or of all where it may see all."
+    )
+    statuses: frozenset[JobStatus] | None = _parameter(
+        _some_of(JobStatus, "states"), "One or more states, with commas between.", name="status"
+    )
+    request_type: str | None = _parameter(TEXT)
+    since: datetime | None = _parameter(_INSTANT, "Created at or after this instant.")
+    until: datetime | None = _parameter(_INSTANT, "Created before this instant.")
     #: a label and its value
-    label: tuple[str, str] | None = None
+    label: tuple[str, str] | None = _parameter(
+        _LABEL, "`key:value`: jobs whose label of that name has exactly that value."
+    )
 
     @property
     def matches_every_row(self) -> bool:
         """Tenant and time, by which rows are found, are filter enough."""
-        return self.statuses is None and self.request_type is None and self.label is None
+        return has_only(self, "tenant_id", "since", "until")
 
     @property
     def needs_ledger(self) -> bool:
@@ -69,15 +150,18 @@ class JobFilter:
 class IncidentFilter:
     """What is None does not matter."""
 
-    #: None: every tenant's incidents, and those that are of none
-    tenant_id: str | None = None
-    states: frozenset[IncidentState] | None = None
-    kinds: frozenset[IncidentKind] | None = None
-    request_type: str | None = None
-    #: opened at or after this instant
-    since: datetime | None = None
-    #: opened before this instant
-    until: datetime | None = None
+    tenant_id: str | None = _parameter(
+        TEXT, "Whose; without it those of the token's tenant, or of all and of nobody where it may see all."
+    )
+    states: frozenset[IncidentState] | None = _parameter(
+        _some_of(IncidentState, "states"), "One or more states, with commas between.", name="state"
+    )
+    kinds: frozenset[IncidentKind] | None = _parameter(
+        _some_of(IncidentKind, "kinds"), "One or more kinds, with commas between.", name="kind"
+    )
+    request_type: str | None = _parameter(TEXT)
+    since: datetime | None = _parameter(_INSTANT, "Opened at or after this instant.")
+    until: datetime | None = _parameter(_INSTANT, "Opened before this instant.")
 
     def matches(self, incident: Incident) -> bool:
         """But for tenant and time, by which rows are found."""
@@ -88,88 +172,28 @@ class IncidentFilter:
         )
 
 
-def parse_filter(given: Mapping[str, Any]) -> JobFilter:
-    """The filter of these words. Raises FilterInvalid, which names the word that is unknown or has a wrong value.
-
-    `status` is one or more states, with commas between or as a list; `since` and `until` are RFC 3339 instants with
-    their zone; `label` is `key:value`.
-    """
-    return JobFilter(**_parsed(given, _WORDS))
+Filter = TypeVar("Filter", JobFilter, IncidentFilter)
 
 
-def parse_incident_filter(given: Mapping[str, Any]) -> IncidentFilter:
-    """The filter of these words. Raises FilterInvalid, as `parse_filter` does.
-
-    `state` and `kind` are one or more, with commas between or as a list.
-    """
-    return IncidentFilter(**_parsed(given, _INCIDENT_WORDS))
+def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
+    """Whether no field but these is set."""
+    return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 
-def _parsed(given: Mapping[str, Any], words: _Grammar) -> dict[str, Any]:
+def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[Parameter, ...]:
+    """The parameters of a filter, in the order of its fields."""
+    return tuple(
+        Parameter(each.metadata["name"] or each.name, each.name, each.metadata["kind"], each.metadata["description"])
+        for each in fields(filter_)
+    )
+
+
+def parse_filter(filter_: type[Filter], given: Mapping[str, Any]) -> Filter:
+    """Returns the filter of the given parameters. Raises FilterInvalid for an unknown one, or a wrong value."""
+    known = {each.name: each for each in parameters_of(filter_)}
     parsed: dict[str, Any] = {}
-    for word, value in given.items():
-        if word not in words:
-            raise FilterInvalid(word, f"is no word of a filter; these are {', '.join(words)}")
-        member, parse = words[word]
-        parsed[member] = parse(word, value)
-    return parsed
-
-
-def _text(word: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise FilterInvalid(word, f"{word} must be a text")
-    return value
-
-
-def _some_of(names: type[_Names]) -> Callable[[str, Any], frozenset[_Names]]:
-    def parse(word: str, value: Any) -> frozenset[_Names]:
-        given = value.split(",") if isinstance(value, str) else value
-        try:
-            if not given or not isinstance(given, list):
-                raise ValueError
-            return frozenset(names(_text(word, each).strip().upper()) for each in given)
-        except ValueError:
-            raise FilterInvalid(word, f"{word} is one or more of {', '.join(names)}, with commas between") from None
-
-    return parse
-
-
-def _instant(word: str, value: Any) -> datetime:
-    try:
-        # an unescaped + of a query is a space
-        instant = datetime.fromisoformat(_text(word, value).strip().replace(" ", "+"))
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
-        raise FilterInvalid(word, f"{word} must be an instant with its zone, for example 2026-01-27T10:00:00Z")
-    # every row is between the two
-    return min(max(instant, FIRST), LAST)
-
-
-def _label(word: str, value: Any) -> tuple[str, str]:
-    key, colon, expected = _text(word, value).partition(":")
-    if not key or not colon:
-        raise FilterInvalid(word, "label must be key:value")
-    return key, expected
-
-
-#: a word, the member of the filter that it sets, and its parser
-_WORDS: _Grammar = {
-    "tenant_id": ("tenant_id", _text),
-    "status": ("statuses", _some_of(JobStatus)),
-    "request_type": ("request_type", _text),
-    "since": ("since", _instant),
-    "until": ("until", _instant),
-    "label": ("label", _label),
-}
-WORDS = tuple(_WORDS)
-
-_INCIDENT_WORDS: _Grammar = {
-    "tenant_id": ("tenant_id", _text),
-    "state": ("states", _some_of(IncidentState)),
-    "kind": ("kinds", _some_of(IncidentKind)),
-    "request_type": ("request_type", _text),
-    "since": ("since", _instant),
-    "until": ("until", _instant),
-}
-INCIDENT_WORDS = tuple(_INCIDENT_WORDS)
+    for name, value in given.items():
+        if name not in known:
+            raise FilterInvalid(name, f"is no word of a filter; these are {', '.join(known)}")
+        parsed[known[name].field] = known[name].kind.parse(name, value)
+    return filter_(**parsed)

@@ -1,80 +1,49 @@
-"""The one filter of jobs as query parameters: `tenant_id, status, request_type, since, until, label`."""
+"""The filters of jobs and of incidents as query parameters, and that of jobs as a JSON object."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import azure.functions as func
 
 from shared.access.caller import Caller
-from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.problem_codes import ProblemCode, Refusal
 from shared.apidocs.route import Parameter
-from shared.core.filters import WORDS, JobFilter, parse_filter
-from shared.core.jobs.states import JobStatus
+from shared.core.filters import TEXT, Filter, JobFilter, parameters_of, parse_filter
 from shared.refusals import TenantForbidden
 
-FILTERS = (
-    Parameter(
-        name="tenant_id",
-        where="query",
-        schema={"type": "string"},
-        description="Whose jobs; without it those of the token's tenant, or of all where it may see all.",
-    ),
-    Parameter(
-        name="status",
-        where="query",
-        schema={"type": "array", "minItems": 1, "items": {"enum": [str(status) for status in JobStatus]}},
-        description="One or more states, with commas between.",
-    ),
-    Parameter(name="request_type", where="query", schema={"type": "string"}),
-    Parameter(
-        name="since",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Created at or after this instant.",
-    ),
-    Parameter(
-        name="until",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Created before this instant.",
-    ),
-    Parameter(
-        name="label",
-        where="query",
-        schema={"type": "string", "pattern": r"^[^:]+:"},
-        description="`key:value`: jobs whose label of that name has exactly that value.",
-    ),
-)
-_STATES = "|".join(JobStatus)
-#: the same words in a JSON object
+
+def query_parameters(filter_: type[Any]) -> tuple[Parameter, ...]:
+    return tuple(
+        Parameter(name=each.name, where="query", schema=each.kind.schema, description=each.description)
+        for each in parameters_of(filter_)
+    )
+
+
+def filter_problems(filter_: type[Any]) -> tuple[Refusal, ...]:
+    """`NAME_INVALID` of each parameter that has wrong values, and those of a tenant."""
+    invalid = (ProblemCode[f"{each.name.upper()}_INVALID"] for each in parameters_of(filter_) if each.kind is not TEXT)
+    return (*invalid, ProblemCode.NOT_STORABLE, TenantForbidden)
+
+
+FILTERS = query_parameters(JobFilter)
+FILTER_PROBLEMS = filter_problems(JobFilter)
+#: the same parameters in a JSON object
 FILTER_SCHEMA = {
     "type": "object",
     "description": "Words of the filter of `GET /v1/jobs` with their values. `tenant_id` names the tenant; without it "
     "that of the token.",
-    "properties": {each.name: {**each.schema, "description": each.description} for each in FILTERS}
-    | {
-        "status": {
-            "anyOf": [
-                {"type": "array", "minItems": 1, "items": {"enum": [str(status) for status in JobStatus]}},
-                {"type": "string", "pattern": f"^({_STATES})(,({_STATES}))*$"},
-            ],
-            "description": "One or more states, as a list or with commas between.",
-        }
+    "properties": {
+        each.name: each.kind.in_json or {**each.kind.schema, "description": each.description}
+        for each in parameters_of(JobFilter)
     },
     "additionalProperties": False,
 }
-FILTER_PROBLEMS = (
-    ProblemCode.STATUS_INVALID,
-    ProblemCode.SINCE_INVALID,
-    ProblemCode.UNTIL_INVALID,
-    ProblemCode.LABEL_INVALID,
-    ProblemCode.NOT_STORABLE,
-    TenantForbidden,
-)
 
 
-def filter_of(req: func.HttpRequest, caller: Caller) -> JobFilter:
+def filter_of(req: func.HttpRequest, caller: Caller, filter_: type[Filter]) -> Filter:
     """Raises FilterInvalid, which names the parameter, and TenantForbidden."""
-    asked = parse_filter({word: req.params[word] for word in WORDS if word in req.params})
+    names = (each.name for each in parameters_of(filter_))
+    asked = parse_filter(filter_, {name: req.params[name] for name in names if name in req.params})
     return replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))

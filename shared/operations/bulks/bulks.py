@@ -32,7 +32,7 @@ _MAX_CHAIN = 50
 
 def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
     """The tenant's jobs that the words describe, of those that were created before the bulk. Raises FilterInvalid."""
-    asked = parse_filter(words)
+    asked = parse_filter(JobFilter, words)
     until = min(asked.until, created_at) if asked.until is not None else created_at
     return replace(asked, tenant_id=tenant, until=until)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from shared import telemetry
-from shared.core.filters import IncidentFilter
+from shared.core.filters import IncidentFilter, has_only
 from shared.core.incidents import (
     SYSTEM,
     Incident,
@@ -48,9 +48,7 @@ async def list_incidents(
     context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
 ) -> Page[Incident]:
     """One page, the last that was opened first. Raises LedgerUnavailable."""
-    every_row = (
-        incident_filter.states is None and incident_filter.kinds is None and incident_filter.request_type is None
-    )
+    every_row = has_only(incident_filter, "tenant_id", "since", "until")
     times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
     async def rows_past(source: _Source, after: str | None, count: int) -> list[IncidentRow]:
@@ -79,7 +77,7 @@ async def list_incidents(
         of_tenant: list[_Source] = [(tenant, False), (tenant, True)]
         return await fill_from(of_tenant, rows_past, may_match, as_it_is, **page, every_row=every_row)
     if incident_filter.states == _ONLY_OPEN:
-        every_row = incident_filter.kinds is None and incident_filter.request_type is None
+        every_row = has_only(incident_filter, "tenant_id", "since", "until", "states")
         return await fill_from([None], open_past, may_match, if_open, **page, every_row=every_row)
     sources: list[_Source] = [(None, False), *((tenant, False) for tenant in await context.index.tenants())]
     return await fill_from(sources, rows_past, may_match, as_it_is, **page, every_row=every_row)
