@@ -15,6 +15,7 @@ from scripts.generate import (
     api_documents,
     api_tables,
     bicep,
+    client_filters,
     client_models,
     comparisons,
     error_classes,
@@ -57,7 +58,7 @@ def generated() -> dict[Path, str]:
     texts |= bicep.files()
     texts |= template_checks.files()
     texts |= {job_life.FILE: job_life.text()}
-    texts |= {client_models.FILE: client_models.text(api["openapi.json"])}
+    texts |= {each.FILE: each.text(api["openapi.json"]) for each in (client_filters, client_models)}
     return texts
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from datetime import date, datetime
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, Unpack
 
 import httpx
 
@@ -20,6 +20,7 @@ from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
 from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
+from lucius_client.filters import JobFilter
 from lucius_client.job_stream import JobEvents
 from lucius_client.models import (
     BatchOutcome,
@@ -124,23 +125,12 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         changes = series.Changes(job_id, timeout_s, self._retries, until="admitted")
         return [job async for job in self._iterate(changes)][-1]
 
-    def jobs(
-        self,
-        *,
-        tenant_id: str | None = None,
-        status: str | Iterable[str] | None = None,
-        request_type: str | None = None,
-        label: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[JobLine]:
+    def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[JobLine]:
         """Jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
 
         `limit` is the maximum number of lines. Pages are fetched when they are needed. Raises ValueError for a time
         without time zone.
         """
-        filters = series.job_filters(tenant_id, status, request_type, label, since, until)
         return self._iterate(series.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
@@ -151,22 +141,12 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         """The events of a job, in order, as they happen: from the first one until the job has ended."""
         return self._iterate(JobEvents(job_id, self._retries))
 
-    def dead_letters(
-        self,
-        *,
-        tenant_id: str | None = None,
-        request_type: str | None = None,
-        label: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[DeadLetter]:
+    def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[DeadLetter]:
         """Jobs that ended FAILED_FINAL and that nobody has redriven or dismissed; the last that failed first.
 
         The filter is that of `jobs`: `label` is `key:value`; `since` and `until` (exclusive) bound the time of
         creation. Raises ValueError for a time without time zone.
         """
-        filters = series.job_filters(tenant_id, None, request_type, label, since, until)
         return self._iterate(series.dead_letters(filters, limit, self._retries))
 
     async def dismiss_dead_letter(self, job_id: str, *, reason: str) -> Job:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from lucius_client import calls, series
 from lucius_client.calls import Call, RuleNumbers
+from lucius_client.filters import IncidentFilter
 from lucius_client.models import (
     Bulk,
     BulkItem,
@@ -39,23 +40,12 @@ class AsyncGovernance(ABC):
     @abstractmethod
     def _iterate(self, source: Series[T]) -> AsyncIterator[T]: ...
 
-    def incidents(
-        self,
-        *,
-        tenant_id: str | None = None,
-        state: str | Iterable[str] | None = None,
-        kind: str | Iterable[str] | None = None,
-        request_type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[Incident]:
+    def incidents(self, *, limit: int | None = None, **filters: Unpack[IncidentFilter]) -> AsyncIterator[Incident]:
         """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
 
         `kind` is JOB, BREAKER, SERVICE or ROW; `since` and `until` (exclusive) bound the time of the opening. Raises
         ValueError for a time without time zone.
         """
-        filters = series.incident_filters(tenant_id, state, kind, request_type, since, until)
         return self._iterate(series.incidents(filters, limit, self._retries))
 
     async def incident(self, incident_id: str) -> IncidentDetail:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from lucius_client import calls
 from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
+from lucius_client.filters import IncidentFilter, JobFilter
 from lucius_client.message import Message
 from lucius_client.models import (
     Bulk,
@@ -101,62 +102,28 @@ class Lines(Series[M]):
         return lines
 
 
-def job_filters(
-    tenant_id: str | None,
-    status: str | Iterable[str] | None,
-    request_type: str | None,
-    label: str | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> dict[str, Any]:
-    """The filter of lists of jobs as query parameters; None: no such word in it."""
+def _query(filters: Mapping[str, object]) -> dict[str, object]:
+    """A filter as query parameters: several values of one have commas between them."""
     return {
-        "tenant_id": tenant_id,
-        "status": _joined(status),
-        "request_type": request_type,
-        "label": label,
-        "since": since,
-        "until": until,
+        name: ",".join(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
+        for name, value in filters.items()
     }
 
 
-def _joined(words: str | Iterable[str] | None) -> str | None:
-    return words if isinstance(words, str) or words is None else ",".join(words)
-
-
-def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
-    return Lines(JobLine, "/v1/jobs", "jobs", filters, limit=limit, retries=retries)
+def jobs(filters: JobFilter, limit: int | None, retries: Retries) -> Lines[JobLine]:
+    return Lines(JobLine, "/v1/jobs", "jobs", _query(filters), limit=limit, retries=retries)
 
 
 def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
     return Lines(Event, calls.events_path(job_id), "events", {}, limit=limit, retries=retries)
 
 
-def dead_letters(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[DeadLetter]:
-    return Lines(DeadLetter, "/v1/deadletters", "deadletters", filters, limit=limit, retries=retries)
+def dead_letters(filters: JobFilter, limit: int | None, retries: Retries) -> Lines[DeadLetter]:
+    return Lines(DeadLetter, "/v1/deadletters", "deadletters", _query(filters), limit=limit, retries=retries)
 
 
-def incident_filters(
-    tenant_id: str | None,
-    state: str | Iterable[str] | None,
-    kind: str | Iterable[str] | None,
-    request_type: str | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> dict[str, Any]:
-    """The filter of incidents as query parameters; None: no such word in it."""
-    return {
-        "tenant_id": tenant_id,
-        "state": _joined(state),
-        "kind": _joined(kind),
-        "request_type": request_type,
-        "since": since,
-        "until": until,
-    }
-
-
-def incidents(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[Incident]:
-    return Lines(Incident, "/v1/incidents", "incidents", filters, limit=limit, retries=retries)
+def incidents(filters: IncidentFilter, limit: int | None, retries: Retries) -> Lines[Incident]:
+    return Lines(Incident, "/v1/incidents", "incidents", _query(filters), limit=limit, retries=retries)
 
 
 def protocols(retries: Retries) -> Lines[Protocol]:
