@@ -101,6 +101,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
         add_metric,
         add_route,
         add_refusal,
+        add_filter,
         add_event_type,
         add_quota_kind,
     ):
@@ -190,6 +191,14 @@ def add_refusal(copy: Copy) -> None:
     copy.edit(routes, "JobNotFound, ProblemCode.EVENT_NOT_FOUND", "JobNotFound, JobSealed, ProblemCode.EVENT_NOT_FOUND")
 
 
+def add_filter(copy: Copy) -> None:
+    filters = "shared/core/filters.py"
+    field = '    team: str | None = _parameter(TEXT, "Jobs of this team.")\n'
+    copy.edit(filters, "    request_type: str | None", f"{field}    request_type: str | None")
+    condition = '            and (self.team is None or labels.get("team") == self.team)\n'
+    copy.edit(filters, "            and (self.label is None", f"{condition}            and (self.label is None")
+
+
 def add_event_type(copy: Copy) -> None:
     types, log = "shared/core/events/event_types.py", "shared/core/webhooks/hook_log.py"
     member = '    WEBHOOK_ROTATED = ("webhook.rotated", "A webhook got a new secret.")\n'
@@ -276,6 +285,26 @@ def test_a_refusal_is_one_class(copy: Copy) -> None:
     assert "`JOB_SEALED`: The job is sealed and cannot be read." in responses["410"]["description"]
 
 
+_FILTER = """
+from shared.core.filters import JobFilter, parse_filter
+from shared.core.jobs.states import JobStatus
+
+red = parse_filter(JobFilter, {"team": "red"})
+print([red.may_match(JobStatus.QUEUED, "OCR", {"team": team}) for team in ("red", "blue")], red.matches_every_row)
+"""
+
+
+def test_a_filter_is_one_field(copy: Copy) -> None:
+    """A field of `JobFilter`, compared with a row: routes, the body of a bulk operation and the client follow."""
+    assert copy.run("-c", _FILTER).strip() == "[True, False] False"
+    document = json.loads(copy.text("docs/openapi.json"))
+    for path in ("/v1/jobs", "/v1/deadletters", "/v1/receipts"):
+        assert "team" in {each.get("name") for each in document["paths"][path]["get"]["parameters"]}
+    body = document["components"]["schemas"]["BulkRequest"]["properties"]["filter"]
+    assert body["properties"]["team"] == {"type": "string", "description": "Jobs of this team."}
+    assert "    team: str | None\n" in copy.text("packages/lucius-client/lucius_client/filters.py")
+
+
 _WRITE_EVENT = """
 from shared.core.events.public_events import Issuer, numbered
 from shared.core.webhooks.hook_log import hook_event, logged
@@ -328,6 +357,7 @@ def test_the_changes_pass_the_tests_that_their_developers_run(copy: Copy) -> Non
     """The names are promised by one command; the tests of topology, rules and settings pass."""
     added = copy.run("-m", "tests.promised_names", "--add")
     assert "+ codes: JOB_SEALED" in added
+    assert "+ http fields: BulkRequest.filter.team" in added
     assert "+ codes: NO_BUDGET" in added
     assert "+ settings: LUCIUS_PAGE_SIZE" in added
     assert "+ metrics: page_total" in added
