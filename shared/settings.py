@@ -173,7 +173,6 @@ class Settings(AccessSettings):
         help="Name of this deployment, in the `source` of public events, in callback tokens and tickets, and in the "
         "derivation of webhooks' secrets: another name makes those invalid and changes these",
     )
-    #: every attempt gets a folder below this URI
     max_attempts: int = setting(
         "LUCIUS_MAX_ATTEMPTS",
         form.whole,
