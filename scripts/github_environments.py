@@ -1,7 +1,7 @@
 """Checks, by `gh`, that only main is deployed to environments of GitHub, and prod with somebody's consent.
 
 Whoever may push a branch can add a workflow to it that takes the token of an environment: GitHub gives it unless the
-environment names the branches. Needs a token that may read Actions; see docs/guides/deploy.md, Who may deploy.
+environment names the branches. Needs a token that may read Actions; see docs/guides/pipelines.md, Who may deploy.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
             found.append(f"{name}: gh cannot read it ({(failed.stderr.strip().splitlines() or ['no output'])[-1]})")
     problems = [each for each in found if each]
     for each in problems:
-        print(f"github_environments: {each}: docs/guides/deploy.md, Who may deploy", file=sys.stderr)
+        print(f"github_environments: {each}: docs/guides/pipelines.md, Who may deploy", file=sys.stderr)
     return 1 if problems else 0
 
 

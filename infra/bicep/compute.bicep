@@ -95,7 +95,7 @@ param serviceBusName string
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
-@description('Required. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/deploy.md, Public events). Empty: the namespace of this template.')
+@description('Required. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string
 
 @description('Required. Address of the App Configuration store. Empty: none.')

@@ -156,7 +156,7 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/deploy.md, Public events). Empty: the namespace of this template.')
+@description('Optional. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string = ''
 
 @description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
@@ -290,9 +290,9 @@ var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 // What does not go together is refused before anything is made: every resource has these tags.
 var refusal = callbacks && empty(callbackKeys)
-  ? 'enableCallbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/guides/deploy.md, Callbacks)'
+  ? 'enableCallbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/guides/optional-features.md, Callbacks)'
   : webhooks && empty(webhookKeys)
-      ? 'enableWebhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/guides/deploy.md, Webhooks)'
+      ? 'enableWebhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/guides/optional-features.md, Webhooks)'
       : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
           ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
           : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))

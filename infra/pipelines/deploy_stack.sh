@@ -10,7 +10,7 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
 
 # else the identity that deploys would be the one that runs it, with a right to documents
 [ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
-  stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/guides/deploy.md, Pipelines)"
+  stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/guides/pipelines.md)"
 
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"

@@ -1,4 +1,4 @@
-"""docs/guides/deploy.md, walked from an empty subscription to its removal: the commands as they stand there."""
+"""The guides of deployments, walked from an empty subscription to its removal: the commands as they stand there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.document_commands import block
 from tests.infra.walk import COMMIT, Walk
 from tests.jobs import ROOT
 
-GUIDE = ROOT / "docs" / "guides" / "deploy.md"
+#: in the order in which they are walked
+PAGES = [ROOT / "docs" / "guides" / f"{name}.md" for name in ("deploy", "identities", "optional-features", "pipelines")]
+GUIDE = PAGES[0]
 #: what is done for environments of GitHub, by the ends of their names, in the shell that made their identity
 KINDS = {"deploying identity": "", "smoke identity": "-smoke", "what-if identity": "-what-if"}
 
@@ -25,9 +27,10 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
 
 def commands(step: str, of: str = "dev") -> str:
     """A block of the guide; those of an environment of GitHub begin with its identity."""
-    text = block(GUIDE, step)
+    page = next(page for page in PAGES if f"<!-- tested: {step} -->" in page.read_text())
+    text = block(page, step)
     if step in KINDS:
-        text = block(GUIDE, "identity").replace("environment=dev", f"environment={of}{KINDS[step]}") + text
+        text = block(page, "identity").replace("environment=dev", f"environment={of}{KINDS[step]}") + text
     return text.replace("OWNER/REPO", "owner/repo")
 
 
@@ -35,7 +38,7 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     """From `azd up` to the first job, callbacks, pipelines, and back to an empty subscription."""
     # what it packages is this repository
     (walk.bin / "python3").unlink()
-    steps = re.findall(r"<!-- tested: (.*) -->", GUIDE.read_text())
+    steps = [step for page in PAGES for step in re.findall(r"<!-- tested: (.*) -->", page.read_text())]
     assert steps[:4] == ["up", "roles", "services", "smoke"]
     assert steps.index("remove") < steps.index("callbacks")
     # with those of its kind
