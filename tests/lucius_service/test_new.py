@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from emulator.up.environment import _ACCOUNT_KEY, ACCOUNT
 from lucius_client.cli.main import app
 from lucius_service.commands.new import TOPOLOGY
+from tests.lucius_service.checkout_copy import CheckoutCopy
 from tests.lucius_service.service_process import ROOT
 
 
@@ -127,55 +127,15 @@ def test_a_new_service_does_a_job(tmp_path: Path) -> None:
 
     It lies under the `output_ref` that `lucius submit` asks for.
     """
-    checkout = tmp_path / "checkout"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, checkout / name)
-    (checkout / "node_modules").symlink_to(ROOT / "node_modules")
-    packages = [str(each) for each in (checkout / "packages").iterdir()]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *packages])}
-
-    def python(*words: str) -> str:
-        command = [sys.executable, *words]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    lucius = ("-c", "from lucius_client.cli.main import main; main()")
-    python(*lucius, "service", "new", "words", "--step-type", "WORDS")
-    ports = [word for name in ("api", "bus", "azurite") for word in (f"--{name}-port", "0")]
-    up = [sys.executable, "-m", "emulator", "up", *ports, "--data", str(tmp_path / "data")]
-    with (tmp_path / "up.log").open("w") as log:
-        stack = subprocess.Popen(up, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        assert stack.stdout is not None
-        ready = stack.stdout.readline().split()
-        assert ready[:1] == ["ready"], (tmp_path / "up.log").read_text()
-        blob = next(word.removeprefix("blob=") for word in ready if word.startswith("blob="))
-        environment["LUCIUS_BLOB_CONNECTION"] = addresses(blob)
-        api = ("--api", ready[1])
-        assert '{"words": {' in python(*lucius, "submit", "README.md", "--protocol", "WORDS", "--wait", *api)
-        (job_id,) = python(*lucius, "jobs", "-o", "ids", *api).split()
-        job = json.loads(python(*lucius, "job", "show", job_id, "-o", "json", *api))
+    checkout = CheckoutCopy(tmp_path)
+    checkout.lucius("service", "new", "words", "--step-type", "WORDS")
+    with checkout.up():
+        assert '{"words": {' in checkout.lucius("submit", "README.md", "--protocol", "WORDS", "--wait")
+        (job_id,) = checkout.lucius("jobs", "-o", "ids").split()
+        job = json.loads(checkout.lucius("job", "show", job_id, "-o", "json"))
         assert job["status"] == "SUCCEEDED"
         assert job["final_output"]["uri"].startswith(f"{job['output_ref']['uri']}/{job_id}/")
-        assert '{"words": {' in python(*lucius, "job", "result", job_id, *api)
-    finally:
-        stack.terminate()
-        stack.wait(60)
-        stack.stdout.close()
-
-
-def addresses(blob: str) -> str:
-    """The connection string of Azurite's development account at an address."""
-    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};BlobEndpoint={blob};"
+        assert '{"words": {' in checkout.lucius("job", "result", job_id)
 
 
 @pytest.mark.long

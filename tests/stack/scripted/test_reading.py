@@ -252,12 +252,12 @@ def test_a_service_off_the_bus_calls_back(stack: RunningStack, service: Scripted
 
 
 def test_the_replies_of_the_services_page(stack: RunningStack, service: ScriptedService) -> None:
-    """The curl commands of docs/guides/platform-services.md, with a directive's values, end its job."""
+    """The curl commands of docs/reference/platform-services.md, with a directive's values, end its job."""
     job_id = submit(stack)
     callbacks = service.directive(job_id)["callback_urls"]
     variables = {f"{kind.upper()}_URL": callbacks[kind].replace(PUBLIC_URL, stack.api) for kind in callbacks}
     variables["TOKEN"] = callbacks["token"]
-    commands = block(ROOT / "docs" / "guides" / "platform-services.md", "callback")
+    commands = block(ROOT / "docs" / "reference" / "platform-services.md", "callback")
     printed = run(stack, "".join(f"{name}='{value}'\n" for name, value in variables.items()) + commands)
     answers = json_documents(printed)
     # a heartbeat this soon after the ACK is not due, unless the machine is slow
