@@ -247,7 +247,7 @@ print(load(minimal | {"LUCIUS_PAGE_SIZE": "7"}).page_size)
 
 def test_a_setting_is_one_declaration(copy: Copy) -> None:
     """A field of `Settings`: the reader, its table in the docs and the deployment's parameter follow."""
-    assert "| `LUCIUS_PAGE_SIZE` | `50` | Lines of a page that names no limit |" in copy.text(
+    assert "| `LUCIUS_PAGE_SIZE` | `50` | `tuning` | Lines of a page that names no limit |" in copy.text(
         "docs/reference/settings.md"
     )
     assert "LUCIUS_PAGE_SIZE: string?" in copy.text("infra/bicep/modules/app-settings.bicep")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks import kql
@@ -10,6 +11,7 @@ from scripts.generate.tables import markdown_table
 from shared.core.jobs.reasons import Reason
 from shared.older_settings import NOT_READ
 from shared.operations.sweeper.duties import DUTIES, Duty
+from shared.setting_values import Setting
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -18,9 +20,48 @@ from shared.telemetry.span_table import SPANS
 _ALERTS = Path(__file__).resolve().parents[2] / "infra" / "bicep" / "modules" / "alerts.bicep"
 
 
+#: subjects of settings, each with the beginnings of its settings' names; the first that fits counts
+_SUBJECTS = {
+    "Service Bus": ("SERVICEBUS_", "TOPOLOGY_"),
+    "Storage": ("STORAGE_", "TABLE_", "BLOB_", "WORKSPACE_", "LEDGER_", "INDEX_", "TENANTS_", "GATES_", "REJECTED_"),
+    "Tokens and references": ("AUTH_", "ALLOWED_REF_"),
+    "Events, webhooks and callbacks": (
+        *("EVENTS", "FEED_", "PROGRESS_", "CALLBACK_", "WEBHOOK_"),
+        *("PUBLIC_URL", "ENVIRONMENT"),
+    ),
+    "Quotas and the sweeper": ("MAX_INFLIGHT", "OVERFLOW", "SWEEP", "DEFAULT_MODE"),
+    "Times, retries and retention": ("_SECONDS", "MAX_ATTEMPTS", "_DAYS"),
+    "Protocols and deployment": ("",),
+}
+
+
 def settings() -> str:
-    rows = ((f"`{each.name}`", f"`{each.default}`" if each.default else "", each.help) for each in SETTINGS)
-    return markdown_table(("setting", "default", "meaning"), rows)
+    """A table for each subject, in the order of the declarations."""
+    found: dict[str, list[Setting]] = {subject: [] for subject in _SUBJECTS}
+    for each in SETTINGS:
+        found[_subject(each.name.removeprefix("LUCIUS_"))].append(each)
+    return "\n\n".join(f"## {subject}\n\n{_setting_table(each)}" for subject, each in found.items())
+
+
+def _subject(name: str) -> str:
+    return next(
+        subject
+        for subject, parts in _SUBJECTS.items()
+        if any(name.endswith(part) if part.startswith("_") else name.startswith(part) for part in parts)
+    )
+
+
+def _setting_table(found: Iterable[Setting]) -> str:
+    rows = (
+        (
+            f"`{each.name}`",
+            f"`{each.default}`" if each.default else "",
+            "`tuning`" if each.tuning else "laptop" if each.local else "template",
+            each.help,
+        )
+        for each in found
+    )
+    return markdown_table(("setting", "default", "set by", "meaning"), rows)
 
 
 def settings_not_read() -> str:
