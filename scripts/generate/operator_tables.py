@@ -104,8 +104,8 @@ def _watched(rule: dict[str, str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(query.names or {query.table}))
 
 
-def _section(slug: str) -> str:
-    return f"[{slug.replace('-', ' ').capitalize()}](#{slug})"
+def _section(slug: str, page: str = "") -> str:
+    return f"[{slug.replace('-', ' ').capitalize()}]({page}#{slug})"
 
 
 def failure_reasons() -> str:
@@ -154,10 +154,46 @@ def _when(duty: Duty) -> str:
     return ", ".join(found)
 
 
+#: what an operator does about a warning: a section of the runbook, or words. Others repair themselves
+_ACTIONS = {
+    **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-taken-up"),
+    **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
+    **dict.fromkeys(("MESSAGE_REJECTED",), "#rejected-messages"),
+    **dict.fromkeys(("INCIDENT_OPENED",), "#jobs-fail"),
+    **dict.fromkeys(("BREAKER_OPENED",), "#a-breaker-is-open"),
+    **dict.fromkeys(("ROW_UNDECODABLE", "ROW_REFUSED", "DIRECTORY_UNREAD", "LEDGER_REFUSED"), "#a-row-cannot-be-read"),
+    **dict.fromkeys(("EVENTS_UNSENT", "EVENTS_NEVER_SENT"), "#events-are-not-sent"),
+    **dict.fromkeys(("HOOK_SUSPENDED", "HOOK_DISABLED", "DELIVERY_DEAD"), "#a-webhook-is-suspended"),
+    **dict.fromkeys(("LIMIT_REACHED",), "#a-tenant-is-saturated"),
+    **dict.fromkeys(("DEPENDENCY_UNAVAILABLE", "DEPENDENCY_DOWN", "REPLY_RETRIED"), "#a-dependency-is-down"),
+    **dict.fromkeys(("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE"), "#a-dependency-is-down"),
+    "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
+    "SETTINGS_NOT_READ": "set what `replaced_by` names",
+    "AUTH_NONE": "only on a laptop",
+    **dict.fromkeys(
+        ("DESK_CALL_UNKNOWN", "HINT_UNKNOWN", "DELIVERY_UNKNOWN"), "find the sender: only the app writes to this queue"
+    ),
+    "BULK_ITEM_BROKEN": "report it: a defect",
+}
+
+
 def log_lines() -> str:
-    return markdown_table(
-        ("`event`", "level", "meaning"), ((f"`{each.event}`", each.level, each.meaning) for each in LINES)
+    """A table for each level, the warnings first and with what an operator does."""
+    warnings = ((f"`{each.event}`", each.meaning, _action(each.event)) for each in LINES if each.level == "WARNING")
+    others = ((f"`{each.event}`", each.meaning) for each in LINES if each.level != "WARNING")
+    return "\n\n".join(
+        [
+            "### Warnings",
+            markdown_table(("`event`", "meaning", "action"), warnings),
+            "### Information",
+            markdown_table(("`event`", "meaning"), others),
+        ]
     )
+
+
+def _action(event: str) -> str:
+    action = _ACTIONS.get(event, "none, unless it repeats")
+    return _section(action[1:], "../guides/operations.md") if action.startswith("#") else action
 
 
 #: for `scripts.generate`
