@@ -1,4 +1,4 @@
-"""Rights over HTTP and over the bus, on the app served with authentication on (docs/explanation/security.md)."""
+"""Rights over HTTP and over the bus, on the app served with authentication on (docs/reference/access.md)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from shared.access.caller import Scope
+from tests.document_commands import block
+from tests.running_stack import ROOT
 from tests.security.api_client import EVERY_SCOPE, A, B, Door, code, envelope
 from tests.security.issuing import claims, signed, unsigned
-from tests.security.test_threat_model import SECURITY
 from tests.stack.scripted_service import ScriptedService
 from tests.waiting import wait_until
 from triggers.http.routes import Route
@@ -69,14 +70,14 @@ def test_forged_tokens_are_refused(door: Door) -> None:
 
 @pytest.mark.needs("curl")
 def test_the_docs_commands(door: Door) -> None:
-    """What docs/explanation/security.md shows to type: a token, a list, and the three refusals."""
-    found = re.search(r"<!-- tested: tokens -->\n```sh\n(.*?)```", SECURITY, re.DOTALL)
-    assert found
-    block = (
-        found[1].replace("http://127.0.0.1:7080", door.stack.issuer).replace("http://127.0.0.1:7071", door.stack.api)
+    """What docs/reference/access.md shows to type: a token, a list, and the three refusals."""
+    commands = (
+        block(ROOT / "docs" / "reference" / "access.md", "tokens")
+        .replace("http://127.0.0.1:7080", door.stack.issuer)
+        .replace("http://127.0.0.1:7071", door.stack.api)
     )
     output = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=True
+        ["bash", "-euo", "pipefail", "-c", commands], capture_output=True, text=True, check=True
     ).stdout
     assert '"jobs": [' in output
     assert re.findall(r'"code": "(\w+)"', output) == ["TOKEN_MISSING", "SCOPE_MISSING", "TENANT_FORBIDDEN"]
