@@ -1,4 +1,4 @@
-"""The commands of docs/explanation/performance.md, in their smallest form."""
+"""The commands of docs/contributing/benchmarks.md, in their smallest form."""
 
 from __future__ import annotations
 
