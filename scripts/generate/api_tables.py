@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import defaultdict
 
 from scripts.generate.tables import markdown_table
 from shared.apidocs import event_schemas
 from shared.apidocs.operation import refusals_of
 from shared.apidocs.quickstart import commands
+from shared.apidocs.route import Route
 from shared.core.events.event_types import PublicType
 from triggers.registered import ROUTES
 
@@ -22,9 +24,33 @@ def begin() -> str:
     return "\n".join(lines).rstrip()
 
 
+#: resources, each with the first parts of its paths; routes of no resource are documents
+_RESOURCES = {
+    "Jobs": ("orchestrate", "commands", "jobs", "deadletters", "receipts"),
+    "Bulk operations": ("bulk",),
+    "Events": ("events", "dashboard", "graphql"),
+    "Webhooks": ("webhooks",),
+    "Incidents": ("incidents",),
+    "Quotas and usage": ("quotas", "limits", "usage", "sources"),
+    "Protocols": ("protocols",),
+    "Operation": ("rejected", "admin", "health"),
+    "Replies of services": ("callbacks",),
+    "Documents": (),
+}
+
+
 def routes() -> str:
-    rows = []
+    """A table for each resource."""
+    found: dict[str, list[Route]] = {resource: [] for resource in _RESOURCES}
     for route in ROUTES:
+        part = re.split("[/:]", route.path)[1]
+        found[next((name for name, parts in _RESOURCES.items() if part in parts), "Documents")].append(route)
+    return "\n\n".join(f"### {resource}\n\n{_route_table(each)}" for resource, each in found.items())
+
+
+def _route_table(found: list[Route]) -> str:
+    rows = []
+    for route in found:
         scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
         summary = f"Older name of `{route.successor}`" if route.deprecated else route.summary
         rows.append((route.method, f"`/{route.path}`", scope, summary))
