@@ -11,8 +11,8 @@ LIFECYCLE = ROOT / "docs" / "contributing" / "rules.md"
 SKIPPED = {"node_modules", "__pycache__"}
 SUFFIXES = {".py", ".bicep", ".md"}
 RULE = r"\bR[1-9]\d?\b"
-#: a row of the tables of rules: id, "where", "held by"
-ROW = re.compile(r"^\| (R\d+) \| .*? \| (.*?) \| (.*?) \|$", re.MULTILINE)
+#: a rule: id, modules, tests
+SECTION = re.compile(r"^### (R\d+)\n\n.*\n\n\*Where\*: (.*)\n\n\*Held by\*: (.*)$", re.MULTILINE)
 RACE = re.compile(r"^\| ([a-z-]+) \|", re.MULTILINE)
 
 
@@ -42,9 +42,10 @@ def cited(pattern: str) -> dict[str, list[str]]:
 
 
 def rules() -> dict[str, list[str]]:
-    """Paths of the columns "where" and "held by", by rule."""
+    """Paths of its modules and tests, by rule."""
     return {
-        rule: re.findall(r"`([^`]+)`", f"{where} {test}") for rule, where, test in ROW.findall(LIFECYCLE.read_text())
+        rule: re.findall(r"`([^`]+)`", f"{where} {test}")
+        for rule, where, test in SECTION.findall(LIFECYCLE.read_text())
     }
 
 
@@ -62,7 +63,7 @@ def test_every_rule_is_cited_by_a_source() -> None:
 
 
 def test_every_rule_names_its_module_and_its_test() -> None:
-    """Every path of a rule's row exists, and one of them is a test."""
+    """Every path of a rule exists, and one of them is a test."""
     for rule, paths in rules().items():
         assert any(path.startswith("tests/") for path in paths), rule
         assert [path for path in paths if not (ROOT / path).exists()] == [], rule
