@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+from shared.contracts.envelope import Envelope
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE
 from shared.settings import SETTINGS
@@ -43,6 +44,13 @@ def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
     for state, trigger in expected:
         assert re.search(rf"\b{state} to \w+: [^.]*\b{trigger}\b", description), (state, trigger)
     assert len(drawn) == len(JobStatus) + len(JOB_CREATION) + len(expected)
+
+
+def test_the_guide_has_every_field_of_a_job_request() -> None:
+    """And no other."""
+    text = (ROOT / "docs" / "guides" / "submit-and-track.md").read_text(encoding="utf-8")
+    table = text.partition("| field | type |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"(?m)^\| `(\w+)` \|", table)) == set(Envelope.model_fields)
 
 
 def test_every_path_that_leads_developers_exists() -> None:
