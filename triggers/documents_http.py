@@ -1,4 +1,4 @@
-"""Documents about the API, open to everybody: `/v1/openapi.json`, `/v1/asyncapi.json`, `/v1/schemas`, `/v1/docs`.
+"""Documents about the API, open to everybody: OpenAPI, AsyncAPI, JSON Schemas, and a page for people.
 
 Made of the routes, of the models and of the protocols that hold now, once for each change of these; nothing is fetched
 from elsewhere. Anybody may read them, so they name no allowed host, and nothing of the request stands in them.
@@ -6,24 +6,25 @@ from elsewhere. Anybody may read them, so they name no allowed host, and nothing
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from shared.api.protocol import SchemaLine, SchemaPage
-from shared.apidocs import asyncapi, envelope_schema, event_schemas, message_schemas, page, quickstart
+from shared.apidocs import asyncapi, docs_page, envelope_schema, event_schemas, message_schemas
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import PUBLIC, Parameter, Route
+from shared.apidocs.route import IMMUTABLE, PUBLIC, Parameter, Route
 from shared.core.events.event_types import PublicType
 from shared.core.registry import Registry
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
-from triggers.http.responses import Content, content_of, respond
+from triggers.http.responses import Content, content_of, respond, weights_of
 from triggers.http.routes import Request, add
 
 OPENAPI = Route(
@@ -101,7 +102,27 @@ DOCS = Route(
     summary="This API as a page to read",
     responses={200: "text/html"},
 )
-ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS)
+DOCS_FILE = Route(
+    function="documents_page_file",
+    method="GET",
+    path="v1/docs/{file}",
+    scope=None,
+    caching=IMMUTABLE,
+    tag="documents",
+    summary="Get a file of the docs page",
+    parameters=(
+        Parameter(
+            name="file",
+            where="path",
+            required=True,
+            schema={"type": "string", "examples": [docs_page.SCRIPT]},
+            description="As the page names it.",
+        ),
+    ),
+    responses={200: "text/javascript"},
+    problems=(ProblemCode.ROUTE_NOT_FOUND,),
+)
+ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE)
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
@@ -139,12 +160,31 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         return respond(request.http, found)
 
     async def docs(request: Request) -> func.HttpResponse:
-        headers = {"Content-Security-Policy": page.POLICY}
+        if request.http.url.partition("?")[0].endswith("/"):
+            # the host serves this path too, from which the page's links would lead elsewhere
+            return respond(request.http, Content(b"", "text/html"), status=308, headers={"Location": "../docs"})
+        headers = {"Content-Security-Policy": docs_page.POLICY, "Referrer-Policy": "no-referrer"}
         return respond(request.http, (await documents(request)).docs, headers=headers)
 
-    for route, handler in zip(ROUTES, (openapi, messages, schemas, schema, event_schema, docs), strict=True):
+    async def docs_file(request: Request) -> func.HttpResponse:
+        if request.http.route_params["file"] != docs_page.SCRIPT:
+            raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the docs page has no such file")
+        codings = weights_of(request.http.headers.get("Accept-Encoding", ""))
+        packed = codings.get("gzip", codings.get("*", 0.0)) > 0
+        headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
+        return respond(request.http, _script(packed=packed), headers=headers)
+
+    handlers = (openapi, messages, schemas, schema, event_schema, docs, docs_file)
+    for route, handler in zip(ROUTES, handlers, strict=True):
         add(bp, route, handler, wiring)
     return bp
+
+
+@cache
+def _script(*, packed: bool) -> Content:
+    """The script of the docs page, in gzip or plain."""
+    body = docs_page.packed_script()
+    return Content(body if packed else gzip.decompress(body), "text/javascript")
 
 
 class Documents:
@@ -182,18 +222,13 @@ class Documents:
 
     @cached_property
     def docs(self) -> Content:
-        issuer, blobs = self._settings.auth_issuer, self._settings.workspace_uri.removesuffix("/workspace")
-        text = page.page(self._described, quickstart.section(self._server, issuer, blobs))
-        return content_of(text, "text/html")
-
-    @property
-    def _server(self) -> str:
-        """Where callers reach the app; `/`, which is where the document came from, if nobody said it."""
-        return self._settings.public_url or "/"
+        return content_of(docs_page.docs_page(self._described), "text/html")
 
     @cached_property
     def _described(self) -> JsonObject:
-        return document(self._routes, self.registry, self._settings.allowed_ref_schemes, server=self._server)
+        # `/` is where the document came from
+        server = self._settings.public_url or "/"
+        return document(self._routes, self.registry, self._settings.allowed_ref_schemes, server=server)
 
     @cached_property
     def _schemas(self) -> dict[str, JsonObject]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared.apidocs.json_schema import JsonObject
-from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
+from shared.apidocs.route import IMMUTABLE, NO_STORE, OWN, PUBLIC, Route
 
 PARAMETERS: JsonObject = {
     "CorrelationId": {
@@ -57,7 +57,8 @@ HEADERS: JsonObject = {
     "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),
     "Link": _header("The newer name, as `successor-version`."),
     "Cache-Control": _header(
-        "Whether it may be kept: never where a secret may stand in it, and no refusal.", enum=[OWN, PUBLIC, NO_STORE]
+        "Whether it may be kept: never where a secret may stand in it, and no refusal.",
+        enum=[OWN, PUBLIC, IMMUTABLE, NO_STORE],
     ),
 }
 

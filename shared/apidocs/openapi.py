@@ -39,6 +39,8 @@ _TAGS = {
     "health": "For probes.",
     "documents": "What you are reading, for people and for programs.",
 }
+#: titles of tags that differ from the capitalized name
+_TITLES = {"graphql": "GraphQL"}
 
 _DESCRIPTION = (
     "A control plane for document jobs: submit an envelope, follow its job, act on it.\n\n"
@@ -102,7 +104,11 @@ def document(
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": server}],
-        "tags": [{"name": tag, "description": text} for tag, text in _TAGS.items() if tag in used],
+        "tags": [
+            {"name": tag, "x-displayName": _TITLES.get(tag, tag.capitalize()), "description": text}
+            for tag, text in _TAGS.items()
+            if tag in used
+        ],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(_schemas(routes, registry, schemes).items())),

@@ -1,12 +1,10 @@
-"""The first commands on top of the API's page: get a token, submit, watch, read."""
+"""The first commands of docs/reference/api.md: get a token, submit, watch, read."""
 
 from __future__ import annotations
 
 import json
-from urllib.parse import urlsplit
 
 from shared.apidocs.examples import ENVELOPE
-from shared.apidocs.schema_html import example, prose
 
 #: of the API that `make up` starts, and of the issuer that AUTH=1 adds
 API = "http://127.0.0.1:7071"
@@ -61,17 +59,3 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
             f"curl -si {bearer} '{server}/v1/jobs?tenant_id=tenant_b'",
         ),
     ]
-
-
-def section(server: str, issuer: str | None, blobs: str) -> str:
-    """As HTML: the commands for the stack on this machine that serves the page; elsewhere, where they are found."""
-    if not _on_loopback(server):
-        return "<h2 id=start>Begin</h2><p>The repository's docs/reference/api.md has the first steps, on a laptop.</p>"
-    own_issuer = issuer if issuer is not None and _on_loopback(issuer) else ISSUER
-    shown = commands(server, own_issuer, blobs if _on_loopback(blobs) else BLOBS)
-    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in shown)
-    return f"<h2 id=start>Begin</h2><p>On a laptop, from a fresh clone:</p><ol>{lines}</ol>"
-
-
-def _on_loopback(uri: str) -> bool:
-    return urlsplit(uri).hostname in ("127.0.0.1", "localhost")

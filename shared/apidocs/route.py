@@ -23,6 +23,8 @@ DEPRECATED_SINCE = "@1767225600"
 OWN = "private, no-cache"
 #: of what is everybody's
 PUBLIC = "public, max-age=60"
+#: of what never changes under its URL (RFC 8246)
+IMMUTABLE = "public, max-age=31536000, immutable"
 #: of what may hold a secret, and of every refusal
 NO_STORE = "no-store"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,8 @@ from typing import Any
 
 import azure.functions as func
 from pydantic import BaseModel
+
+_WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,17 @@ def correlation_id(req: func.HttpRequest) -> str:
         return given
     # once a request: the response, the job and the log have the same
     return str(req.__dict__.setdefault("lucius_correlation_id", str(uuid.uuid4())))
+
+
+def weights_of(accepted: str) -> dict[str, float]:
+    """Returns each value of `Accept` or `Accept-Encoding` in lower case, with its weight from 0 to 1 (RFC 9110 12.4.2).
+
+    The default is 1, also for a weight that is not a number.
+    """
+    return dict(map(_weight, accepted.split(",")))
+
+
+def _weight(accepted: str) -> tuple[str, float]:
+    value, *parameters = (each.strip().lower() for each in accepted.split(";"))
+    given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    return value, float(given) if _WEIGHT.fullmatch(given) else 1.0

@@ -7,7 +7,6 @@ behind it, and is told by `retry:` when to come again.
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -15,12 +14,11 @@ from typing import Any
 import azure.functions as func
 
 from shared.apidocs.route import NO_STORE, Parameter
-from triggers.http.responses import correlation_id
+from triggers.http.responses import correlation_id, weights_of
 
 EVENT_STREAM = "text/event-stream"
 #: for which an answer without events is held back
 HOLD_S = 20
-_WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
 #: when a reader comes back: at once; and where it would only be in the way, with as much again by its name
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
@@ -42,16 +40,9 @@ def wants_stream(req: func.HttpRequest) -> bool:
     """Whether the request asks for a stream by `Accept`, and not rather for JSON (RFC 9110 12.5.1)."""
     if req.method != "GET":
         return False
-    weights = dict(map(_weight, req.headers.get("Accept", "").split(",")))
+    weights = weights_of(req.headers.get("Accept", ""))
     stream_weight = weights.get(EVENT_STREAM, 0.0)
     return stream_weight > 0 and stream_weight >= weights.get("application/json", 0.0)
-
-
-def _weight(media_range: str) -> tuple[str, float]:
-    """A media type of `Accept` and its weight; one that is no number counts as none."""
-    media_type, *parameters = (each.strip().lower() for each in media_range.split(";"))
-    given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-    return media_type, float(given) if _WEIGHT.fullmatch(given) else 1.0
 
 
 def position(req: func.HttpRequest) -> str | None:
