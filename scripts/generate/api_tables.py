@@ -7,10 +7,10 @@ import json
 import re
 from collections import defaultdict
 
+from scripts.generate.quickstart import commands
 from scripts.generate.tables import markdown_table
 from shared.apidocs import event_schemas
 from shared.apidocs.operation import refusals_of
-from shared.apidocs.quickstart import commands
 from shared.apidocs.route import Route
 from shared.core.events.event_types import PublicType
 from triggers.registered import ROUTES

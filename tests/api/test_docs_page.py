@@ -13,8 +13,8 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from playwright.sync_api import sync_playwright
 
+from scripts.generate.quickstart import commands
 from shared.apidocs.docs_page import SCRIPT
-from shared.apidocs.quickstart import commands
 from tests import machine
 from tests.api.live import Live
 from tests.jobs import ROOT
