@@ -1,4 +1,4 @@
-"""Documents about the API, open to everybody: OpenAPI, AsyncAPI, JSON Schemas, and a page for people.
+"""Documents about the API, open to everybody: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
 
 Made of the routes, of the models and of the protocols that hold now, once for each change of these; nothing is fetched
 from elsewhere. Anybody may read them, so they name no allowed host, and nothing of the request stands in them.
@@ -14,7 +14,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.api.protocol import SchemaLine, SchemaPage
-from shared.apidocs import asyncapi, docs_page, envelope_schema, event_schemas, message_schemas
+from shared.apidocs import asyncapi, docs_page, envelope_schema, event_schemas, message_schemas, problems_page
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
@@ -122,7 +122,18 @@ DOCS_FILE = Route(
     responses={200: "text/javascript"},
     problems=(ProblemCode.ROUTE_NOT_FOUND,),
 )
-ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE)
+PROBLEMS = Route(
+    function="documents_problems",
+    method="GET",
+    path="v1/problems",
+    scope=None,
+    caching=PUBLIC,
+    tag="documents",
+    summary="Read the meaning of each error code",
+    description="A page with an entry for each code. The `type` of a problem leads to its entry.",
+    responses={200: "text/html"},
+)
+ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PROBLEMS)
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
@@ -174,7 +185,11 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
         return respond(request.http, _script(packed=packed), headers=headers)
 
-    handlers = (openapi, messages, schemas, schema, event_schema, docs, docs_file)
+    async def problems(request: Request) -> func.HttpResponse:
+        headers = {"Content-Security-Policy": problems_page.POLICY}
+        return respond(request.http, (await documents(request)).problems, headers=headers)
+
+    handlers = (openapi, messages, schemas, schema, event_schema, docs, docs_file, problems)
     for route, handler in zip(ROUTES, handlers, strict=True):
         add(bp, route, handler, wiring)
     return bp
@@ -222,7 +237,11 @@ class Documents:
 
     @cached_property
     def docs(self) -> Content:
-        return content_of(docs_page.docs_page(self._described), "text/html")
+        return content_of(docs_page.PAGE, "text/html")
+
+    @cached_property
+    def problems(self) -> Content:
+        return content_of(problems_page.problems_page(self._routes), "text/html")
 
     @cached_property
     def _described(self) -> JsonObject:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections import defaultdict
 
 from scripts.generate.quickstart import commands
 from scripts.generate.tables import markdown_table
 from shared.apidocs import event_schemas
-from shared.apidocs.operation import refusals_of
+from shared.apidocs.problems_page import returned_codes
 from shared.apidocs.route import Route
 from shared.core.events.event_types import PublicType
 from triggers.registered import ROUTES
 
 
 def begin() -> str:
-    """The first steps, as the page tells them."""
+    """The first steps, each with its command."""
     lines: list[str] = []
     for number, (words, command) in enumerate(commands("http://127.0.0.1:7071"), start=1):
         lines += [f"{number}. {words}", "", *(f"       {line}" for line in command.split("\n")), ""]
@@ -74,13 +72,7 @@ def public_event() -> str:
 
 def problems() -> str:
     """Every code with the statuses that it comes with."""
-    statuses: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for refusal in itertools.chain.from_iterable(map(refusals_of, ROUTES)):
-        statuses[refusal.code, refusal.meaning].add(refusal.status)
-    rows = (
-        (f"`{code}`", ", ".join(map(str, sorted(found))), meaning)
-        for (code, meaning), found in sorted(statuses.items())
-    )
+    rows = ((f"`{code}`", ", ".join(map(str, statuses)), meaning) for code, statuses, meaning in returned_codes(ROUTES))
     return markdown_table(("code", "status", "meaning"), rows)
 
 

@@ -97,7 +97,8 @@ class Problem(Response):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Annotated[str, Field(examples=["urn:lucius:problem:request-invalid"])]
+    type: Annotated[str, Field(examples=["/v1/problems#REQUEST_INVALID"])]
+    """Path of the page with the meaning of `code`."""
     title: str
     status: Annotated[int, Field(ge=400, le=599)]
     code: Annotated[str, Field(examples=["REQUEST_INVALID"])]

@@ -6,8 +6,6 @@ import json
 from html import escape
 from pathlib import Path
 
-from shared.apidocs.json_schema import JsonObject
-
 #: of the npm package @scalar/api-reference; docs/decisions/0052-scalar-shows-the-api.md has the steps of an update
 _VERSION = "1.76.0"
 SCRIPT = f"scalar-{_VERSION}.js"
@@ -39,19 +37,16 @@ _CONFIGURATION = {
     "documentDownloadType": "direct",
 }
 
-
-def docs_page(document: JsonObject) -> str:
-    """Returns the page as HTML. Its links are relative, so that it also works behind a path of a proxy."""
-    title = escape(f"{document['info']['title']} API")
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{title}</title></head><body>'
-        f"<noscript><h1>{title}</h1><p>This page needs JavaScript. Without it, read the "
-        '<a href="openapi.json">OpenAPI document</a>.</p></noscript>'
-        f'<script id="api-reference" data-configuration="{escape(json.dumps(_CONFIGURATION))}"></script>'
-        f'<script src="docs/{SCRIPT}" integrity="{INTEGRITY}"></script></body></html>'
-    )
+#: the page as HTML; its links are relative, so that it also works behind a path of a proxy
+PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><title>LUCIUS API</title></head><body>'
+    '<noscript><h1>LUCIUS API</h1><p>This page needs JavaScript. Without it, read the <a href="openapi.json">OpenAPI '
+    'document</a> and the <a href="problems">error codes</a>.</p></noscript>'
+    f'<script id="api-reference" data-configuration="{escape(json.dumps(_CONFIGURATION))}"></script>'
+    f'<script src="docs/{SCRIPT}" integrity="{INTEGRITY}"></script></body></html>'
+)
 
 
 def packed_script() -> bytes:

@@ -85,7 +85,7 @@ REQUESTS: JsonObject = {
 }
 
 PROBLEM: JsonObject = {
-    "type": "urn:lucius:problem:request-invalid",
+    "type": "/v1/problems#REQUEST_INVALID",
     "title": "Request invalid",
     "status": 400,
     "code": "REQUEST_INVALID",

@@ -37,7 +37,10 @@ _TAGS = {
     "admin": "For operators.",
     "callbacks": "Replies of platform services that are not on the bus, with the token that their directive brought.",
     "health": "For probes.",
-    "documents": "What you are reading, for people and for programs.",
+    "documents": (
+        "What you are reading, for people and for programs. "
+        "[/v1/problems](/v1/problems) has the meaning of each error code."
+    ),
 }
 #: titles of tags that differ from the capitalized name
 _TITLES = {"graphql": "GraphQL"}

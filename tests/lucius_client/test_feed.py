@@ -43,7 +43,7 @@ def page(following: str, *numbers: int) -> CannedResponse:
 
 def refused(status: int, code: str, **members: Any) -> CannedResponse:
     problem = {
-        "type": "urn:lucius:problem:x",
+        "type": "/v1/problems#X",
         "title": code,
         "status": status,
         "code": code,

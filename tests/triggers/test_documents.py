@@ -16,6 +16,7 @@ import azure.functions as func
 import pytest
 
 from shared.apidocs import docs_page
+from shared.apidocs.operation import refusals_of
 from shared.core.registry import Registry
 from shared.operations.context import Context
 from shared.settings import Settings
@@ -26,9 +27,9 @@ from triggers.registered import ROUTES
 
 __all__ = ["world"]  # the fixture
 
-PATHS = ["v1/openapi.json", "v1/asyncapi.json", "v1/schemas", "v1/schemas/envelope", "v1/docs"]
+PATHS = ["v1/openapi.json", "v1/asyncapi.json", "v1/schemas", "v1/schemas/envelope", "v1/docs", "v1/problems"]
 #: the same for all protocols
-FIXED = ["v1/asyncapi.json", "v1/docs"]
+FIXED = ["v1/asyncapi.json", "v1/docs", "v1/problems"]
 
 
 class OpenWiring:
@@ -143,3 +144,10 @@ async def test_the_page_has_one_address(documents: Documents) -> None:
     """The host serves `/v1/docs/` too, from which relative links lead elsewhere."""
     redirected = await documents.get("v1/docs/")
     assert (redirected.status_code, urljoin("/v1/docs/", redirected.headers["Location"])) == (308, "/v1/docs")
+
+
+async def test_each_code_has_an_entry(documents: Documents) -> None:
+    """The `type` of a problem leads to it (`test_problems`)."""
+    page = (await documents.get("v1/problems")).get_body().decode()
+    codes = {refusal.code for route in ROUTES for refusal in refusals_of(route)}
+    assert re.findall(r' id="([^"]+)"', page) == sorted(codes)

@@ -94,7 +94,7 @@ def _body(refused: Refused, correlation_id: str) -> dict[str, Any]:
     if len(refused.errors) > MAX_REQUEST_ERRORS:
         detail += f" (the first {MAX_REQUEST_ERRORS}; there are more)"
     return {
-        "type": f"urn:lucius:problem:{code.lower().replace('_', '-')}",
+        "type": f"/v1/problems#{code}",
         "title": code.replace("_", " ").capitalize(),
         "status": refused.status,
         "code": code,

@@ -588,7 +588,7 @@ class Problem(Message):
     model_config = ConfigDict(
         extra="allow",
     )
-    type: str
+    type: Annotated[str, Field(description="Path of the page with the meaning of `code`.")]
     title: str
     status: int
     code: Annotated[str, Field(description="Stable, for programs.")]

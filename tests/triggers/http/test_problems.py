@@ -182,7 +182,7 @@ def test_each_error_has_its_problem(row: Row) -> None:
     assert (response.status_code, response.mimetype) == (row.status, "application/problem+json")
     assert dict(response.headers) == {"X-Correlation-Id": "corr-1", **row.headers}
     assert (problem["status"], problem["code"], problem["correlation_id"]) == (row.status, row.code, "corr-1")
-    assert problem["type"] == f"urn:lucius:problem:{row.code.lower().replace('_', '-')}"
+    assert problem["type"] == f"/v1/problems#{row.code}"
     assert {name: value for name, value in problem.items() if name not in MEMBERS} == row.members
     assert set(row.paths) <= {wrong["path"] for wrong in problem["errors"]}
     assert bool(row.paths) == bool(problem["errors"])
