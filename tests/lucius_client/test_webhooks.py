@@ -132,7 +132,7 @@ async def test_a_creation_is_repeated_under_its_key(either: EitherClient, key: s
             f"secret, shown only now: {SECRET}",
         ),
         (("list", "--tenant", "acme"), "HookPage", ("GET", "/v1/webhooks?tenant_id=acme"), "https://hooks.example.com"),
-        (("show", HOOK), "HookDetail", ("GET", f"/v1/webhooks/{HOOK}"), "the oldest delivery that waits is of"),
+        (("show", HOOK), "HookDetail", ("GET", f"/v1/webhooks/{HOOK}"), "Oldest pending  2026-01-27T10:02:00Z ("),
         (("change", HOOK, "--off"), "HookDetail", ("PATCH", f"/v1/webhooks/{HOOK}"), HOOK),
         (("change", HOOK, "--every"), "HookDetail", ("PATCH", f"/v1/webhooks/{HOOK}"), HOOK),
         (("test", HOOK), "HookTest", ("POST", f"/v1/webhooks/{HOOK}:test"), "taken: 204, 38 ms"),

@@ -113,7 +113,7 @@ def test_a_job_is_shown_with_what_its_steps_made() -> None:
         done = run_main("job", "show", "j", api=api.url)
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ocr ")]
     assert ["ocr", "pages.json", "text/plain", "7", "https://example.org/pages"] in rows
-    assert ["ocr", "output_ref", "-", "-", "https://example.org/out"] in rows
+    assert ["ocr", "output", "-", "-", "https://example.org/out"] in rows
 
 
 def test_a_refusal_that_is_no_problem_is_quoted_without_controls() -> None:

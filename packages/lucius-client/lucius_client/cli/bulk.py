@@ -10,15 +10,16 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.options import Limit, Reason, Tenant
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.cli.tables import Column, Listing, status
 from lucius_client.models import Bulk
 
 #: between two reads of a bulk that is waited for
 _LOOK_S = 1.0
 
 BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk's id.")]
-Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; without it that of the token.")]
 Filter = Annotated[
     list[str],
     typer.Option(
@@ -28,31 +29,38 @@ Filter = Annotated[
         "ago).",
     ),
 ]
-Reason = Annotated[str, typer.Option(help="A text for each job's history.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which jobs these are now.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk has ended.")]
-Limit = Annotated[int, typer.Option(min=1, help="The maximum number.")]
 
-BULKS: Columns = [
-    ("bulk", field("bulkId")),
-    ("action", field("action")),
-    ("state", field("state")),
-    ("matched", lambda row: f"{row['matched']}{'' if row['listed'] else '+'}"),
-    ("done", field("done")),
-    ("refused", field("refused")),
-    ("open", field("open")),
-    ("created", field("created_at")),
-    ("actor", field("actor")),
-    ("reason", field("reason")),
-]
-ITEMS: Columns = [
-    ("job", field("jobId")),
-    ("outcome", field("outcome")),
-    ("code", field("code")),
-    ("new job", field("newJobId")),
-    ("tried", field("tried_at")),
-]
-FIRST: Columns = [("job", field("jobId"))]
+BULKS = Listing(
+    "bulk operations",
+    "bulkId",
+    (
+        Column("bulk", "bulkId"),
+        Column("tenant", "tenant", room=8, wide=True),
+        Column("action", "action", drop=2),
+        Column("state", status("state"), drop=1),
+        Column("matched", lambda row: f"{row['matched']}{'' if row['listed'] else '+'}", drop=6),
+        Column("done", "done", drop=4),
+        Column("refused", "refused", drop=3),
+        Column("open", "open", drop=5),
+        Column("created", "created_at", at=True, drop=7),
+        Column("actor", "actor", room=8, drop=9),
+        Column("reason", "reason", room=8, drop=8),
+    ),
+)
+ITEMS = Listing(
+    "items",
+    "jobId",
+    (
+        Column("job", "jobId"),
+        Column("outcome", "outcome", drop=1),
+        Column("code", "code", room=12, drop=2),
+        Column("new job", "newJobId", drop=3),
+        Column("tried", "tried_at", at=True, drop=4),
+    ),
+)
+FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
 bulk_app = typer.Typer(help="Many jobs: cancel, pause, resume, redrive, list, show, items, stop.", no_args_is_help=True)
 
@@ -112,7 +120,7 @@ def redrive(
 @with_session
 def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
     """List bulks, newest first."""
-    session.show([each.plain() for each in session.client.bulks(tenant=tenant, limit=limit)], BULKS, _id)
+    session.show(BULKS, [each.plain() for each in session.client.bulks(tenant=tenant, limit=limit)])
 
 
 @with_session
@@ -132,7 +140,7 @@ def items(
     """List what became of each job of a bulk."""
     named = outcome.upper() if outcome else None
     found = session.client.bulk_items(bulk, tenant=tenant, outcome=named, limit=limit)
-    session.show([each.plain() for each in found], ITEMS, rendering.job_id)
+    session.show(ITEMS, [each.plain() for each in found])
 
 
 @with_session
@@ -166,8 +174,7 @@ def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
             goes_on = f"the bulk goes on: lucius bulk show {bulk.bulkId}; to stop it: lucius bulk stop {bulk.bulkId}"
             rendering.write(goes_on, stderr=True)
             raise
-    plain = bulk.plain()
-    session.show([plain], BULKS, _id, plain)
+    session.show_one(BULKS, bulk.plain())
     if wait and (bulk.refused or bulk.open):
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -193,7 +200,7 @@ def _start(
         found = session.client.preview_bulk(action, words)
         if session.for_people:
             rendering.write(f"{found.matched}{' or more' if found.more else ''} jobs (dry run); the first:")
-        session.show([{"jobId": each} for each in found.first], FIRST, rendering.job_id, found.plain())
+        session.show(FIRST, [{"jobId": each} for each in found.first], found.plain())
         return
     finish(session, session.client.start_bulk(action, words, reason=reason), wait=wait)
 
@@ -212,7 +219,3 @@ def _words(given: list[str]) -> Json:
 
 def _value(word: str, text: str) -> Any:
     return instant_ago(f"--filter {word}=", text) if word in ("since", "until") else text
-
-
-def _id(bulk: Json) -> str:
-    return str(bulk["bulkId"])

@@ -17,20 +17,25 @@ from lucius_client import Client
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Columns, Json, OutputFormat, field
+from lucius_client.cli.options import Tenant
+from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
-from lucius_client.cli.usage import Tenant
+from lucius_client.cli.tables import Column, Listing, line_of
 from lucius_client.errors import CursorExpired
 from lucius_client.feed import Feed, Which
 from lucius_client.models import PublicEvent
 
-COLUMNS: Columns = [
-    ("at", field("time")),
-    ("type", field("type")),
-    ("subject", field("subject")),
-    ("job type", lambda event: str(event["data"].get("jobType") or "-")),
-    ("status", lambda event: _status(event["data"]["payload"])),
-]
+EVENTS = Listing(
+    "events",
+    "id",
+    (
+        Column("at", "time", at=True, drop=2),
+        Column("type", "type", drop=1),
+        Column("subject", "subject"),
+        Column("job type", lambda event: event["data"].get("jobType"), room=8, drop=4),
+        Column("status", lambda event: _status(event["data"]["payload"]), room=8, drop=3),
+    ),
+)
 
 
 @with_session
@@ -74,7 +79,7 @@ def events(
             return
         found: list[Json] = []
         feed = take(session.client, which, lambda event: found.append(event.plain()), since=first)
-        session.show(found, COLUMNS, lambda event: str(event["id"]))
+        session.show(EVENTS, found)
         # what nobody saw comes again
         sys.stdout.flush()
         feed.store()
@@ -120,5 +125,5 @@ def _line(output: OutputFormat, event: PublicEvent) -> None:
             rendering.write(json.dumps(plain))
         case OutputFormat.IDS:
             rendering.write(str(plain["id"]))
-        case OutputFormat.TABLE:
-            rendering.write("  ".join(str(cell(plain)) for _, cell in COLUMNS))
+        case OutputFormat.TABLE | OutputFormat.WIDE:
+            rendering.write(line_of(EVENTS, plain))

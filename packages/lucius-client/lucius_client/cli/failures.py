@@ -10,9 +10,36 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.jobs import Label, Limit, RequestType, Since, Tenant, Until
-from lucius_client.cli.rendering import job_id
+from lucius_client.cli.options import JobType, Label, Limit, Since, Tenant, Until
 from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.tables import Column, Listing
+
+DEAD_LETTERS = Listing(
+    "dead letters",
+    "jobId",
+    (
+        Column("job", "jobId"),
+        Column("tenant", "tenant_id", room=8, drop=3),
+        Column("type", "request_type", room=8, drop=4),
+        Column("step", "failed_step_id", room=6, drop=5),
+        Column("error", "error_code", room=12, drop=2),
+        Column("last error", "last_error_code", room=12, drop=6),
+        Column("attempts", "attempts_total", drop=7),
+        Column("ended", "completed_at", at=True, drop=1),
+    ),
+)
+REJECTED = Listing(
+    "rejected messages",
+    "id",
+    (
+        Column("message", "id"),
+        Column("received", "received_at", at=True, drop=2),
+        Column("reason", "reason", room=12, drop=1),
+        Column("detail", "detail", room=12, drop=5),
+        Column("lane", "lane", drop=4),
+        Column("redriven", "redriven_outcome", room=8, drop=3),
+    ),
+)
 
 rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
 
@@ -23,7 +50,7 @@ MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message
 def deadletters(
     session: Session,
     tenant: Tenant = None,
-    type_: RequestType = None,
+    type_: JobType = None,
     label: Label = None,
     since: Since = None,
     until: Until = None,
@@ -38,7 +65,7 @@ def deadletters(
         until=instant_ago("--until", until),
         limit=limit,
     )
-    session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
+    session.show(DEAD_LETTERS, [job.plain() for job in items])
 
 
 @with_session
@@ -49,7 +76,7 @@ def list_(
 ) -> None:
     """List rejected messages with the reason, newest first."""
     messages = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
-    session.show(messages, rendering.REJECTED, lambda message: str(message["id"]))
+    session.show(REJECTED, messages)
 
 
 @with_session
@@ -64,7 +91,7 @@ def redrive(
 ) -> None:
     """Apply rejected messages to their jobs again; `redriven` is the outcome."""
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]
-    session.show(redriven, rendering.REJECTED, lambda message: str(message["id"]))
+    session.show(REJECTED, redriven)
 
 
 rejected_app.command("list")(list_)

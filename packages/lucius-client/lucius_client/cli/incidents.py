@@ -8,32 +8,27 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.jobs import RequestType, Tenant
-from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.options import JobType, Limit, Reason, Tenant
 from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.tables import LOG, Column, Listing, status
 
 IncidentId = Annotated[str, typer.Argument(metavar="ID", help="An incident's id.")]
-Reason = Annotated[str, typer.Option(help="A text for the incident's log.")]
-Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the last that was opened comes first.")]
 
-INCIDENTS: Columns = [
-    ("incident", field("incidentId")),
-    ("kind", field("kind")),
-    ("tenant", field("tenant")),
-    ("type", field("request_type")),
-    ("state", field("state")),
-    ("code", field("code")),
-    ("opened", field("opened_at")),
-    ("settled by", field("settled_by")),
-    ("retried by", field("retried_by")),
-]
-LOG: Columns = [
-    ("no", field("seq")),
-    ("at", field("at")),
-    ("type", field("type")),
-    ("actor", field("actor")),
-    ("reason", field("reason")),
-]
+INCIDENTS = Listing(
+    "incidents",
+    "incidentId",
+    (
+        Column("incident", "incidentId"),
+        Column("kind", "kind", drop=6),
+        Column("tenant", "tenant", room=8, drop=3),
+        Column("type", "request_type", room=8, drop=5),
+        Column("state", status("state"), drop=1),
+        Column("code", "code", room=10, drop=4),
+        Column("opened", "opened_at", at=True, drop=2),
+        Column("settled by", "settled_by", room=8, drop=8),
+        Column("redriven as", "retried_by", drop=7),
+    ),
+)
 
 incident_app = typer.Typer(
     help="Incidents: list, show, resolve, retry, dismiss.",
@@ -51,7 +46,7 @@ def list_(
     kind: Annotated[
         str | None, typer.Option(help="One or more, separated by commas: JOB, BREAKER, SERVICE, ROW.")
     ] = None,
-    type_: RequestType = None,
+    type_: JobType = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Opened at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
     ] = None,
@@ -68,35 +63,35 @@ def list_(
         until=instant_ago("--until", until),
         limit=limit,
     )
-    session.show([each.plain() for each in items], INCIDENTS, _id)
+    session.show(INCIDENTS, [each.plain() for each in items])
 
 
 @with_session
 def show(session: Session, incident: IncidentId) -> None:
     """Show an incident, and all that happened to it."""
     found = session.client.incident(incident).plain()
-    _show(session, found)
+    session.show_one(INCIDENTS, found)
     if session.for_people:
-        rendering.write(f"{found['kind']} {found['subject']}: {found['detail'] or found['code']}")
-        session.show(found["log"], LOG, lambda entry: str(entry["seq"]))
+        rendering.write(f"\n{found['kind']} {found['subject']}: {found['detail'] or found['code']}\n")
+        session.show(LOG, found["log"])
 
 
 @with_session
 def resolve(session: Session, incident: IncidentId, reason: Reason) -> None:
     """Say that what was to do is done; its job stays a dead letter."""
-    _show(session, session.client.resolve_incident(incident, reason=reason).plain())
+    session.show_one(INCIDENTS, session.client.resolve_incident(incident, reason=reason).plain())
 
 
 @with_session
 def retry(session: Session, incident: IncidentId, reason: Reason) -> None:
     """Redrive the job of an incident."""
-    _show(session, session.client.retry_incident(incident, reason=reason).plain())
+    session.show_one(INCIDENTS, session.client.retry_incident(incident, reason=reason).plain())
 
 
 @with_session
 def dismiss(session: Session, incident: IncidentId, reason: Reason) -> None:
     """Put an incident aside; its job is no dead letter any more."""
-    _show(session, session.client.dismiss_incident(incident, reason=reason).plain())
+    session.show_one(INCIDENTS, session.client.dismiss_incident(incident, reason=reason).plain())
 
 
 incident_app.command("list")(list_)
@@ -104,11 +99,3 @@ incident_app.command()(show)
 incident_app.command()(resolve)
 incident_app.command()(retry)
 incident_app.command()(dismiss)
-
-
-def _id(incident: Json) -> str:
-    return str(incident["incidentId"])
-
-
-def _show(session: Session, incident: Json) -> None:
-    session.show([incident], INCIDENTS, _id, incident)

@@ -11,32 +11,17 @@ import typer
 from rich.text import Text
 
 from lucius_client.cli import rendering
-from lucius_client.cli.bulk import finish
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Columns, Json, field, job_id
+from lucius_client.cli.job_controls import admit, cancel, dismiss, pause, priority, redrive, resume
+from lucius_client.cli.job_page import in_one_sentence, show_job, show_transitions
+from lucius_client.cli.job_tables import EVENTS, JOBS, RELATED, TIMES
+from lucius_client.cli.options import JobId, JobType, Label, Limit, Since, Tenant, Until
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, save_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
-
-JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
-Reason = Annotated[str | None, typer.Option(help="A text for the job's history.")]
-Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="Only of this tenant.")]
-RequestType = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")]
-Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")]
-Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
-]
-Until = Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")]
-Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
-
-RELATED: Columns = [
-    ("it", field("it")),
-    ("job", field("jobId")),
-    ("status", field("status")),
-    ("error", field("error_code")),
-    ("redriven by", field("redriven_by")),
-]
+from lucius_client.series import TERMINAL
 
 job_app = typer.Typer(
     help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
@@ -52,7 +37,7 @@ def jobs(
     status: Annotated[
         str | None, typer.Option(help="One or more, separated by commas: FAILED_FINAL,CANCELLED.")
     ] = None,
-    type_: RequestType = None,
+    type_: JobType = None,
     label: Label = None,
     since: Since = None,
     until: Until = None,
@@ -68,7 +53,7 @@ def jobs(
         until=instant_ago("--until", until),
         limit=limit,
     )
-    session.show([job.plain() for job in items], rendering.JOBS, job_id)
+    session.show(JOBS, [job.plain() for job in items])
 
 
 @with_session
@@ -80,7 +65,7 @@ def show(
     ] = None,
 ) -> None:
     """Show a job with its steps."""
-    _show(session, session.client.job(job, as_of=as_of).plain())
+    show_job(session, session.client.job(job, as_of=as_of).plain())
 
 
 class WatchUntil(StrEnum):
@@ -101,7 +86,7 @@ def watch(
     client = session.connect(WATCH_RETRIES)
     if until is WatchUntil.ADMITTED:
         found = [client.wait_admitted(job).plain() for job in jobs]
-        session.show(found, rendering.JOBS, job_id)
+        session.show(JOBS, found)
         if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
             raise typer.Exit(Exit.NOT_WELL)
         return
@@ -109,7 +94,7 @@ def watch(
         ended = [client.wait(job).plain() for job in jobs]
     else:
         ended = list(follow_all(session, {job: job for job in jobs}).values())
-    session.show(ended, rendering.JOBS, job_id)
+    session.show(JOBS, ended)
     if any(job["status"] != "SUCCEEDED" for job in ended):
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -118,84 +103,26 @@ def watch(
 def events(session: Session, job: JobId) -> None:
     """List the events of a job, in order."""
     items = [event.plain() for event in session.client.events(job)]
-    session.show(items, rendering.EVENTS, lambda event: str(event["eventId"]))
+    session.show(EVENTS, items)
 
 
 @with_session
-def explain(session: Session, job: JobId) -> None:
-    """Explain the state of a job: what it waits for, until when, and what happens then."""
+def explain(
+    session: Session,
+    job: JobId,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Add the last transition and the possible next events.")
+    ] = False,
+) -> None:
+    """Explain in one sentence why a job is where it is."""
     explanation = session.client.explain(job).plain()
     if session.for_people:
-        rendering.write(explanation["text"])
+        ended = session.client.job(job).plain() if explanation["status"] in TERMINAL else None
+        rendering.write(in_one_sentence(explanation, ended))
+        if verbose:
+            show_transitions(explanation)
     else:
-        session.show([explanation], [], job_id, explanation)
-
-
-@with_session
-def cancel(session: Session, job: JobId, reason: Reason = None) -> None:
-    """End a job; attempts in flight are waited for."""
-    _show(session, session.client.cancel(job, reason=reason).plain())
-
-
-@with_session
-def pause(session: Session, job: JobId, reason: Reason = None) -> None:
-    """Start no further attempt of a job; attempts in flight are waited for."""
-    _show(session, session.client.pause(job, reason=reason).plain())
-
-
-@with_session
-def resume(session: Session, job: JobId, reason: Reason = None) -> None:
-    """Continue a paused job."""
-    _show(session, session.client.resume(job, reason=reason).plain())
-
-
-@with_session
-def admit(
-    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the log of the tenant's gate.")]
-) -> None:
-    """Let a job that waits go past its gates, once; for operators."""
-    _show(session, session.client.admit(job, reason=reason).plain())
-
-
-class Priority(StrEnum):
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
-    EMERGENCY = "emergency"
-
-
-@with_session
-def priority(
-    session: Session,
-    job: JobId,
-    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
-    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
-) -> None:
-    """Give a job that waits another priority, and so another place in line."""
-    _show(session, session.client.set_priority(job, priority.value, reason=reason).plain())
-
-
-@with_session
-def redrive(
-    session: Session,
-    job: JobId,
-    reason: Reason = None,
-    ignore_dependencies: Annotated[
-        bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
-    ] = False,
-    with_dependants: Annotated[
-        bool, typer.Option("--with-dependants", help="Then also every job that failed because of it, as a bulk.")
-    ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
-) -> None:
-    """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
-    if with_dependants:
-        if ignore_dependencies:
-            raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
-        finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
-        return
-    again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
-    _show(session, again.plain())
+        session.show(JOBS, [explanation], explanation)
 
 
 @with_session
@@ -203,22 +130,14 @@ def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
     """List the jobs that a job depends on, and those that depend on it, with their states."""
     before = [{"it": "waits for", **each.plain()} for each in session.client.dependencies(job)]
     after = [{"it": "is waited for by", **each.plain()} for each in session.client.dependants(job, limit=limit)]
-    session.show([*before, *after], RELATED, job_id, {"dependencies": before, "dependants": after})
-
-
-@with_session
-def dismiss(
-    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the incident's log.")]
-) -> None:
-    """Put a dead letter aside, with its incident if one is open; the job stays as it is and can be redriven."""
-    _show(session, session.client.dismiss_dead_letter(job, reason=reason).plain())
+    session.show(RELATED, [*before, *after], {"dependencies": before, "dependants": after})
 
 
 @with_session
 def receipt(session: Session, job: JobId) -> None:
     """Show how the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
     times = session.client.receipt(job).plain()
-    session.show([*times["steps"], {"stepId": "total", **times["total"]}], rendering.SPENT, lambda _: job, times)
+    session.show(TIMES, [*times["steps"], {"stepId": "total", **times["total"]}], times)
 
 
 @with_session
@@ -257,7 +176,7 @@ def result(
     if not session.for_people:
         facts = {"jobId": job, "uri": found.uri, "media_type": found.media_type, "size": found.size}
         expires = known.plain().get("final_output_expires_at")
-        session.show([facts], [], job_id, facts | {"final_output_expires_at": expires})
+        session.show(JOBS, [facts], facts | {"final_output_expires_at": expires})
 
 
 @with_session
@@ -276,7 +195,7 @@ def diff(
             screen.print(Text(line, style={"-": "red", "+": "green"}.get(line[:1], "")), soft_wrap=True)
     else:
         comparison = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
-        session.show([{"jobId": first}, {"jobId": second}], [], job_id, comparison)
+        session.show(JOBS, [{"jobId": first}, {"jobId": second}], comparison)
     if lines:
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -297,20 +216,3 @@ def _event_line(event: Json) -> str:
         if event.get(after) and event.get(before) != event.get(after)
     ]
     return f"{event['type']:<20} {step:<16} {', job '.join(transitions)}".rstrip()
-
-
-def _show(session: Session, job: Json) -> None:
-    if not session.for_people:
-        session.show([job], rendering.JOBS, job_id, job)
-        return
-    screen = rendering.console()
-    for name in ("jobId", "tenant_id", "request_type", "status", "created_at", "completed_at"):
-        screen.print(f"{name:<14}", rendering.field(name)(job))
-    for name in ("error_code", "error_message", "final_output", "final_output_expires_at", "redrive_of", "redriven_by"):
-        if job.get(name):
-            screen.print(f"{name:<14}", rendering.field(name)(job))
-    screen.print(Text())
-    screen.print(rendering.table(job["steps"], rendering.STEPS))
-    if artifacts := rendering.artifacts(job["steps"]):
-        screen.print(Text())
-        screen.print(rendering.table(artifacts, rendering.ARTIFACTS))

@@ -16,9 +16,9 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.events import take
 from lucius_client.cli.exits import UsageError
+from lucius_client.cli.options import Tenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
-from lucius_client.cli.usage import Tenant
 from lucius_client.feed import Which
 
 #: seconds between the tries of one event; then the next one comes

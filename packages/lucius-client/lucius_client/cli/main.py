@@ -29,9 +29,9 @@ from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.quotas import quota_app
 from lucius_client.cli.receipts import receipts
-from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
+from lucius_client.cli.tables import Column, Listing
 from lucius_client.cli.usage import source_app, usage
 from lucius_client.cli.webhooks import webhooks_app
 
@@ -40,12 +40,16 @@ PROGRAM = "lucius"
 GROUP = "lucius.commands"
 #: environment variable by which the completion script of a shell calls the program
 VARIABLE = "_LUCIUS_COMPLETE"
-DEPENDENCIES: Columns = [
-    ("dependency", field("name")),
-    ("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
-    ("since", field("since")),
-    ("reason", field("reason")),
-]
+DEPENDENCIES = Listing(
+    "dependencies",
+    "name",
+    (
+        Column("dependency", "name"),
+        Column("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
+        Column("since", "since", at=True, drop=2),
+        Column("reason", "reason", room=12, drop=1),
+    ),
+)
 
 
 class Shell(StrEnum):
@@ -65,15 +69,13 @@ def health(session: Session) -> None:
     session.client.live()
     readiness = session.client.ready().plain()
     if not session.for_people:
-        session.show([readiness], [], lambda each: str(each["status"]), readiness)
+        session.show(Listing("states", "status", ()), [readiness], readiness)
         return
     screen = rendering.console()
     build = readiness.get("build") or {}
-    screen.print(
-        f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
-    )
+    screen.print(f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}")
     rows = [{"name": name, **state} for name, state in (readiness.get("dependencies") or {}).items()]
-    screen.print(rendering.table(rows, DEPENDENCIES))
+    session.show(DEPENDENCIES, rows)
 
 
 app = typer.Typer(

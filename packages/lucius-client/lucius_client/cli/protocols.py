@@ -11,6 +11,18 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.tables import Column, Listing
+
+PROTOCOLS = Listing(
+    "protocols",
+    "request_type",
+    (
+        Column("type", "request_type", room=12),
+        Column("version", "version", drop=2),
+        Column("steps", lambda protocol: " > ".join(step["step_id"] for step in protocol["steps"]), room=10, drop=1),
+        Column("description", "description", room=10, drop=3),
+    ),
+)
 
 protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_args_is_help=True)
 
@@ -19,7 +31,7 @@ protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_
 def protocols(session: Session) -> None:
     """List the protocols that a job can request."""
     items = [protocol.plain() for protocol in session.client.protocols()]
-    session.show(items, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
+    session.show(PROTOCOLS, items)
 
 
 @with_session

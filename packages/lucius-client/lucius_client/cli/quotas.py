@@ -11,7 +11,8 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ahead
-from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.quota_tables import GATES, QUOTA_LOG, WAITING, change_line
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.rules_file import BREAKER_NUMBERS, read_rules
 from lucius_client.cli.session import Session, with_session
 from lucius_client.models import Quota
@@ -33,40 +34,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 #: of a number that may be taken out of a rule
 _Number = "A number, or none to take it out."
 
-GATES: Columns = [
-    ("tenant", lambda row: row["name"] or field("tenant")(row)),
-    ("type", field("type")),
-    ("source", field("source")),
-    ("active", field("active")),
-    ("limit", lambda row: _text((row["in_force"] or {}).get("max_active"))),
-    ("waiting", field("staged")),
-    ("per hour", lambda row: _rate(row)),
-    ("rule", field("ruled_by")),
-    ("held", lambda row: _held(row)),
-    ("breaker", lambda row: _breaker(row)),
-    ("oldest", field("oldest_wait_at")),
-    ("id", field("id")),
-]
-WAITING: Columns = [
-    ("position", field("position")),
-    ("id", field("jobId")),
-    ("type", field("request_type")),
-    ("source", field("source")),
-    ("priority", field("priority")),
-    ("since", field("created_at")),
-    ("why", field("why")),
-    ("gate", field("gate")),
-    ("may go in", lambda row: field("nextEligibleAt")(row) if row["nextEligibleAt"] else "after an end"),
-]
-LOG: Columns = [
-    ("no", field("seq")),
-    ("at", field("at")),
-    ("type", field("type")),
-    ("actor", field("actor")),
-    ("reason", field("reason")),
-    ("after", lambda row: _summary(row["data"].get("after", {}))),
-]
-
 quota_app = typer.Typer(
     help="Gates: list, show, set, delete, hold, throttle, resume, reset, waiting, log, apply.", no_args_is_help=True
 )
@@ -87,7 +54,7 @@ def list_(
 @with_session
 def show(session: Session, tenant: Tenant = None, type_: Type = None, source: Source = None, gate: Gate = None) -> None:
     """Show a gate: who is inside, who waits, and what is set for it."""
-    _show_one(session, _known(session, tenant, type_, source, gate).plain())
+    session.show_one(GATES, _known(session, tenant, type_, source, gate).plain())
 
 
 @with_session
@@ -222,7 +189,7 @@ def waiting(
     """List who waits for a gate, in the order in which they go in."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
-    session.show(rows, WAITING, rendering.job_id)
+    session.show(WAITING, rows)
 
 
 @with_session
@@ -237,7 +204,7 @@ def log(
     """List the changes of a gate, in order."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.quota_log(known, limit=limit)]
-    session.show(rows, LOG, lambda row: str(row["seq"]))
+    session.show(QUOTA_LOG, rows)
 
 
 @with_session
@@ -254,10 +221,10 @@ def apply(
         why = reason or f"lucius quota apply {file.name}"
         changes.append(session.client.set_quota(known, rule.numbers, reason=why, dry_run=dry_run).plain())
     if not session.for_people:
-        session.show([each["quota"] for each in changes], GATES, _id, changes)
+        session.show(GATES, [each["quota"] for each in changes], changes)
         return
     for change in changes:
-        rendering.write(_line(change))
+        rendering.write(change_line(change))
 
 
 for name, command in (
@@ -311,90 +278,13 @@ def _breaker_numbers(text: str) -> dict[str, float | None] | None:
     return numbers
 
 
-def _id(quota: Json) -> str:
-    return str(quota["id"])
-
-
 def _show(session: Session, quotas: list[Quota]) -> None:
-    session.show([each.plain() for each in quotas], GATES, _id)
-
-
-def _show_one(session: Session, quota: Json) -> None:
-    session.show([quota], GATES, _id, quota)
+    session.show(GATES, [each.plain() for each in quotas])
 
 
 def _changed(session: Session, change: Json) -> None:
     if not session.for_people:
-        session.show([change["quota"]], GATES, _id, change)
+        session.show(GATES, [change["quota"]], change)
         return
-    rendering.write(_line(change))
-    _show_one(session, change["quota"])
-
-
-def _line(change: Json) -> str:
-    """What a change did, or would do, on one line."""
-    quota = change["quota"]
-    gate = quota["name"] or f"tenant {quota['tenant']}" + "".join(
-        f", {name} {quota[name]}" for name in ("type", "source") if quota[name] is not None
-    )
-    if not change["changed"]:
-        return f"{gate}: unchanged ({_summary(change['after'])})"
-    line = f"{gate}: {_summary(change['before'])} -> {_summary(change['after'])}"
-    if not change.get("dryRun"):
-        return line
-    counted = change.get("released")
-    return f"{line} (dry run" + (
-        f": {counted} would go in, {change['held_back']} go on waiting)" if counted is not None else ")"
-    )
-
-
-def _summary(state: Json) -> str:
-    """What is set for a gate, or where its breaker stands, in words."""
-    rule = state.get("rule")
-    parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items())]
-    if rule == {}:
-        parts.append("no limit")
-    if (breaker := state.get("breaker")) is not None:
-        parts.append(f"breaker {_standing(breaker)}")
-    for name, text in (("hold", "held"), ("throttle", "throttled")):
-        if (found := state.get(name)) is not None:
-            rate = f" to {found['max_per_hour']} an hour" if "max_per_hour" in found else ""
-            end = f" until {found['until']}" if found.get("until") else ""
-            parts.append(f"{text}{rate}{end}")
-    return ", ".join(parts) or "nothing"
-
-
-def _value(value: Any) -> str:
-    if not isinstance(value, dict):
-        return str(value)
-    return "(" + " ".join(f"{name}={each}" for name, each in sorted(value.items())) + ")"
-
-
-def _standing(breaker: Json) -> str:
-    state = str(breaker["state"])
-    if state == "OPEN":
-        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} bad"
-    return f"{state}, {breaker['allow']} at once" if state == "HALF_OPEN" else state
-
-
-def _breaker(row: Json) -> str:
-    breaker = row["breaker"]
-    if breaker is None:
-        return "-"
-    state = str(breaker["state"])
-    if state == "HALF_OPEN":
-        return f"{state} ({breaker['allow']})"
-    return f"{state} until {field('until')(breaker)}" if state == "OPEN" else state
-
-
-def _text(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
-def _rate(row: Json) -> str:
-    rates = [each["max_per_hour"] for each in (row["in_force"], row["throttle"]) if each and each.get("max_per_hour")]
-    return _text(min(rates, default=None))
-
-
-def _held(row: Json) -> str:
-    return f"since {field('at')(row['hold'])}" if row["hold"] is not None else "-"
+    rendering.write(f"{change_line(change)}\n")
+    session.show_one(GATES, change["quota"])

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.options import Since, Tenant, Until
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.tables import Column, Listing
 
 
 class By(StrEnum):
@@ -19,27 +21,29 @@ class By(StrEnum):
     PRIORITY = "priority"
 
 
-SUMS: Columns = [
-    ("of", field("of")),
-    ("jobs", field("jobs")),
-    ("attempts", field("attempts_total")),
-    *(
-        (f"{part} s", field(f"{part}_s"))
-        for part in ("gated", "dependent", "queue", "ack", "service", "backoff", "backlog", "paused")
+SUMS = Listing(
+    "jobs",
+    "of",
+    (
+        Column("of", "of", room=8),
+        Column("jobs", "jobs"),
+        Column("attempts", "attempts_total", drop=1),
+        *(
+            Column(f"{part} s", f"{part}_s", drop=drop)
+            for drop, part in enumerate(
+                ("service", "gated", "queue", "ack", "backoff", "dependent", "backlog", "paused"), start=2
+            )
+        ),
     ),
-]
+)
 
 
 @with_session
 def receipts(
     session: Session,
-    tenant: Annotated[
-        str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; without it that of the token.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
+    tenant: Tenant = None,
+    since: Since = None,
+    until: Until = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
     """Sum up what a tenant's jobs spent: at their gates, on other jobs, in queues, at services, in backoffs and pauses.
@@ -61,7 +65,7 @@ def receipts(
     total = sums.pop(None)
     rows = [{"of": key, **_rounded(numbers)} for key, numbers in sorted(sums.items(), key=lambda each: str(each[0]))]
     rows.append({"of": "total", **_rounded(total)})
-    session.show(rows, SUMS, lambda row: str(row["of"]))
+    session.show(SUMS, rows)
 
 
 def _numbers(group: Json) -> dict[str, Any]:

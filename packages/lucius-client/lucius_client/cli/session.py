@@ -14,7 +14,8 @@ from rich.console import Console
 from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
 from lucius_client.cli import credentials, rendering
 from lucius_client.cli.exits import cli_error
-from lucius_client.cli.rendering import Columns, Json, OutputFormat
+from lucius_client.cli.rendering import Json, OutputFormat
+from lucius_client.cli.tables import Listing, page_of, print_page, print_table
 
 #: what the API asks for while a part of it does not respond
 _LONGEST_S = 5.0
@@ -31,7 +32,10 @@ TokenOption = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    OutputFormat, typer.Option("--output", "-o", help="A table for people, JSON for programs, ids for pipes.")
+    OutputFormat,
+    typer.Option(
+        "--output", "-o", help="table or wide (every column, exact times) for people, JSON for programs, ids for pipes."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
@@ -54,16 +58,31 @@ class Session:
 
     @property
     def for_people(self) -> bool:
-        return self.output is OutputFormat.TABLE
+        return self.output in (OutputFormat.TABLE, OutputFormat.WIDE)
 
     @property
     def progress(self) -> Console:
         """The console for progress: stderr where stdout is for a program."""
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
-    def show(self, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any = None) -> None:
-        """Prints `rows` in the output format; `document` is printed as JSON in their place, None: `rows`."""
-        rendering.show(self.output, rows, columns, id_of, rows if document is None else document)
+    def show(self, listing: Listing, rows: list[Json], document: Any = None) -> None:
+        """Prints `rows` as a table or as ids; JSON is `document`, None: `rows`. An empty table is a line on stderr."""
+        if self.output is OutputFormat.JSON:
+            rendering.write_json(rows if document is None else document)
+        elif self.output is OutputFormat.IDS:
+            for row in rows:
+                rendering.write(listing.id_of(row))
+        elif not rows:
+            rendering.write(f"No {listing.noun}.", stderr=True)
+        else:
+            print_table(rendering.console(), listing, rows, wide=self.output is OutputFormat.WIDE)
+
+    def show_one(self, listing: Listing, row: Json, document: Any = None) -> None:
+        """Prints one row as a page, its id, or JSON: `document`, None: the row."""
+        if self.for_people:
+            print_page(rendering.console(), page_of(listing, row))
+        else:
+            self.show(listing, [row], row if document is None else document)
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:

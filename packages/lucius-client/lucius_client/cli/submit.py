@@ -9,36 +9,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from lucius_client import LuciusError, Refused
 from lucius_client.cli import credentials, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
-from lucius_client.cli.rendering import Json, field, job_id
+from lucius_client.cli.job_tables import JOBS, job_id
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.cli.tables import Column, Listing, status
 from lucius_client.models import Job
 from lucius_client.series import LONG_POLL_S
 
 if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
-SUBMITTED: rendering.Columns = [
-    ("job", field("jobId")),
-    ("document", field("document")),
-    ("status", field("status")),
-]
-CHECKED: rendering.Columns = [
-    ("document", field("document")),
-    ("tenant", field("tenant")),
-    ("verdict", lambda result: Text(result["idempotency"]["verdict"])),
-    ("job", lambda result: Text(result["idempotency"].get("jobId") or "-")),
-    ("limits", lambda result: Text((result.get("quota") or {}).get("verdict", "-"))),
-    ("topic", lambda result: Text(result["route"]["topic"])),
-    ("steps", lambda result: Text(" > ".join(each["stepId"] for each in result["directives"]))),
-]
+SUBMITTED = Listing(
+    "jobs",
+    "jobId",
+    (
+        Column("job", "jobId"),
+        Column("document", "document", room=10, drop=2),
+        Column("status", status(), drop=1),
+    ),
+)
+CHECKED = Listing(
+    "documents",
+    lambda result: str(result["idempotency"].get("jobId") or ""),
+    (
+        Column("document", "document", room=10),
+        Column("tenant", "tenant", room=8, drop=3),
+        Column("verdict", lambda result: result["idempotency"]["verdict"]),
+        Column("job", lambda result: result["idempotency"].get("jobId"), drop=4),
+        Column("limits", lambda result: (result.get("quota") or {}).get("verdict"), drop=1),
+        Column("topic", lambda result: result["route"]["topic"], room=8, drop=5),
+        Column("steps", lambda result: " > ".join(each["stepId"] for each in result["directives"]), room=8, drop=2),
+    ),
+)
 
 
 @with_session
@@ -131,7 +140,7 @@ def submit(
         checked, refused = _for_each(
             names, lambda name: _check(session, body(name, _planned_uri(store, name)), name), session.api
         )
-        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""))
+        session.show(CHECKED, checked)
     else:
         # several are submitted one after another, and then waited for
         held = wait and not watch and len(names) == 1
@@ -216,7 +225,7 @@ def _submit_lines(
     accepted = [result for result in results if "problem" not in result]
     if dry_run:
         checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]
-        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""), results)
+        session.show(CHECKED, checked, results)
     elif watch or wait:
         lines = [{**result, "document": f"line {result['line']}"} for result in accepted]
         _finish(session, lines, _store(tenant), watch=watch, wait=wait)
@@ -225,14 +234,14 @@ def _submit_lines(
             {**result, "document": f"line {result['line']}", "status": "known" if result["replayed"] else "new"}
             for result in accepted
         ]
-        session.show(rows, SUBMITTED, job_id, results)
+        session.show(SUBMITTED, rows, results)
     if len(accepted) < len(results):
         raise typer.Exit(Exit.REFUSED)
 
 
 def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: bool, wait: bool) -> None:
     if not (watch or wait) or not accepted:
-        session.show(accepted, SUBMITTED, job_id)
+        session.show(SUBMITTED, accepted)
         return
     labels = sources.unique_labels([job["document"] for job in accepted])
     active = dict(zip(labels, accepted, strict=True))
@@ -248,7 +257,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
         for label, job in ended.items():
             show_result(rendering.console(), label, job, store)
     else:
-        session.show(jobs, rendering.JOBS, job_id)
+        session.show(JOBS, jobs)
     if any(job["status"] != "SUCCEEDED" for job in jobs):
         raise typer.Exit(Exit.NOT_WELL)
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.rendering import Columns, field, write
+from lucius_client.cli.options import Limit, Tenant
+from lucius_client.cli.rendering import write
 from lucius_client.cli.session import Session, with_session
-
-Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; without it that of the token.")]
+from lucius_client.cli.tables import Column, Listing
 
 
 class By(StrEnum):
@@ -20,23 +20,34 @@ class By(StrEnum):
     HOUR = "hour"
 
 
-USAGE: Columns = [
-    ("of", field("of")),
-    *((name, field(name)) for name in ("created", "admitted", "staged", "ended", "rejected")),
-    ("wait p50 s", field("wait_p50_s")),
-    ("wait p95 s", field("wait_p95_s")),
-    ("active peak", field("active_peak")),
-]
-SOURCES: Columns = [
-    ("source", field("name")),
-    ("first job", field("first_job")),
-    ("first", field("first_at")),
-    ("last job", field("last_job")),
-    ("last", field("last_at")),
-    ("active", field("active")),
-    ("waiting", field("staged")),
-    ("held", field("held")),
-]
+USAGE = Listing(
+    "uses",
+    "of",
+    (
+        Column("of", "of", room=8),
+        *(
+            Column(name, name, drop=drop)
+            for drop, name in enumerate(("created", "admitted", "staged", "ended", "rejected"), start=1)
+        ),
+        Column("wait p50 s", "wait_p50_s", drop=7),
+        Column("wait p95 s", "wait_p95_s", drop=6),
+        Column("active peak", "active_peak", drop=8),
+    ),
+)
+SOURCES = Listing(
+    "sources",
+    "name",
+    (
+        Column("source", "name", room=12),
+        Column("first job", "first_job", drop=7),
+        Column("first", "first_at", at=True, drop=5),
+        Column("last job", "last_job", drop=6),
+        Column("last", "last_at", at=True, drop=4),
+        Column("active", "active", drop=2),
+        Column("waiting", "staged", drop=1),
+        Column("held", "held", drop=3),
+    ),
+)
 
 source_app = typer.Typer(help="Sources: list.", no_args_is_help=True)
 
@@ -59,7 +70,7 @@ def usage(
     ).plain()
     rows = [{"of": key, **each} for key, each in (report.get("groups") or {}).items()]
     rows.append({"of": "total", **report["total"]})
-    session.show(rows, USAGE, lambda row: str(row["of"]), report)
+    session.show(USAGE, rows, report)
     if report["partial"]:
         write("of the last hours some jobs are left out; they are counted when the hour is over", stderr=True)
 
@@ -68,11 +79,11 @@ def usage(
 def list_(
     session: Session,
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, help="The maximum number.")] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List the sources that a tenant's jobs named; counts are those of sources with a gate of their own."""
     rows = [each.plain() for each in session.client.sources(tenant=tenant, limit=limit)]
-    session.show(rows, SOURCES, lambda row: str(row["name"]))
+    session.show(SOURCES, rows)
 
 
 source_app.command("list")(list_)

@@ -10,9 +10,10 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.listen import listen
-from lucius_client.cli.rendering import Columns, Json, field
+from lucius_client.cli.options import Tenant
+from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import Session, with_session
-from lucius_client.cli.usage import Tenant
+from lucius_client.cli.tables import LOG, Column, Listing, status
 from lucius_client.webhook_calls import webhook_filter
 
 
@@ -35,35 +36,37 @@ Labels = Annotated[
 ]
 Description = Annotated[str | None, typer.Option(help="A text for people.")]
 
-HOOKS: Columns = [
-    ("webhook", field("hookId")),
-    ("url", field("url")),
-    ("format", field("format")),
-    ("state", field("state")),
-    ("types", lambda hook: ",".join(hook["filter"]["types"]) or "all"),
-    ("failures", field("failures")),
-    ("waits until", field("waits_until")),
-    ("last success", field("succeeded_at")),
-    ("description", field("description")),
-]
-DELIVERIES: Columns = [
-    ("number", field("number")),
-    ("name", field("name")),
-    ("event", field("event_type")),
-    ("job", field("jobId")),
-    ("state", field("state")),
-    ("tries", field("tries")),
-    ("answer", lambda row: str(row["status"] or row["error"] or "-")),
-    ("last try", field("tried_at")),
-    ("next try", field("due_at")),
-]
-LOG: Columns = [
-    ("no", field("seq")),
-    ("at", field("at")),
-    ("type", field("type")),
-    ("actor", field("actor")),
-    ("reason", field("reason")),
-]
+HOOKS = Listing(
+    "webhooks",
+    "hookId",
+    (
+        Column("webhook", "hookId"),
+        Column("url", "url", room=16, drop=1),
+        Column("format", "format", drop=6),
+        Column("state", status("state"), drop=2),
+        Column("types", lambda hook: ",".join(hook["filter"]["types"]) or "all", room=8, drop=5),
+        Column("failures", "failures", drop=4),
+        Column("waits until", "waits_until", at=True, drop=8),
+        Column("last success", "succeeded_at", at=True, drop=3),
+        Column("oldest pending", "oldest_pending_at", at=True, wide=True),
+        Column("description", "description", room=10, drop=7),
+    ),
+)
+DELIVERIES = Listing(
+    "deliveries",
+    "number",
+    (
+        Column("number", "number"),
+        Column("name", "name", room=8, drop=6),
+        Column("event", "event_type", room=12),
+        Column("job", "jobId", drop=1),
+        Column("state", status("state")),
+        Column("tries", "tries", drop=4),
+        Column("response", lambda row: row["status"] or row["error"], room=8, drop=2),
+        Column("last try", "tried_at", at=True, drop=3),
+        Column("next try", "due_at", at=True, drop=5),
+    ),
+)
 
 webhooks_app = typer.Typer(
     help="Addresses that a tenant's events are posted to, signed, and what came of it.",
@@ -104,16 +107,13 @@ def create(
 @with_session
 def list_(session: Session, tenant: Tenant = None) -> None:
     """List webhooks, the oldest first."""
-    session.show([each.plain() for each in session.client.webhooks(tenant=tenant)], HOOKS, _id)
+    session.show(HOOKS, [each.plain() for each in session.client.webhooks(tenant=tenant)])
 
 
 @with_session
 def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
     """Show a webhook, and how its deliveries go."""
-    found = session.client.webhook(webhook, tenant=tenant).plain()
-    _show(session, found)
-    if session.for_people and found["oldest_pending_at"]:
-        rendering.write(f"the oldest delivery that waits is of {found['oldest_pending_at']}")
+    session.show_one(HOOKS, session.client.webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
@@ -140,7 +140,7 @@ def change(
         changes["filter"] = lets_in
     if not changes:
         raise UsageError("name something to change, for example --off")
-    _show(session, session.client.change_webhook(webhook, changes, tenant=tenant).plain())
+    session.show_one(HOOKS, session.client.change_webhook(webhook, changes, tenant=tenant).plain())
 
 
 @with_session
@@ -158,7 +158,7 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     if session.for_people:
         rendering.write(f"{'taken' if found['delivered'] else 'not taken'}: {_answer(found)}, {found['took_ms']} ms")
     else:
-        session.show([found], [], _answer, found)
+        session.show(Listing("tests", _answer, ()), [found], found)
     if not found["delivered"]:
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -172,7 +172,7 @@ def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> N
 @with_session
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Let a webhook go on now from the oldest delivery that waits: one that is suspended, off, or between two tries."""
-    _show(session, session.client.resume_webhook(webhook, tenant=tenant).plain())
+    session.show_one(HOOKS, session.client.resume_webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
@@ -182,7 +182,7 @@ def secret(session: Session, tenant: Tenant = None) -> None:
     if session.for_people:
         rendering.write(found["secret"])
     else:
-        session.show([found], [], lambda each: str(each["secret"]), found)
+        session.show(Listing("secrets", "secret", ()), [found], found)
 
 
 @with_session
@@ -195,14 +195,14 @@ def deliveries(
 ) -> None:
     """List what a webhook was to deliver, and what came of it."""
     found = session.client.deliveries(webhook, state=state.upper() if state else None, tenant=tenant, limit=limit)
-    session.show([each.plain() for each in found], DELIVERIES, lambda row: str(row["number"]))
+    session.show(DELIVERIES, [each.plain() for each in found])
 
 
 @with_session
 def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """List who made, changed, rotated or removed a webhook, and what LUCIUS did with it, in order."""
     found = session.client.webhook_log(webhook, tenant=tenant)
-    session.show([each.plain() for each in found], LOG, lambda row: str(row["seq"]))
+    session.show(LOG, [each.plain() for each in found])
 
 
 @with_session
@@ -215,7 +215,7 @@ def redeliver(
 ) -> None:
     """Deliver an event once more, now."""
     found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
-    session.show([found], DELIVERIES, lambda row: str(row["number"]), found)
+    session.show_one(DELIVERIES, found)
 
 
 webhooks_app.command()(create)
@@ -238,19 +238,11 @@ def _labels(given: list[str] | None) -> dict[str, str] | None:
     return {name: value for name, _, value in (each.partition(":") for each in given)}
 
 
-def _id(hook: Json) -> str:
-    return str(hook["hookId"])
-
-
 def _answer(found: Json) -> str:
     return str(found["status"] or found["error"])
 
 
-def _show(session: Session, hook: Json) -> None:
-    session.show([hook], HOOKS, _id, hook)
-
-
 def _show_secret(session: Session, hook: Json) -> None:
-    _show(session, hook)
+    session.show_one(HOOKS, hook)
     if session.for_people:
         rendering.write(f"secret, shown only now: {hook['secret']}")

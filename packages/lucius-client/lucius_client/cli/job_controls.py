@@ -1,0 +1,89 @@
+"""`lucius job cancel`, `pause`, `resume`, `admit`, `priority`, `redrive` and `dismiss`: changes of a job."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from lucius_client.cli.bulk import finish
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.job_page import show_job
+from lucius_client.cli.options import JobId, OptionalReason
+from lucius_client.cli.session import Session, with_session
+
+
+@with_session
+def cancel(session: Session, job: JobId, reason: OptionalReason = None) -> None:
+    """End a job; attempts in flight are waited for."""
+    show_job(session, session.client.cancel(job, reason=reason).plain())
+
+
+@with_session
+def pause(session: Session, job: JobId, reason: OptionalReason = None) -> None:
+    """Start no further attempt of a job; attempts in flight are waited for."""
+    show_job(session, session.client.pause(job, reason=reason).plain())
+
+
+@with_session
+def resume(session: Session, job: JobId, reason: OptionalReason = None) -> None:
+    """Continue a paused job."""
+    show_job(session, session.client.resume(job, reason=reason).plain())
+
+
+@with_session
+def admit(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the log of the tenant's gate.")]
+) -> None:
+    """Let a job that waits go past its gates, once; for operators."""
+    show_job(session, session.client.admit(job, reason=reason).plain())
+
+
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    EMERGENCY = "emergency"
+
+
+@with_session
+def priority(
+    session: Session,
+    job: JobId,
+    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
+    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
+) -> None:
+    """Give a job that waits another priority, and so another place in line."""
+    show_job(session, session.client.set_priority(job, priority.value, reason=reason).plain())
+
+
+@with_session
+def redrive(
+    session: Session,
+    job: JobId,
+    reason: OptionalReason = None,
+    ignore_dependencies: Annotated[
+        bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
+    ] = False,
+    with_dependants: Annotated[
+        bool, typer.Option("--with-dependants", help="Then also every job that failed because of it, as a bulk.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
+) -> None:
+    """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
+    if with_dependants:
+        if ignore_dependencies:
+            raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
+        finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
+        return
+    again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
+    show_job(session, again.plain())
+
+
+@with_session
+def dismiss(
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the incident's log.")]
+) -> None:
+    """Put a dead letter aside, with its incident if one is open; the job stays as it is and can be redriven."""
+    show_job(session, session.client.dismiss_dead_letter(job, reason=reason).plain())

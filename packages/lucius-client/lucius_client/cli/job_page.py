@@ -1,0 +1,149 @@
+"""The page of a job: status and the reason why it waits, times, steps, results, and the next command."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.text import Text
+
+from lucius_client import NotLucius, Refused
+from lucius_client.cli import rendering
+from lucius_client.cli.job_tables import ARTIFACTS, JOBS, STEPS, artifacts
+from lucius_client.cli.rendering import Json, OutputFormat, coloured
+from lucius_client.cli.session import Session
+from lucius_client.cli.tables import Column, Listing, age_of, exact, print_page, print_table, status
+from lucius_client.series import TERMINAL
+
+#: by status; other jobs are watched
+_NEXT = {
+    "SUCCEEDED": "lucius job result {jobId}",
+    "FAILED_FINAL": "lucius job redrive {jobId}",
+    "CANCELLED": "lucius job redrive {jobId}",
+    "PAUSING": "lucius job resume {jobId}",
+    "PAUSED": "lucius job resume {jobId}",
+}
+TRANSITIONS = Listing(
+    "transitions",
+    "source",
+    (
+        Column("of", "machine"),
+        Column("state", status("state")),
+        Column("event", "event", room=10),
+        Column("to", status("to")),
+        Column("rule", "source", room=8, drop=1),
+    ),
+)
+OUTCOMES = Listing("outcomes", "event", (Column("if", "event"), Column("then", "then", room=10)))
+
+
+def show_job(session: Session, job: Json) -> None:
+    """Prints a job as a page, its id, or JSON. The page of a job that has not ended needs one more request."""
+    if not session.for_people:
+        session.show(JOBS, [job], job)
+        return
+    screen, now = rendering.console(), datetime.now(UTC)
+    reason = None if job.get("as_of") or job["status"] in TERMINAL else waiting(explanation(session, job["jobId"]), now)
+    print_page(screen, [*_identity(job), ("Waits for", reason), *_facts(job, now)], now)
+    wide = session.output is OutputFormat.WIDE
+    for heading, listing, rows in (("Steps", STEPS, job["steps"]), ("Results", ARTIFACTS, artifacts(job["steps"]))):
+        if rows:
+            screen.print(Text(f"\n{heading}", style="bold"))
+            print_table(screen, listing, rows, wide=wide)
+    if not job.get("as_of"):
+        rendering.write(f"\nNext: {next_command(job)}")
+
+
+def next_command(job: Json) -> str:
+    if job.get("redriven_by"):
+        return f"lucius job show {job['redriven_by']}"
+    return _NEXT.get(job["status"], "lucius job watch {jobId}").format(jobId=job["jobId"])
+
+
+def explanation(session: Session, job_id: str) -> Json | None:
+    """Why the job is where it is; None: this API does not explain it."""
+    try:
+        return session.client.explain(job_id).plain()
+    except (Refused, NotLucius):
+        return None
+
+
+def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
+    """What the job waits for, since when and how long, in words; None: it waits for nothing."""
+    if not explained or not explained.get("waits_for"):
+        return None
+    since, until = explained.get("since"), explained.get("until")
+    text = str(explained["waits_for"]) + (f", since {age_of(since, now)}" if since else "")
+    return f"{text}, until {exact(until, now)} at the latest" if until else text
+
+
+def in_one_sentence(explained: Json, job: Json | None) -> str:
+    """Why a job is where it is; `job` is the job itself if it has ended."""
+    if job is None:
+        reason = waiting(explained)
+        return f"Job {explained['jobId']} is {explained['status']}" + (f": it waits for {reason}." if reason else ".")
+    error = f" with {_error(job)}" if job.get("error_code") else ""
+    attempts = job.get("attempts_total", 0)
+    spent = f"{_duration(job)} and {attempts} attempt{'' if attempts == 1 else 's'}"
+    return f"Job {job['jobId']} {job['status']} at {exact(job.get('completed_at'))} after {spent}{error}."
+
+
+def show_transitions(explained: Json) -> None:
+    """Prints the transition that brought the job here, and the outcome of each possible next event."""
+    screen = rendering.console()
+    if moved := explained.get("brought_here"):
+        actor = f" by {moved['actor']}" if moved.get("actor") else ""
+        rendering.write(f"\nLast transition: event {moved['seq']}, {moved['type']}{actor}, {exact(moved['at'])}")
+        if moved.get("rows"):
+            print_table(screen, TRANSITIONS, moved["rows"])
+    if outcomes := explained.get("what_if"):
+        rendering.write("\nPossible next events")
+        print_table(screen, OUTCOMES, [{"event": name, "then": text} for name, text in outcomes.items()])
+    if explained.get("then"):
+        rendering.write(f"\n{explained['then']}")
+
+
+def _identity(job: Json) -> list[tuple[str, Any]]:
+    as_of = job.get("as_of")
+    return [
+        ("Job", job["jobId"]),
+        ("Tenant", job["tenant_id"]),
+        ("Type", job["request_type"]),
+        ("As of", f"event {as_of['seq']}, {as_of['type']}" if as_of else None),
+        ("Status", coloured(job["status"])),
+    ]
+
+
+def _facts(job: Json, now: datetime) -> list[tuple[str, Any]]:
+    return [
+        ("Error", _error(job)),
+        ("Priority", job.get("priority")),
+        ("Source", job.get("source")),
+        ("Labels", " ".join(f"{key}:{value}" for key, value in (job.get("labels") or {}).items())),
+        ("Input", (job.get("input_ref") or {}).get("uri")),
+        ("Created", exact(job["created_at"], now)),
+        ("Admitted", exact(job.get("admitted_at"), now)),
+        ("Deadline", exact(job.get("deadline_at"), now)),
+        ("Ended", exact(job.get("completed_at"), now)),
+        ("Duration", _duration(job)),
+        ("Result", (job.get("final_output") or {}).get("uri")),
+        ("Kept until", exact(job.get("final_output_expires_at"), now)),
+        ("Redrive of", job.get("redrive_of")),
+        ("Redriven as", job.get("redriven_by")),
+        ("Incident", job.get("incident")),
+    ]
+
+
+def _error(job: Json) -> str | None:
+    if not job.get("error_code"):
+        return None
+    return f"{job['error_code']}: {job['error_message']}" if job.get("error_message") else str(job["error_code"])
+
+
+def _duration(job: Json) -> str | None:
+    """From the creation to the end: `1.5 s`, from a minute on `2m 5s`."""
+    if not job.get("completed_at"):
+        return None
+    passed = datetime.fromisoformat(job["completed_at"]) - datetime.fromisoformat(job["created_at"])
+    seconds = max(passed, timedelta()).total_seconds()
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"

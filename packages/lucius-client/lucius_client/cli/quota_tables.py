@@ -1,0 +1,125 @@
+"""What `lucius quota` lists, and what a change did to a quota, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucius_client.cli.rendering import Json
+from lucius_client.cli.tables import Column, Listing
+
+
+def change_line(change: Json) -> str:
+    """What a change did, or would do, on one line."""
+    quota = change["quota"]
+    gate = quota["name"] or f"tenant {quota['tenant']}" + "".join(
+        f", {name} {quota[name]}" for name in ("type", "source") if quota[name] is not None
+    )
+    if not change["changed"]:
+        return f"{gate}: unchanged ({summary(change['after'])})"
+    line = f"{gate}: {summary(change['before'])} -> {summary(change['after'])}"
+    if not change.get("dryRun"):
+        return line
+    counted = change.get("released")
+    return f"{line} (dry run" + (
+        f": {counted} would go in, {change['held_back']} go on waiting)" if counted is not None else ")"
+    )
+
+
+def summary(state: Json) -> str:
+    """What is set for a gate, or where its breaker stands, in words."""
+    rule = state.get("rule")
+    parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items())]
+    if rule == {}:
+        parts.append("no limit")
+    if (breaker := state.get("breaker")) is not None:
+        parts.append(f"breaker {_standing(breaker)}")
+    for name, text in (("hold", "held"), ("throttle", "throttled")):
+        if (found := state.get(name)) is not None:
+            rate = f" to {found['max_per_hour']} an hour" if "max_per_hour" in found else ""
+            end = f" until {found['until']}" if found.get("until") else ""
+            parts.append(f"{text}{rate}{end}")
+    return ", ".join(parts) or "nothing"
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    return "(" + " ".join(f"{name}={each}" for name, each in sorted(value.items())) + ")"
+
+
+def _standing(breaker: Json) -> str:
+    state = str(breaker["state"])
+    if state == "OPEN":
+        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} bad"
+    return f"{state}, {breaker['allow']} at once" if state == "HALF_OPEN" else state
+
+
+def _breaker(row: Json) -> str | None:
+    return _standing(row["breaker"]) if row["breaker"] is not None else None
+
+
+def _limit(row: Json) -> Any:
+    return (row["in_force"] or {}).get("max_active")
+
+
+def _rate(row: Json) -> int | None:
+    rates = [each["max_per_hour"] for each in (row["in_force"], row["throttle"]) if each and each.get("max_per_hour")]
+    return min(rates, default=None)
+
+
+def _held(row: Json) -> Any:
+    return (row["hold"] or {}).get("at")
+
+
+def _starts(row: Json) -> str:
+    """An instant; None of the API means that no time alone starts the job."""
+    return str(row["nextEligibleAt"] or ("when resumed" if row["why"] == "HELD" else "when a job ends"))
+
+
+GATES = Listing(
+    "quotas",
+    "id",
+    (
+        Column("tenant", lambda row: row["name"] or row["tenant"], room=12),
+        Column("type", "type", room=6, drop=3),
+        Column("source", "source", room=6, drop=4),
+        Column("active", "active"),
+        Column("limit", _limit),
+        Column("waiting", "staged"),
+        Column("per hour", _rate, drop=2),
+        Column("set by", "ruled_by", room=6, drop=7),
+        Column("held", _held, at=True, drop=1),
+        Column("breaker", _breaker, room=8, drop=5),
+        Column("oldest", "oldest_wait_at", at=True, drop=6),
+        Column("hold reason", lambda row: (row["hold"] or {}).get("reason"), wide=True),
+        Column("in effect", lambda row: summary({**row, "rule": row["in_force"]}), wide=True),
+        Column("id", "id", wide=True),
+    ),
+)
+WAITING = Listing(
+    "waiting jobs",
+    "jobId",
+    (
+        Column("position", "position", drop=1),
+        Column("job", "jobId"),
+        Column("type", "request_type", room=6, drop=6),
+        Column("source", "source", room=6, drop=7),
+        Column("priority", "priority", drop=5),
+        Column("since", "created_at", at=True, drop=3),
+        Column("why", "why", room=6, drop=2),
+        Column("quota", "gate", room=8, drop=4),
+        Column("starts", _starts, at=True, drop=4),
+    ),
+)
+QUOTA_LOG = Listing(
+    "changes",
+    "seq",
+    (
+        Column("no", "seq"),
+        Column("at", "at", at=True),
+        Column("type", "type"),
+        Column("actor", "actor", room=8, drop=2),
+        Column("reason", "reason", room=8, drop=1),
+        Column("after", lambda row: summary(row["data"].get("after", {})), room=10, drop=3),
+    ),
+)

@@ -1,0 +1,190 @@
+"""Tables and pages for people.
+
+A table has one line for each row. No cell is wrapped: ids stay whole, other cells are shortened, and columns that do
+not fit into the terminal are dropped by priority. A pipe and `-o wide` get all of it. (The table of rich wraps or crops
+every column alike, ids too.) A page shows one row, with a line for each column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from lucius_client.cli.rendering import Json, coloured, one_line
+
+#: characters between two columns
+_GAP = 2
+_NOTHING = "-"
+#: an instant that is less than this ahead is now: the clocks of the client and of the API differ
+_SKEW_S = 5
+_UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, and a line of a page."""
+
+    heading: str
+    #: name of a field of the row, or a function of the row; None and "" are shown as a dash
+    value: str | Callable[[Json], Any]
+    _: KW_ONLY
+    #: a cell is shortened to this many characters at least; None: it stays whole
+    room: int | None = None
+    #: where the terminal is too narrow, columns without any value are dropped first, and then the column with the
+    #: highest number; 0: never dropped
+    drop: int = 0
+    #: the value is an instant: a table shows its age, a page and `-o wide` the instant itself
+    at: bool = False
+    #: only on a page and with `-o wide`
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a table lists."""
+
+    #: plural, for "No jobs."
+    noun: str
+    #: name of the field that `-o ids` prints, or a function of the row
+    id: str | Callable[[Json], str]
+    columns: Sequence[Column]
+
+    def id_of(self, row: Json) -> str:
+        return str(row[self.id] if isinstance(self.id, str) else self.id(row))
+
+
+#: changes of a quota, a webhook or an incident
+LOG = Listing(
+    "changes",
+    "seq",
+    (
+        Column("no", "seq"),
+        Column("at", "at", at=True),
+        Column("type", "type"),
+        Column("actor", "actor", room=8, drop=2),
+        Column("reason", "reason", room=10, drop=1),
+    ),
+)
+
+
+def status(name: str = "status") -> Callable[[Json], Text]:
+    """The value of a column that shows the field `name` in the colour of its state."""
+    return lambda row: coloured(str(row.get(name) or "-"))
+
+
+def age(instant: datetime, now: datetime) -> str:
+    """`3m`, in the largest unit of which there is one; `in 3m` where it is to come."""
+    seconds = int((now - instant).total_seconds())
+    ahead, seconds = seconds < -_SKEW_S, abs(seconds) if abs(seconds) > _SKEW_S else max(0, seconds)
+    size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
+    return f"{'in ' if ahead else ''}{seconds // size}{unit}"
+
+
+def age_of(instant: Any, now: datetime | None = None) -> str:
+    """`age` of an instant as the API writes it; one that cannot be read is returned as it is."""
+    try:
+        return age(datetime.fromisoformat(str(instant)), now or datetime.now(UTC))
+    except (ValueError, TypeError):
+        return str(instant)
+
+
+def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide: bool = False) -> None:
+    """Prints a header and one line for each row: in a terminal no longer than that, unless `wide` or for ids."""
+    columns = [each for each in listing.columns if wide or not each.wide]
+    now = datetime.now(UTC)
+    cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
+    shown = _fitted(columns, cells, screen.width if screen.is_terminal and not wide else None)
+    _print_line(screen, [Text(columns[index].heading, style="bold") for index in shown], shown.values())
+    for line in cells:
+        _print_line(screen, [line[index] for index in shown], shown.values())
+
+
+def print_page(screen: Console, lines: Iterable[tuple[str, Any]], now: datetime | None = None) -> None:
+    """Prints a line for each label and value; lines without a value are left out."""
+    shown = [(label, text) for label, value in lines if (text := _text(value)) is not None]
+    width = max((cell_len(label) for label, _ in shown), default=0) + _GAP
+    for label, text in shown:
+        _print_line(screen, [Text(label, style="bold"), text], [width - _GAP, cell_len(text.plain)])
+
+
+def page_of(listing: Listing, row: Json, now: datetime | None = None) -> list[tuple[str, Any]]:
+    """The lines of a page with each column of a row."""
+    return [
+        (each.heading.capitalize(), exact(_value(each, row), now) if each.at else _value(each, row))
+        for each in listing.columns
+    ]
+
+
+def exact(instant: Any, now: datetime | None = None) -> str | None:
+    """`2026-11-26T14:52:23Z (3m ago)`; None for None."""
+    if not instant:
+        return None
+    passed = age_of(instant, now)
+    return f"{instant} ({passed})" if passed.startswith("in ") else f"{instant} ({passed} ago)"
+
+
+def line_of(listing: Listing, row: Json) -> str:
+    """A row as one line of text, with exact times, for rows that come one by one."""
+    return "  ".join(_cell(column, row, None).plain for column in listing.columns if not column.wide)
+
+
+def _value(column: Column, row: Json) -> Any:
+    return row.get(column.value) if isinstance(column.value, str) else column.value(row)
+
+
+def _text(value: Any) -> Text | None:
+    """A value on one line; None: there is no value."""
+    if value is None or value in ("", {}, []):
+        return None
+    if isinstance(value, Text):
+        return Text(one_line(value.plain), style=value.style)
+    return Text(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+
+
+def _cell(column: Column, row: Json, now: datetime | None) -> Text:
+    """`now` None: exact times."""
+    value = _value(column, row)
+    return _text(age_of(value, now) if column.at and value and now else value) or Text(_NOTHING)
+
+
+def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Text]], width: int | None) -> dict[int, int]:
+    """The columns that fit into `width` (None: any) by index, each with its own width."""
+    whole = [
+        max(cell_len(column.heading), *(cell_len(line[index].plain) for line in cells), 0)
+        for index, column in enumerate(columns)
+    ]
+    shown = dict(enumerate(whole))
+    if width is None:
+        return shown
+    for index, column in enumerate(columns):
+        if column.room is not None:
+            shown[index] = min(whole[index], max(column.room, cell_len(column.heading)))
+
+    def spare() -> int:
+        return width - sum(shown.values()) - _GAP * (len(shown) - 1)
+
+    empty = {index for index in shown if all(line[index].plain == _NOTHING for line in cells)}
+    while spare() < 0 and (droppable := [index for index in shown if columns[index].drop]):
+        del shown[max(droppable, key=lambda index: (index in empty, columns[index].drop, index))]
+    while spare() > 0 and (short := [index for index in shown if shown[index] < whole[index]]):
+        shown[min(short, key=lambda index: shown[index])] += 1
+    return shown
+
+
+def _print_line(screen: Console, cells: Sequence[Text], widths: Iterable[int]) -> None:
+    line = Text()
+    for cell, width in zip(cells, widths, strict=True):
+        if line:
+            line.append(" " * _GAP)
+        cell = cell.copy()
+        cell.truncate(width, overflow="ellipsis", pad=True)
+        line.append_text(cell)
+    line.rstrip()
+    screen.print(line, soft_wrap=True)
