@@ -61,11 +61,11 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (("job", "show", "nobody"), 3, "lucius: the API refused (404 JOB_NOT_FOUND): "),
+        (("job", "show", "nobody"), 3, "lucius: job not found: nobody (JOB_NOT_FOUND)\n"),
         (("job", "show", ""), 2, "lucius: '' is not an id or a name"),
         (("protocol", "show", ".."), 2, "lucius: '..' is not an id or a name"),
-        (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: the API refused (404 PROTOCOL_NOT_FOUND): known: "),
-        (("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"), 3, "lucius: the API refused (4"),
+        (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: unknown protocol NOPE; known: "),
+        (("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"), 3, "lucius: the payload"),
         (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),
         (("submit", INVOICE, "-p", "OCR", "--ask", "Who?"), 2, "lucius: --ask needs a protocol with a SIS step"),
         (("jobs", "--api", "ftp://127.0.0.1"), 2, "lucius: --api ftp://127.0.0.1: "),

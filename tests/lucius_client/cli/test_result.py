@@ -55,14 +55,41 @@ def test_a_pipe_gets_the_bytes_and_a_terminal_gets_text(ended: Callable[[bytes],
     """Nothing is added or taken away for a program; a terminal obeys nothing in it, and its line ends."""
     text = '{"rent": "940 €"}\r\n\x1b[2Jgone\u202e'
     with running(ended(text.encode())) as run:
-        assert run().stdout == text
+        assert run().stdout == run("--out", "-").stdout == text
         shown = run(terminal=True)
-    assert shown.stdout == '{"rent": "940 €"}\n\N{REPLACEMENT CHARACTER}[2Jgone\N{REPLACEMENT CHARACTER}\n'
+    assert shown.stdout == '{"rent": "940 €"}\n\\x1b[2Jgone\\u202e\n'
     assert shown.stderr == ""
 
 
-def test_a_character_may_be_cut_between_two_pieces(ended: Callable[[bytes], dict[str, Any]]) -> None:
+def test_a_terminal_gets_json_in_a_readable_form(ended: Callable[[bytes], dict[str, Any]]) -> None:
+    """The answers of SIS are a table, the pages of OCR are text, and other JSON is indented."""
+    answer = {"prompt": "Which rent?", "answer": "940 €", "citation": {"page": 2, "quote": "940 € a month"}}
+    for document, lines in (
+        ({"format": "lucius.answers/1", "answers": [answer]}, ["Which rent?", "940 €", "940 € a month"]),
+        ({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Rent\n940 €"}]}, ["page 1\nRent\n940 €\n"]),
+        ({"rent": [940]}, ['{\n  "rent": [\n    940\n  ]\n}\n']),
+    ):
+        with running(ended(json.dumps(document).encode())) as run:
+            shown = run(terminal=True, TERM="dumb").stdout
+            assert json.loads(run("--json").stdout)["content"] == document
+        assert all(line in shown for line in lines), shown
+        assert '"format"' not in shown
+
+
+def test_stdout_has_one_content(ended: Callable[[bytes], dict[str, Any]], tmp_path: Path) -> None:
+    """`--out -` is not a file of that name, and excludes the JSON about the result."""
+    with running(ended(b"text")) as run:
+        assert run("--out", "-", cwd=tmp_path).stdout == "text"
+        assert json.loads(run("--json").stdout)["content"] is None
+        assert run("--out", "-", "--json").returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_character_may_be_cut_between_two_pieces(
+    ended: Callable[[bytes], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Text is text however long it is."""
+    monkeypatch.setattr("lucius_client.cli.results.MAX_IN_MEMORY", 1024)
     text = "€" * (5 * 1024 * 1024 // 3)
     with running(ended(text.encode())) as run:
         assert run(terminal=True).stdout == text + "\n"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
 
 from lucius_client import (
     BadAddress,
@@ -54,19 +57,29 @@ class DependencyUnreachable(CliError):
     exit = Exit.UNREACHABLE
 
 
+#: for writes, and for reads of one tenant
+NAME_A_TENANT = "name a tenant by --tenant or LUCIUS_TENANT, or log in to one"
+
+
+def problem_text(problem: Mapping[str, Any]) -> str:
+    """`job not found: nope (JOB_NOT_FOUND)`, with a line for each wrong place of the request."""
+    detail = str(problem["detail"])
+    if missing := re.fullmatch(r"there is no ([a-z ]+) (\S+)", detail):
+        detail = f"{missing[1]} not found: {missing[2]}"
+    places = [each for each in problem.get("errors") or () if each["message"] not in detail]
+    return "\n".join([f"{detail} ({problem['code']})", *(f"  {each['path']}: {each['message']}" for each in places)])
+
+
 def cli_error(error: LuciusError, api: str) -> CliError:
     """An error of the client as a message for a person at a terminal, with its exit code."""
     match error:
         case Unauthenticated():
             hint = "get a token by `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
-            return CliError(f"the API refused ({error.status} {error.code}): {hint}", Exit.REFUSED)
+            return CliError(f"{hint} ({error.code})", Exit.REFUSED)
         case Refused() if error.code == "TENANT_REQUIRED":
-            hint = "you see every tenant: name one by --tenant or LUCIUS_TENANT"
-            return CliError(f"the API refused ({error.status} {error.code}): {hint}", Exit.REFUSED)
+            return CliError(f"{NAME_A_TENANT} ({error.code})", Exit.REFUSED)
         case Refused():
-            lines = [f"the API refused ({error.status} {error.code}): {error.problem.detail}"]
-            lines += [f"  {each.path}: {each.message}" for each in error.problem.errors]
-            return CliError("\n".join(lines), Exit.REFUSED)
+            return CliError(problem_text(error.problem.plain()), Exit.REFUSED)
         case NoResult() if error.job.status in ("FAILED_FINAL", "CANCELLED"):
             return CliError(str(error), Exit.NOT_WELL)
         case NoResult() | ResultGone() | ResultForbidden():

@@ -17,11 +17,15 @@ from lucius_client.cli.job_controls import admit, cancel, dismiss, pause, priori
 from lucius_client.cli.job_page import in_one_sentence, show_job, show_transitions
 from lucius_client.cli.job_tables import EVENTS, JOBS, RELATED, TIMES
 from lucius_client.cli.options import JobId, JobType, Label, Limit, Since, Tenant, Until
-from lucius_client.cli.rendering import Json
-from lucius_client.cli.results import open_result, print_result, save_result
+from lucius_client.cli.rendering import Json, OutputFormat
+from lucius_client.cli.results import json_content, open_result, print_result, save_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
 from lucius_client.series import TERMINAL
+
+#: as the value of --out
+STDOUT = Path("-")
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
 
 job_app = typer.Typer(
     help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
@@ -144,11 +148,11 @@ def receipt(session: Session, job: JobId) -> None:
 def audit(
     session: Session,
     job: JobId,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing.")] = None,
+    out: Out = None,
 ) -> None:
     """Print the whole history of a job as one document, which `lucius audit verify` proves without the API."""
     bundle = session.client.audit(job)
-    if out is None:
+    if out in (None, STDOUT):
         rendering.write_json(bundle)
         return
     try:
@@ -161,22 +165,27 @@ def audit(
 def result(
     session: Session,
     job: JobId,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing.")] = None,
+    out: Out = None,
 ) -> None:
     """Print the result of a job that succeeded, read with your own credential (on a laptop Azurite's).
 
-    With -o json it prints where the result is and what it is; the content goes to --out only.
+    A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints where the result is, what it
+    is, and the content of a JSON result as `content` unless it goes to --out.
     """
+    if out == STDOUT and not session.for_people:
+        raise UsageError(f"--out - and -o {session.output.value} both write to stdout: leave one out")
     known = session.client.job(job)
     found = open_result(known)
-    if out is not None:
+    if out not in (None, STDOUT):
         save_result(found, out)
     elif session.for_people:
         print_result(found)
     if not session.for_people:
-        facts = {"jobId": job, "uri": found.uri, "media_type": found.media_type, "size": found.size}
-        expires = known.plain().get("final_output_expires_at")
-        session.show(JOBS, [facts], facts | {"final_output_expires_at": expires})
+        facts = {"jobId": known.jobId, "uri": found.uri, "media_type": found.media_type, "size": found.size}
+        facts["final_output_expires_at"] = known.plain().get("final_output_expires_at")
+        if out is None and session.output is OutputFormat.JSON:
+            facts["content"] = json_content(found)[0]
+        session.show(JOBS, [facts], facts)
 
 
 @with_session

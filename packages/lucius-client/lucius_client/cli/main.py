@@ -13,7 +13,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
 import typer
-from rich.text import Text
 from typer._completion_classes import completion_init
 from typer._completion_shared import get_completion_script
 
@@ -29,9 +28,8 @@ from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.quotas import quota_app
 from lucius_client.cli.receipts import receipts
-from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.server import client_version, health, version
 from lucius_client.cli.submit import submit
-from lucius_client.cli.tables import Column, Listing
 from lucius_client.cli.usage import source_app, usage
 from lucius_client.cli.webhooks import webhooks_app
 
@@ -40,16 +38,6 @@ PROGRAM = "lucius"
 GROUP = "lucius.commands"
 #: environment variable by which the completion script of a shell calls the program
 VARIABLE = "_LUCIUS_COMPLETE"
-DEPENDENCIES = Listing(
-    "dependencies",
-    "name",
-    (
-        Column("dependency", "name"),
-        Column("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
-        Column("since", "since", at=True, drop=2),
-        Column("reason", "reason", room=12, drop=1),
-    ),
-)
 
 
 class Shell(StrEnum):
@@ -63,21 +51,6 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
     rendering.write(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 
-@with_session
-def health(session: Session) -> None:
-    """Show whether the API runs and is ready, and its dependencies. Exit code 3: not ready, 4: no response."""
-    session.client.live()
-    readiness = session.client.ready().plain()
-    if not session.for_people:
-        session.show(Listing("states", "status", ()), [readiness], readiness)
-        return
-    screen = rendering.console()
-    build = readiness.get("build") or {}
-    screen.print(f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}")
-    rows = [{"name": name, **state} for name, state in (readiness.get("dependencies") or {}).items()]
-    session.show(DEPENDENCIES, rows)
-
-
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
     epilog="Exit codes: 0 done, 1 a job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
@@ -87,7 +60,38 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (submit, jobs, events, receipts, usage, deadletters, protocols, health, login, logout, completion):
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        rendering.write(f"{PROGRAM} {client_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version_: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version of this client."),
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (
+    submit,
+    jobs,
+    events,
+    receipts,
+    usage,
+    deadletters,
+    protocols,
+    health,
+    version,
+    login,
+    logout,
+    completion,
+):
     app.command()(command)
 app.add_typer(job_app, name="job")
 app.add_typer(bulk_app, name="bulk")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lucius_client import ProtocolNotFound
 from lucius_client.cli import rendering
-from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.exits import CliError, Exit, UsageError
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
+from lucius_client.models import Protocol
 
 PROTOCOLS = Listing(
     "protocols",
@@ -37,7 +40,20 @@ def protocols(session: Session) -> None:
 @with_session
 def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE")]) -> None:
     """Print a protocol as JSON, with the JSON Schema of each step's payload."""
-    rendering.write_json(session.client.protocol(name).plain())
+    rendering.write_json(find_protocol(session, name).plain())
+
+
+def find_protocol(session: Session, name: str) -> Protocol:
+    """A protocol by its request type in any case, or by its id. Raises CliError with the nearest name."""
+    try:
+        return session.client.protocol(name)
+    except ProtocolNotFound as error:
+        known = {each.request_type: each for each in session.client.protocols()}
+        if found := known.get(name.upper()):
+            return found
+        near = difflib.get_close_matches(name.upper(), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+        raise CliError(f"unknown protocol {name}; {hint} ({error.code})", Exit.REFUSED) from error
 
 
 @protocol_app.command()

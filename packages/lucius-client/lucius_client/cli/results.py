@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import io
+import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,12 +20,15 @@ from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import coloured
 from lucius_client.models import Job
-from lucius_client.results import OpenResult
+from lucius_client.results import MAX_IN_MEMORY, OpenResult
 
 if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 Json = dict[str, Any]
+
+#: format of the result of OCR
+_TEXT = "lucius.text/1"
 
 
 def open_result(job: Job) -> OpenResult:
@@ -34,17 +39,49 @@ def open_result(job: Job) -> OpenResult:
 
 
 def print_result(result: OpenResult) -> None:
-    """Writes the content to stdout: as it is, but to a terminal only as text, without what a terminal would obey.
+    """Writes the content to stdout: to a pipe as it is, and to a terminal in a readable form.
 
-    Raises LuciusError, and UsageError where a terminal would get something else than text.
+    That form is the answers of SIS as a table, the pages of OCR as text, other JSON indented, and other text without
+    characters that a terminal obeys. Raises LuciusError, and UsageError if a terminal would get something else.
     """
     if not sys.stdout.isatty():
         sys.stdout.flush()
         _copy(result, sys.stdout.buffer)
         return
+    document, pieces = json_content(result)
+    if document is None:
+        _print_text(result, pieces)
+    else:
+        _print_document(document)
+
+
+def json_content(result: OpenResult) -> tuple[Any, Iterable[bytes]]:
+    """The JSON document of a result, None if it is not JSON or does not fit into memory; and the content in pieces."""
+    if result.size > MAX_IN_MEMORY:
+        return None, result.chunks()
+    content = b"".join(result.chunks())
+    try:
+        return json.loads(content), [content]
+    except ValueError:
+        return None, [content]
+
+
+def _print_document(document: Any) -> None:
+    pages = document.get("pages") if isinstance(document, dict) and document.get("format") == _TEXT else None
+    if answers := sis_answers(document):
+        rendering.console().print(_table(answers))
+    elif isinstance(pages, list) and all(isinstance(page, dict) for page in pages):
+        for page in pages:
+            rendering.console().print(Text(f"page {page.get('page')}", style="bold"))
+            rendering.write(f"{page.get('text', '')}\n")
+    else:
+        rendering.write_json(document)
+
+
+def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
     last = "\n"
-    for number, piece in enumerate(result.chunks()):
+    for number, piece in enumerate(pieces):
         if number == 0 and not _is_text(piece):
             kind = result.media_type or "not text"
             raise UsageError(f"the result is {kind}, {result.size} bytes, and this is a terminal: name a file by --out")

@@ -14,8 +14,9 @@ from lucius_client import LuciusError, Refused
 from lucius_client.cli import credentials, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
-from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
+from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error, problem_text
 from lucius_client.cli.job_tables import JOBS, job_id
+from lucius_client.cli.protocols import find_protocol
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
@@ -128,7 +129,7 @@ def submit(
         raise UsageError("--protocol must name a protocol; see `lucius protocols`")
     names = sources.documents(documents or [])
     store = _store(owner)
-    definition = session.client.protocol(protocol).plain()
+    definition = find_protocol(session, protocol).plain()
     parameters = payload_for(definition, payload, ask or [])
 
     def body(name: str, uri: str) -> Json:
@@ -218,10 +219,7 @@ def _submit_lines(
             results.append({**result, "line": len(results) + 1})
     for result in results:
         if "problem" in result:
-            problem = result["problem"]
-            faults = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
-            line = f"line {result['line']}: {result['status']} {problem['code']}: {problem['detail']}{faults}"
-            rendering.write(line, stderr=True)
+            rendering.write(f"lucius: line {result['line']}: {problem_text(result['problem'])}", stderr=True)
     accepted = [result for result in results if "problem" not in result]
     if dry_run:
         checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]
