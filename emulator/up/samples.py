@@ -79,7 +79,7 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
         json.dumps(envelope),
     ]
     program = _shown(Path(sys.executable).parent / "lucius")
-    lucius = [program, "submit", _shown(path), "--protocol", PROTOCOL, "--ask", question, "--watch"]
+    lucius = [program, "submit", _shown(path), "--protocol", PROTOCOL, "--tenant", TENANT, "--ask", question, "--watch"]
     login = [program, "login", "--as", TENANT]
     if ports.issuer != DEFAULTS.issuer:
         login += ["--issuer", issuer_url(ports)]

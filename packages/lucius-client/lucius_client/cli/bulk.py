@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import Limit, Reason, Tenant
@@ -19,7 +19,7 @@ from lucius_client.models import Bulk
 #: between two reads of a bulk that is waited for
 _LOOK_S = 1.0
 
-BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk's id.")]
+BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk's id, or its first characters."), ids.BULK]
 Filter = Annotated[
     list[str],
     typer.Option(
@@ -37,7 +37,7 @@ BULKS = Listing(
     "bulkId",
     (
         Column("bulk", "bulkId"),
-        Column("tenant", "tenant", room=8, wide=True),
+        Column("tenant", "tenant", room=8, drop=10),
         Column("action", "action", drop=2),
         Column("state", status("state"), drop=1),
         Column("matched", lambda row: f"{row['matched']}{'' if row['listed'] else '+'}", drop=6),
@@ -120,7 +120,8 @@ def redrive(
 @with_session
 def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
     """List bulks, newest first."""
-    session.show(BULKS, [each.plain() for each in session.client.bulks(tenant=tenant, limit=limit)])
+    found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
+    session.show(BULKS, [each.plain() for each in found])
 
 
 @with_session

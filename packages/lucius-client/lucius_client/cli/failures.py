@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import JobType, Label, Limit, Since, Tenant, Until
@@ -43,7 +43,9 @@ REJECTED = Listing(
 
 rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
 
-MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message's id.")]
+MessageId = Annotated[
+    str, typer.Argument(metavar="ID", help="A rejected message's id, or its first characters."), ids.REJECTED
+]
 
 
 @with_session
@@ -87,7 +89,8 @@ def show(session: Session, message: MessageId) -> None:
 
 @with_session
 def redrive(
-    session: Session, messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages.")]
+    session: Session,
+    messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages."), ids.REJECTED],
 ) -> None:
     """Apply rejected messages to their jobs again; `redriven` is the outcome."""
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import JobType, Limit, Reason, Tenant
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import LOG, Column, Listing, status
 
-IncidentId = Annotated[str, typer.Argument(metavar="ID", help="An incident's id.")]
+IncidentId = Annotated[
+    str, typer.Argument(metavar="ID", help="An incident's id, or its first characters."), ids.INCIDENT
+]
 
 INCIDENTS = Listing(
     "incidents",

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from lucius_client.cli import rendering
 from lucius_client.cli.bulk import finish
-from lucius_client.cli.exits import UsageError
-from lucius_client.cli.job_page import show_job
+from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.job_page import outcome, show_job
 from lucius_client.cli.options import JobId, OptionalReason
 from lucius_client.cli.session import Session, with_session
 
@@ -71,14 +72,27 @@ def redrive(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
 ) -> None:
-    """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
+    """Redrive a failed or cancelled job: create a new job that starts at the failed step.
+
+    A job is redriven once. Exit code 1: it was redriven before, and that job failed too.
+    """
     if with_dependants:
         if ignore_dependencies:
             raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
         finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
         return
-    again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies)
-    show_job(session, again.plain())
+    known = session.client.job(job).redriven_by is not None
+    again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies).plain()
+    show_job(session, again)
+    if known:
+        last = again
+        while last.get("redriven_by"):
+            last = session.client.job(last["redriven_by"]).plain()
+        failed = last["status"] in ("FAILED_FINAL", "CANCELLED")
+        hint = f"; redrive that one: lucius job redrive {last['jobId']}" if failed else ""
+        rendering.write(f"already redriven as {last['jobId']} ({outcome(last)}){hint}", stderr=True)
+        if failed:
+            raise typer.Exit(Exit.NOT_WELL)
 
 
 @with_session

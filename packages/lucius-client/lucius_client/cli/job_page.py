@@ -103,6 +103,12 @@ def show_transitions(explained: Json) -> None:
         rendering.write(f"\n{explained['then']}")
 
 
+def outcome(job: Json) -> str:
+    """`FAILED_FINAL 5m ago: the input is not a PDF`, or the status of a job that has not ended."""
+    ended = f" {age_of(job['completed_at'])} ago" if job.get("completed_at") else ""
+    return f"{job['status']}{ended}" + (f": {_error(job)}" if _error(job) else "")
+
+
 def _identity(job: Json) -> list[tuple[str, Any]]:
     as_of = job.get("as_of")
     return [

@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lucius_client.cli import rendering
+from lucius_client.cli import completion, ids, rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.job_controls import admit, cancel, dismiss, pause, priority, redrive, resume
 from lucius_client.cli.job_page import in_one_sentence, show_job, show_transitions
 from lucius_client.cli.job_tables import EVENTS, JOBS, RELATED, TIMES
-from lucius_client.cli.options import JobId, JobType, Label, Limit, Since, Tenant, Until
+from lucius_client.cli.options import JobId, JobIds, JobType, Label, Limit, Since, Tenant, Until
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.results import json_content, open_result, print_result, save_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
@@ -80,7 +80,7 @@ class WatchUntil(StrEnum):
 @with_session
 def watch(
     session: Session,
-    jobs: Annotated[list[str], typer.Argument(metavar="ID...")],
+    jobs: JobIds,
     until: Annotated[
         WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
     ] = WatchUntil.ENDED,
@@ -191,8 +191,10 @@ def result(
 @with_session
 def diff(
     session: Session,
-    first: Annotated[str, typer.Argument(metavar="A", help="A job's id.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The id of another job.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A job's id.", autocompletion=completion.job_ids), ids.JOB],
+    second: Annotated[
+        str, typer.Argument(metavar="B", help="The id of another job.", autocompletion=completion.job_ids), ids.JOB
+    ],
 ) -> None:
     """Compare the events of two jobs: - is in A only, + in B only. Exit code 1 where they differ."""
     streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]

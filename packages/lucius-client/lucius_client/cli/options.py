@@ -6,13 +6,34 @@ from typing import Annotated
 
 import typer
 
+from lucius_client.cli import completion, ids
+
 _TIME = "2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
-Tenant = Annotated[
-    str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant. Default: that of the login, else all tenants.")
+JobId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A job's id, or its first characters.", autocompletion=completion.job_ids),
+    ids.JOB,
 ]
-JobType = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only jobs of this protocol.")]
+JobIds = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", help="Jobs' ids, or their first characters.", autocompletion=completion.job_ids),
+    ids.JOB,
+]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LUCIUS_TENANT",
+        help="The tenant. Default: that of the login, else all tenants.",
+        autocompletion=completion.tenants,
+    ),
+]
+JobType = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="REQUEST_TYPE", help="Only jobs of this protocol.", autocompletion=completion.protocols
+    ),
+]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs with this label.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created at or after {_TIME}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this time.")]

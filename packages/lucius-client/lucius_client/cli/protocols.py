@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lucius_client import ProtocolNotFound
-from lucius_client.cli import rendering
+from lucius_client.cli import completion, rendering
 from lucius_client.cli.exits import CliError, Exit, UsageError
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -38,7 +38,9 @@ def protocols(session: Session) -> None:
 
 
 @with_session
-def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE")]) -> None:
+def show(
+    session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]
+) -> None:
     """Print a protocol as JSON, with the JSON Schema of each step's payload."""
     rendering.write_json(find_protocol(session, name).plain())
 

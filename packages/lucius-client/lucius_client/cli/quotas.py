@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import rendering
-from lucius_client.cli.exits import UsageError
+from lucius_client.cli import completion, rendering
+from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ahead
 from lucius_client.cli.quota_tables import GATES, QUOTA_LOG, WAITING, change_line
 from lucius_client.cli.rendering import Json
@@ -17,12 +17,22 @@ from lucius_client.cli.rules_file import BREAKER_NUMBERS, read_rules
 from lucius_client.cli.session import Session, with_session
 from lucius_client.models import Quota
 
-Tenant = Annotated[str | None, typer.Option(envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.", autocompletion=completion.tenants
+    ),
+]
 Gate = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="A gate over all tenants: platform, mode:BURST, type:OCR, service:ocr, lane:3."),
 ]
-Type = Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="The gate of this job type.")]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="REQUEST_TYPE", help="The gate of this job type.", autocompletion=completion.protocols
+    ),
+]
 Source = Annotated[str | None, typer.Option(help="The gate of this source, as the jobs name it.")]
 Reason = Annotated[str, typer.Option(help="A text for the gate's log.")]
 Until = Annotated[
@@ -43,7 +53,12 @@ quota_app = typer.Typer(
 def list_(
     session: Session,
     tenant: Annotated[
-        str | None, typer.Option(envvar="LUCIUS_TENANT", help="Only of this tenant; *: the rules for every tenant.")
+        str | None,
+        typer.Option(
+            envvar="LUCIUS_TENANT",
+            help="Only of this tenant; *: the rules for every tenant.",
+            autocompletion=completion.tenants,
+        ),
     ] = None,
     limit: Limit = 100,
 ) -> None:
@@ -249,7 +264,7 @@ def _names(tenant: str | None, type_: str | None, source: str | None, gate: str 
             raise UsageError("--gate names one gate over all tenants; leave --type and --source out")
         return {"name": gate}
     if tenant is None:
-        raise UsageError("name a tenant by --tenant or LUCIUS_TENANT, or a gate over all tenants by --gate")
+        raise UsageError(f"{NAME_A_TENANT}, or a gate over all tenants by --gate")
     return {"tenant": tenant, "job_type": type_, "source": source}
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
-from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
-from lucius_client.cli import credentials, rendering
+from lucius_client import DEFAULT_URL, Client, LuciusError, Refused, Retries
+from lucius_client.cli import credentials, ids, rendering
 from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.tables import Listing, page_of, print_page, print_table
@@ -56,6 +56,10 @@ class Session:
         """Another client of the same API. Raises UsageError where the token of the login has expired."""
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
+    def tenant(self, named: str | None) -> str | None:
+        """The tenant of a command: named by the option or the environment, else that of the login; None: all."""
+        return named or (None if self.token else credentials.tenant(self.api))
+
     @property
     def for_people(self) -> bool:
         return self.output in (OutputFormat.TABLE, OutputFormat.WIDE)
@@ -86,9 +90,13 @@ class Session:
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that all commands share to `command`, and passes the session made from them as `session`."""
+    """Adds the options that all commands share to `command`, and passes the session made from them as `session`.
+
+    `tenant` is filled in. A command that is refused because an id does not exist runs once more if a whole id begins so.
+    """
     hints = get_type_hints(command, include_extras=True)
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]
+    kinds = {each.name: kind for each in own for kind in _metadata(hints[each.name]) if isinstance(kind, ids.Kind)}
     parameters = [each.replace(annotation=hints[each.name]) for each in own]
     for name, annotation, default in (
         ("api", ApiOption, DEFAULT_URL),
@@ -102,8 +110,16 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any, api: str, token: str | None, output: OutputFormat, json: bool, **options: Any) -> Any:
         session = Session(api, token or None, OutputFormat.JSON if json else output)
+        if "tenant" in options:
+            options["tenant"] = session.tenant(options["tenant"])
         try:
-            return command(*arguments, session=session, **options)
+            try:
+                return command(*arguments, session=session, **options)
+            except Refused as error:
+                again = ids.found(session.client, kinds, options, error) if kinds else None
+                if again is None:
+                    raise
+            return command(*arguments, session=session, **again)
         except LuciusError as error:
             raise cli_error(error, api) from error
 
@@ -111,3 +127,7 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _metadata(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__metadata__", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,16 +12,17 @@ import typer
 from rich.console import Console
 
 from lucius_client import LuciusError, Refused
-from lucius_client.cli import credentials, rendering, sources
+from lucius_client.cli import completion, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
-from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error, problem_text
+from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError, cli_error, problem_text
+from lucius_client.cli.job_page import outcome
 from lucius_client.cli.job_tables import JOBS, job_id
 from lucius_client.cli.protocols import find_protocol
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
-from lucius_client.cli.tables import Column, Listing, status
+from lucius_client.cli.tables import Column, Listing, age_of, status
 from lucius_client.models import Job
 from lucius_client.series import LONG_POLL_S
 
@@ -36,6 +38,17 @@ SUBMITTED = Listing(
         Column("status", status(), drop=1),
     ),
 )
+_FAILED = ("FAILED_FINAL", "CANCELLED")
+
+
+def _gate(job: Json) -> str | None:
+    if not job.get("gate"):
+        return None
+    start = f", starts {age_of(job['nextEligibleAt'])}" if job.get("nextEligibleAt") else ""
+    return f"{job['gate']}, position {job.get('position') or '-'}{start}"
+
+
+_WAITS_FOR = Column("waits for", _gate, room=12, drop=3)
 CHECKED = Listing(
     "documents",
     lambda result: str(result["idempotency"].get("jobId") or ""),
@@ -61,12 +74,21 @@ def submit(
         ),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", "-p", metavar="REQUEST_TYPE", help="See `lucius protocols`.")
+        str | None,
+        typer.Option(
+            "--protocol",
+            "-p",
+            metavar="REQUEST_TYPE",
+            help="See `lucius protocols`.",
+            autocompletion=completion.protocols,
+        ),
     ] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
-            envvar="LUCIUS_TENANT", help="The tenant of the jobs; by default that of the login, or else demo."
+            envvar="LUCIUS_TENANT",
+            help="The tenant of the jobs. Default: that of the login.",
+            autocompletion=completion.tenants,
         ),
     ] = None,
     payload: Annotated[
@@ -119,22 +141,23 @@ def submit(
         members["labels"] = dict(_label(each) for each in label)
     if callback:
         members["callback_urls"] = dict(_callback(each) for each in callback)
-    owner = tenant or credentials.tenant(session.api) or "demo"
+    if tenant is None:
+        raise UsageError(NAME_A_TENANT)
     if ndjson:
         if after:
             raise UsageError("--after is for documents; an envelope has its own dependencies")
-        _submit_lines(session, ndjson, owner, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
+        _submit_lines(session, ndjson, tenant, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
         raise UsageError("--protocol must name a protocol; see `lucius protocols`")
     names = sources.documents(documents or [])
-    store = _store(owner)
+    store = _store(tenant)
     definition = find_protocol(session, protocol).plain()
     parameters = payload_for(definition, payload, ask or [])
 
     def body(name: str, uri: str) -> Json:
         key = str(uuid.uuid4()) if again else None
-        made = envelope(owner, definition, uri, store.results_uri, parameters, key) | members
+        made = envelope(tenant, definition, uri, store.results_uri, parameters, key) | members
         return {**made, "dependencies": after} if after else made
 
     if dry_run:
@@ -182,7 +205,11 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
     client = session.connect(WATCH_RETRIES) if wait else session.client
     submitted = client.submit(body, wait=LONG_POLL_S if wait else 0)
     if submitted.replayed:
-        rendering.write(f"{name}: this request is known; --again creates a new job", stderr=True)
+        known = submitted.job.jobId
+        failed = submitted.job.status in _FAILED
+        hint = f"redrive it by `lucius job redrive {known}`, or use --again" if failed else "--again creates a new job"
+        found = outcome(client.job(known).plain()) if failed else submitted.job.status
+        rendering.write(f"{name}: already submitted as {known} ({found}); {hint}", stderr=True)
     accepted = {**submitted.job.plain(), "document": name, "known": submitted.replayed}
     return accepted if submitted.ended is None else accepted | {"ended": submitted.ended.plain()}
 
@@ -239,7 +266,10 @@ def _submit_lines(
 
 def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: bool, wait: bool) -> None:
     if not (watch or wait) or not accepted:
-        session.show(SUBMITTED, accepted)
+        waits = any(job.get("gate") for job in accepted)
+        session.show(replace(SUBMITTED, columns=(*SUBMITTED.columns, _WAITS_FOR)) if waits else SUBMITTED, accepted)
+        if any(job["known"] and job["status"] in _FAILED for job in accepted):
+            raise typer.Exit(Exit.NOT_WELL)
         return
     labels = sources.unique_labels([job["document"] for job in accepted])
     active = dict(zip(labels, accepted, strict=True))

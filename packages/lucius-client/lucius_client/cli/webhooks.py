@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.listen import listen
 from lucius_client.cli.options import Tenant
@@ -23,9 +23,11 @@ class Format(StrEnum):
     TEAMS = "teams"
 
 
-HookId = Annotated[str, typer.Argument(metavar="ID", help="A webhook's id.")]
+HookId = Annotated[str, typer.Argument(metavar="ID", help="A webhook's id, or its first characters."), ids.WEBHOOK]
 HookOrDefault = Annotated[
-    str, typer.Argument(metavar="ID", help="A webhook's id, or `default`: the callback URLs of the tenant's jobs.")
+    str,
+    typer.Argument(metavar="ID", help="A webhook's id, or `default`: the callback URLs of the tenant's jobs."),
+    ids.WEBHOOK,
 ]
 Types = Annotated[
     str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
@@ -41,6 +43,7 @@ HOOKS = Listing(
     "hookId",
     (
         Column("webhook", "hookId"),
+        Column("tenant", "tenant", room=8, drop=9),
         Column("url", "url", room=16, drop=1),
         Column("format", "format", drop=6),
         Column("state", status("state"), drop=2),
@@ -107,7 +110,8 @@ def create(
 @with_session
 def list_(session: Session, tenant: Tenant = None) -> None:
     """List webhooks, the oldest first."""
-    session.show(HOOKS, [each.plain() for each in session.client.webhooks(tenant=tenant)])
+    found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.webhooks(tenant=each))
+    session.show(HOOKS, [each.plain() for each in found])
 
 
 @with_session

@@ -80,7 +80,7 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
     return Made(
         [*files, TOPOLOGY],
         f"next: make up (a running stack starts again), and\n"
-        f"      .venv/bin/lucius submit FILE --protocol {step_type} --wait\n"
+        f"      .venv/bin/lucius submit FILE --protocol {step_type} --tenant demo --wait\n"
         f"before a commit: make generate",
     )
 

@@ -1,0 +1,118 @@
+"""Ids of which a command names the first characters only, and tenants that it does not name.
+
+The API has no route for either: both are looked up in its lists, no further back than `MAX_ITEMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from lucius_client import Client, Refused
+from lucius_client.cli.exits import CliError, Exit, UsageError
+
+#: items of one list that are looked at
+MAX_ITEMS = 1000
+#: jobs whose tenants are looked at
+_JOBS = 300
+#: characters after the last `_` that a prefix has, and those that it has where the list goes on after `MAX_ITEMS`
+_MIN, _MIN_OF_MANY = 4, 8
+#: candidates that an error names
+_NAMED = 4
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of ids."""
+
+    noun: str
+    #: code of the problem that such an id does not exist
+    not_found: str
+    #: ids of a tenant, None: of all; newest first
+    ids: Callable[[Client, str | None], Iterable[str]]
+    #: the API lists them for one tenant at a time
+    of_tenant: bool = False
+
+
+JOB = Kind("job", "JOB_NOT_FOUND", lambda api, tenant: (each.jobId for each in api.jobs(tenant_id=tenant)))
+INCIDENT = Kind(
+    "incident",
+    "INCIDENT_NOT_FOUND",
+    lambda api, tenant: (each.incidentId for each in api.incidents(tenant_id=tenant, state=None)),
+)
+REJECTED = Kind("rejected message", "REJECTED_NOT_FOUND", lambda api, _: (each.id for each in api.rejected()))
+BULK = Kind(
+    "bulk", "BULK_NOT_FOUND", lambda api, tenant: (each.bulkId for each in api.bulks(tenant=tenant)), of_tenant=True
+)
+WEBHOOK = Kind(
+    "webhook",
+    "HOOK_NOT_FOUND",
+    lambda api, tenant: (each.hookId for each in api.webhooks(tenant=tenant)),
+    of_tenant=True,
+)
+
+
+def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
+    """The options of a command that was refused with `error`, with whole ids and their tenant; None: there are none.
+
+    `kinds` are the kinds of the ids among the options, by name. Raises CliError where a prefix is not unique.
+    """
+    changed: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        without_tenant = error.code == "TENANT_REQUIRED" and kind.of_tenant and "tenant" in options
+        if error.code != kind.not_found and not without_tenant:
+            continue
+        given = options[name] if isinstance(options[name], list) else [options[name]]
+        wholes = [_whole(api, kind, each, options.get("tenant")) for each in given]
+        if all(wholes):
+            changed[name] = [each[0] for each in wholes if each]
+            changed[name] = changed[name] if isinstance(options[name], list) else changed[name][0]
+            if without_tenant and wholes[0]:
+                changed["tenant"] = wholes[0][1]
+    again = {**options, **changed}
+    return again if again != options else None
+
+
+def of_each_tenant(api: Client, tenant: str | None, listed: Callable[[str | None], Iterable[T]]) -> Iterator[T]:
+    """What `listed` gives for a tenant; for None, where the API requires one, for each of `tenants`."""
+    try:
+        yield from listed(tenant)
+    except Refused as error:
+        if error.code != "TENANT_REQUIRED":
+            raise
+        for each in tenants(api):
+            yield from listed(each)
+
+
+def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
+    """The tenants of the last jobs and of quotas."""
+    named = [each.tenant_id for each in api.jobs(limit=jobs)]
+    named += [each.tenant for each in api.quotas(limit=jobs) if each.name is None and each.tenant != "*"]
+    return sorted(set(named))
+
+
+def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
+    """The one id that begins with `given`, and its tenant; None: no id does."""
+    tail = given.rpartition("_")[2]
+    if "_" not in given or len(tail) < _MIN:
+        return None
+    among: list[str | None] = [tenant] if tenant is not None or not kind.of_tenant else [*tenants(api)]
+    matching: list[tuple[str, str | None]] = []
+    cut = False
+    for each in among:
+        ids = list(islice(kind.ids(api, each), MAX_ITEMS + 1))
+        cut = cut or len(ids) > MAX_ITEMS
+        matching += [(found, each) for found in ids if found.startswith(given)]
+    newest = f"the last {MAX_ITEMS:,} {kind.noun}s"
+    if not matching and cut:
+        raise CliError(f"{kind.noun} not found: {given} ({kind.not_found}); none of {newest} begins so", Exit.REFUSED)
+    if len(matching) > 1:
+        named = ", ".join(found for found, _ in matching[:_NAMED])
+        raise UsageError(f"{given} is not unique: {named}{' ...' if len(matching) > _NAMED else ''}")
+    if matching and cut and len(tail) < _MIN_OF_MANY:
+        raise UsageError(f"{given} is unique among {newest} only: give {_MIN_OF_MANY} characters after the last _")
+    return matching[0] if matching else None
