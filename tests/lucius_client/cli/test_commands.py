@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -81,3 +85,56 @@ def test_up_without_its_checkout_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_
     done = up("--help")
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert "make setup" in done.stderr
+
+
+def commands(group: Any, path: str = "lucius") -> Iterator[tuple[str, Any]]:
+    """The listed commands of this package, with their words."""
+    for name, each in group.commands.items():
+        if each.hidden or name in ("service", "faults", "up"):
+            continue
+        if hasattr(each, "commands"):
+            yield from commands(each, f"{path} {name}")
+        else:
+            yield f"{path} {name}", each
+
+
+ROOT_GROUP = typer.main.get_command(main.app)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands(ROOT_GROUP)), ids=[path for path, _ in commands(ROOT_GROUP)]
+)
+def test_a_command_has_examples_that_it_takes(path: str, command: Any) -> None:
+    """One or two, each a command line with this command, whose words and options are right."""
+    first, *examples = command.epilog.split("\n\n")
+    assert first == "Examples:"
+    assert 1 <= len(examples) <= 2
+    for example in examples:
+        assert path in example
+        words = shlex.split(example.removeprefix('eval "$(').removesuffix(')"').partition(" | ")[0])
+        group, context = ROOT_GROUP, ROOT_GROUP.make_context("lucius", [], resilient_parsing=True)
+        while words := words[1:]:
+            found = group.commands[words[0]]
+            if not hasattr(found, "commands"):
+                assert found is command
+                found.make_context(words[0], words[1:], parent=context)
+                break
+            group = found
+
+
+def test_older_words_are_aliases_that_help_does_not_list() -> None:
+    """`lucius jobs`, `lucius webhooks change` and others still work."""
+    for older, today in (
+        ("jobs", "job list"),
+        ("deadletters", "deadletter list"),
+        ("events", "event list"),
+        ("protocols", "protocol list"),
+        ("webhooks change", "webhook update"),
+        ("webhooks remove", "webhook delete"),
+        ("incident retry", "incident redrive"),
+    ):
+        named = [CliRunner().invoke(main.app, [*words.split(), "--help"]) for words in (older, today)]
+        options = [re.findall(r"--[a-z-]+", each.stdout.partition("Examples")[0]) for each in named]
+        assert options[0] == options[1] != []
+    listed = CliRunner().invoke(main.app, ["--help"]).stdout
+    assert not re.search(r"│ (jobs|deadletters|events|protocols|webhooks) ", listed)

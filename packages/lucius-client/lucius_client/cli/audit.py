@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli import audit_v2, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 
 Json = Any
@@ -28,7 +29,6 @@ def audit() -> None:
     """Audit bundles."""
 
 
-@audit_app.command("verify")
 def verify_file(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A bundle; - is standard input.")],
     head: Annotated[
@@ -53,6 +53,9 @@ def verify_file(
         rendering.write(f"proved: {job['job_id']} {job['status']}, {len(bundle['events'])} events, head {noted}")
     if faults:
         raise typer.Exit(Exit.NOT_WELL)
+
+
+add(audit_app, "verify", verify_file, "lucius audit verify bundle.json")
 
 
 def verify(bundle: Json, *, head: str | None = None) -> list[str]:

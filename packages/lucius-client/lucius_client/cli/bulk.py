@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli import ids, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import Limit, Reason, Tenant
@@ -62,7 +63,9 @@ ITEMS = Listing(
 )
 FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
-bulk_app = typer.Typer(help="Many jobs: cancel, pause, resume, redrive, list, show, items, stop.", no_args_is_help=True)
+bulk_app = typer.Typer(
+    help="Bulk operations on many jobs: cancel, pause, resume, redrive, list, show.", no_args_is_help=True
+)
 
 
 @with_session
@@ -150,17 +153,15 @@ def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
     finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
 
 
-for name, command in (
-    ("cancel", cancel),
-    ("pause", pause),
-    ("resume", resume),
-    ("redrive", redrive),
-    ("list", list_),
-    ("show", show),
-    ("items", items),
-    ("stop", stop),
-):
-    bulk_app.command(name)(command)
+_FAILED = "--filter status=FAILED_FINAL --filter since=1d --reason 'the service is repaired'"
+add(bulk_app, "cancel", cancel, "lucius bulk cancel --filter label=batch:one --reason 'wrong documents' --dry-run")
+add(bulk_app, "pause", pause, "lucius bulk pause --filter request_type=OCR --reason 'maintenance window'")
+add(bulk_app, "resume", resume, "lucius bulk resume --filter request_type=OCR --reason 'maintenance is over'")
+add(bulk_app, "redrive", redrive, f"lucius bulk redrive {_FAILED} --dry-run", f"lucius bulk redrive {_FAILED} --wait")
+add(bulk_app, "list", list_, "lucius bulk list --tenant acme")
+add(bulk_app, "show", show, "lucius bulk show bulk_82304918", "lucius bulk show bulk_82304918 --wait")
+add(bulk_app, "items", items, "lucius bulk items bulk_82304918 --outcome refused")
+add(bulk_app, "stop", stop, "lucius bulk stop bulk_82304918")
 
 
 def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from lucius_client import Client
 from lucius_client.cli import rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import Tenant
@@ -36,6 +37,13 @@ EVENTS = Listing(
         Column("status", lambda event: _status(event["data"]["payload"]), room=8, drop=3),
     ),
 )
+
+event_app = typer.Typer(help="Events of a tenant: list, or follow.", no_args_is_help=True)
+
+
+@event_app.callback()
+def _group() -> None:
+    pass
 
 
 @with_session
@@ -83,6 +91,10 @@ def events(
         # what nobody saw comes again
         sys.stdout.flush()
         feed.store()
+
+
+EXAMPLES = ("lucius event list --since 2h --type job.failed", "lucius event list --follow -o json")
+add(event_app, "list", events, *EXAMPLES)
 
 
 def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:

@@ -1,4 +1,4 @@
-"""`lucius deadletters` and `lucius rejected`: jobs that failed for good, and messages that no job could take."""
+"""`lucius deadletter` and `lucius rejected`: jobs that failed for good, and messages that no job could take."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lucius_client.cli import ids, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import JobType, Label, Limit, Since, Tenant, Until
@@ -41,6 +42,7 @@ REJECTED = Listing(
     ),
 )
 
+deadletter_app = typer.Typer(help="Failed jobs that are neither redriven nor dismissed: list.", no_args_is_help=True)
 rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
 
 MessageId = Annotated[
@@ -58,7 +60,7 @@ def deadletters(
     until: Until = None,
     limit: Limit = 50,
 ) -> None:
-    """List jobs that failed for good and that nobody has redriven: the step and the error; the last failed first."""
+    """List failed jobs that are neither redriven nor dismissed, most recent first."""
     items = session.client.dead_letters(
         tenant_id=tenant,
         request_type=type_,
@@ -97,9 +99,10 @@ def redrive(
     session.show(REJECTED, redriven)
 
 
-rejected_app.command("list")(list_)
-rejected_app.command()(show)
-rejected_app.command()(redrive)
+add(deadletter_app, "list", deadletters, "lucius deadletter list --type OCR --since 1d")
+add(rejected_app, "list", list_, "lucius rejected list", "lucius rejected list --date 2026-01-27")
+add(rejected_app, "show", show, "lucius rejected show rej_1769508120000")
+add(rejected_app, "redrive", redrive, "lucius rejected redrive rej_1769508120000")
 
 
 def _day(text: str | None) -> date | None:

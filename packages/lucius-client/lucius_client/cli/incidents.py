@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lucius_client.cli import ids, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import JobType, Limit, Reason, Tenant
 from lucius_client.cli.session import Session, with_session
@@ -33,7 +34,7 @@ INCIDENTS = Listing(
 )
 
 incident_app = typer.Typer(
-    help="Incidents: list, show, resolve, retry, dismiss.",
+    help="Incidents: list, show, resolve, redrive, dismiss.",
     no_args_is_help=True,
 )
 
@@ -96,8 +97,8 @@ def dismiss(session: Session, incident: IncidentId, reason: Reason) -> None:
     session.show_one(INCIDENTS, session.client.dismiss_incident(incident, reason=reason).plain())
 
 
-incident_app.command("list")(list_)
-incident_app.command()(show)
-incident_app.command()(resolve)
-incident_app.command()(retry)
-incident_app.command()(dismiss)
+add(incident_app, "list", list_, "lucius incident list", "lucius incident list --state all --since 1d")
+add(incident_app, "show", show, "lucius incident show inc_job_bf466207")
+add(incident_app, "resolve", resolve, "lucius incident resolve inc_job_bf466207 --reason 'sent by mail'")
+add(incident_app, "redrive retry", retry, "lucius incident redrive inc_job_bf466207 --reason 'the service is repaired'")
+add(incident_app, "dismiss", dismiss, "lucius incident dismiss inc_job_bf466207 --reason 'a test document'")

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from lucius_client.cli import completion, ids, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.job_controls import admit, cancel, dismiss, pause, priority, redrive, resume
@@ -28,8 +29,7 @@ STDOUT = Path("-")
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
 
 job_app = typer.Typer(
-    help="One job: show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive, dismiss, "
-    "dependencies, receipt, audit, diff.",
+    help="Jobs: list, show, watch, result, explain, cancel, redrive.",
     no_args_is_help=True,
 )
 
@@ -211,11 +211,41 @@ def diff(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-for command in (
-    *(show, watch, result, events, explain, cancel, pause, resume, admit, priority, redrive),
-    *(dismiss, dependencies, receipt, audit, diff),
-):
-    job_app.command()(command)
+add(
+    job_app,
+    "list",
+    jobs,
+    "lucius job list --status failed_final --since 2h",
+    "lucius job list --label batch:one -o ids",
+)
+add(job_app, "show", show, "lucius job show job_bf466207", "lucius job show job_bf466207 -o json")
+add(job_app, "watch", watch, "lucius job watch job_bf466207", "lucius job watch job_bf466207 --until admitted")
+add(
+    job_app,
+    "result",
+    result,
+    "lucius job result job_bf466207",
+    "lucius job result job_bf466207 --out result.json",
+)
+add(job_app, "events", events, "lucius job events job_bf466207", "lucius job events job_bf466207 -o wide")
+add(job_app, "explain", explain, "lucius job explain job_bf466207", "lucius job explain job_bf466207 --verbose")
+add(job_app, "cancel", cancel, "lucius job cancel job_bf466207 --reason 'wrong document'")
+add(job_app, "pause", pause, "lucius job pause job_bf466207 --reason 'maintenance window'")
+add(job_app, "resume", resume, "lucius job resume job_bf466207")
+add(job_app, "admit", admit, "lucius job admit job_bf466207 --reason 'customer on the phone'")
+add(job_app, "priority", priority, "lucius job priority job_bf466207 high --reason 'due today'")
+add(
+    job_app,
+    "redrive",
+    redrive,
+    "lucius job redrive job_bf466207 --reason 'the service is repaired'",
+    "lucius job redrive job_bf466207 --with-dependants --wait",
+)
+add(job_app, "dismiss", dismiss, "lucius job dismiss job_bf466207 --reason 'sent again by the customer'")
+add(job_app, "dependencies", dependencies, "lucius job dependencies job_bf466207")
+add(job_app, "receipt", receipt, "lucius job receipt job_bf466207")
+add(job_app, "audit", audit, "lucius job audit job_bf466207 --out bundle.json")
+add(job_app, "diff", diff, "lucius job diff job_bf466207 job_f9dd41c0")
 
 
 def _event_line(event: Json) -> str:

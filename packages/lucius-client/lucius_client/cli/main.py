@@ -19,9 +19,10 @@ from typer._completion_shared import get_completion_script
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
 from lucius_client.cli.bulk import bulk_app
-from lucius_client.cli.events import events
+from lucius_client.cli.commands import add
+from lucius_client.cli.events import event_app, events
 from lucius_client.cli.exits import CliError, Exit
-from lucius_client.cli.failures import deadletters, rejected_app
+from lucius_client.cli.failures import deadletter_app, deadletters, rejected_app
 from lucius_client.cli.incidents import incident_app
 from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
@@ -47,7 +48,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print the completion script of a shell: `eval "$(lucius completion bash)"`, `lucius completion fish | source`."""
+    """Print the completion script of a shell. It completes commands, options, ids, tenants and protocols."""
     rendering.write(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 
@@ -78,30 +79,45 @@ def root(
     pass
 
 
-for command in (
+add(
+    app,
+    "submit",
     submit,
-    jobs,
-    events,
-    receipts,
-    usage,
-    deadletters,
-    protocols,
-    health,
-    version,
-    login,
-    logout,
-    completion,
+    "lucius submit report.pdf --protocol OCR --tenant acme --watch",
+    "lucius submit 'scans/*.png' -p OCR --tenant acme --label batch:one -o ids",
+)
+for group, names in (
+    (job_app, "job"),
+    (deadletter_app, "deadletter"),
+    (incident_app, "incident"),
+    (bulk_app, "bulk"),
+    (quota_app, "quota"),
+    (source_app, "source"),
+    (event_app, "event"),
+    (webhooks_app, "webhook webhooks"),
+    (protocol_app, "protocol"),
+    (rejected_app, "rejected"),
+    (audit_app, "audit"),
 ):
-    app.command()(command)
-app.add_typer(job_app, name="job")
-app.add_typer(bulk_app, name="bulk")
-app.add_typer(incident_app, name="incident")
-app.add_typer(quota_app, name="quota")
-app.add_typer(source_app, name="source")
-app.add_typer(protocol_app, name="protocol")
-app.add_typer(rejected_app, name="rejected")
-app.add_typer(audit_app, name="audit")
-app.add_typer(webhooks_app, name="webhooks")
+    name, *older = names.split()
+    app.add_typer(group, name=name)
+    for each in older:
+        app.add_typer(group, name=each, hidden=True)
+add(app, "usage", usage, "lucius usage --tenant acme --since 1d --by type")
+add(app, "receipts", receipts, "lucius receipts --tenant acme --since 1d --by type")
+add(app, "health", health, "lucius health", "lucius health -o json")
+add(app, "version", version, "lucius version")
+add(app, "login", login, "lucius login --as acme --scope orch:read --scope orch:operate")
+add(app, "logout", logout, "lucius logout")
+add(app, "completion", completion, 'eval "$(lucius completion bash)"', "lucius completion fish | source")
+# older names
+for name, command, example in (
+    ("jobs", jobs, "lucius job list"),
+    ("deadletters", deadletters, "lucius deadletter list"),
+    ("events", events, "lucius event list"),
+    ("protocols", protocols, "lucius protocol list"),
+):
+    app.command(name, hidden=True, epilog=f"Today's name: {example}")(command)
 
 
 def add_commands(entries: Iterable[EntryPoint]) -> None:

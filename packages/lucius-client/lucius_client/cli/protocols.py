@@ -11,6 +11,7 @@ import typer
 
 from lucius_client import ProtocolNotFound
 from lucius_client.cli import completion, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import CliError, Exit, UsageError
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -27,7 +28,7 @@ PROTOCOLS = Listing(
     ),
 )
 
-protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_args_is_help=True)
+protocol_app = typer.Typer(help="Protocols: list, show, lint.", no_args_is_help=True)
 
 
 @with_session
@@ -58,7 +59,6 @@ def find_protocol(session: Session, name: str) -> Protocol:
         raise CliError(f"unknown protocol {name}; {hint} ({error.code})", Exit.REFUSED) from error
 
 
-@protocol_app.command()
 def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
     topology: Annotated[
@@ -84,7 +84,9 @@ def lint(
         raise typer.Exit(Exit.NOT_WELL)
 
 
-protocol_app.command()(show)
+add(protocol_app, "list", protocols, "lucius protocol list")
+add(protocol_app, "show", show, "lucius protocol show OCR")
+add(protocol_app, "lint", lint, "lucius protocol lint protocols")
 
 
 def _files(paths: list[Path]) -> list[Path]:

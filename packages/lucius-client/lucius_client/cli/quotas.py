@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli import completion, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ahead
 from lucius_client.cli.quota_tables import GATES, QUOTA_LOG, WAITING, change_line
@@ -44,9 +45,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 #: of a number that may be taken out of a rule
 _Number = "A number, or none to take it out."
 
-quota_app = typer.Typer(
-    help="Gates: list, show, set, delete, hold, throttle, resume, reset, waiting, log, apply.", no_args_is_help=True
-)
+quota_app = typer.Typer(help="Quotas: list, show, set, delete, hold, throttle, resume.", no_args_is_help=True)
 
 
 @with_session
@@ -242,20 +241,24 @@ def apply(
         rendering.write(change_line(change))
 
 
-for name, command in (
-    ("list", list_),
-    ("show", show),
-    ("set", set_),
-    ("delete", delete),
-    ("hold", hold),
-    ("throttle", throttle),
-    ("resume", resume),
-    ("reset", reset),
-    ("waiting", waiting),
-    ("log", log),
-    ("apply", apply),
-):
-    quota_app.command(name)(command)
+_WHOSE = "--tenant acme --type OCR"
+add(quota_app, "list", list_, "lucius quota list", "lucius quota list --tenant acme -o wide")
+add(quota_app, "show", show, "lucius quota show --tenant acme", "lucius quota show --gate platform")
+add(
+    quota_app,
+    "set",
+    set_,
+    f"lucius quota set {_WHOSE} --max-active 2 --reason 'a small contract'",
+    "lucius quota set --tenant acme --max-per-hour none --reason 'no rate any more' --dry-run",
+)
+add(quota_app, "delete", delete, f"lucius quota delete {_WHOSE} --reason 'the default is enough'")
+add(quota_app, "hold", hold, "lucius quota hold --tenant acme --reason 'maintenance window' --until 2h")
+add(quota_app, "throttle", throttle, f"lucius quota throttle {_WHOSE} --max-per-hour 60 --until 1h --reason spike")
+add(quota_app, "resume", resume, "lucius quota resume --tenant acme --reason 'maintenance is over'")
+add(quota_app, "reset", reset, f"lucius quota reset {_WHOSE} --reason 'the service is repaired'")
+add(quota_app, "waiting", waiting, "lucius quota waiting --tenant acme", f"lucius quota waiting {_WHOSE}")
+add(quota_app, "log", log, "lucius quota log --tenant acme")
+add(quota_app, "apply", apply, "lucius quota apply quotas.yaml --dry-run", "lucius quota apply quotas.yaml")
 
 
 def _names(tenant: str | None, type_: str | None, source: str | None, gate: str | None) -> dict[str, str | None]:

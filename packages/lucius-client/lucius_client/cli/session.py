@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -92,7 +92,7 @@ class Session:
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that all commands share to `command`, and passes the session made from them as `session`.
 
-    `tenant` is filled in. A command that is refused because an id does not exist runs once more if a whole id begins so.
+    The tenant is filled in, and ids may be cut short (`_called`).
     """
     hints = get_type_hints(command, include_extras=True)
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]
@@ -113,13 +113,7 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
         if "tenant" in options:
             options["tenant"] = session.tenant(options["tenant"])
         try:
-            try:
-                return command(*arguments, session=session, **options)
-            except Refused as error:
-                again = ids.found(session.client, kinds, options, error) if kinds else None
-                if again is None:
-                    raise
-            return command(*arguments, session=session, **again)
+            return _called(partial(command, *arguments, session=session), session, kinds, options)
         except LuciusError as error:
             raise cli_error(error, api) from error
 
@@ -127,6 +121,17 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _called(command: Callable[..., Any], session: Session, kinds: dict[str, ids.Kind], options: dict[str, Any]) -> Any:
+    """Calls the command, and once more if an id of its options does not exist and a whole id begins so."""
+    try:
+        return command(**options)
+    except Refused as error:
+        again = ids.found(session.client, kinds, options, error) if kinds else None
+        if again is None:
+            raise
+    return command(**again)
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:

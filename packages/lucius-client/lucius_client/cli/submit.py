@@ -79,7 +79,7 @@ def submit(
             "--protocol",
             "-p",
             metavar="REQUEST_TYPE",
-            help="See `lucius protocols`.",
+            help="See `lucius protocol list`.",
             autocompletion=completion.protocols,
         ),
     ] = None,
@@ -149,7 +149,7 @@ def submit(
         _submit_lines(session, ndjson, tenant, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
-        raise UsageError("--protocol must name a protocol; see `lucius protocols`")
+        raise UsageError("--protocol must name a protocol; see `lucius protocol list`")
     names = sources.documents(documents or [])
     store = _store(tenant)
     definition = find_protocol(session, protocol).plain()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lucius_client.cli.commands import add
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import Limit, Tenant
 from lucius_client.cli.rendering import write
@@ -86,4 +87,4 @@ def list_(
     session.show(SOURCES, rows)
 
 
-source_app.command("list")(list_)
+add(source_app, "list", list_, "lucius source list --tenant acme")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli import ids, rendering
+from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.listen import listen
 from lucius_client.cli.options import Tenant
@@ -72,7 +73,7 @@ DELIVERIES = Listing(
 )
 
 webhooks_app = typer.Typer(
-    help="Addresses that a tenant's events are posted to, signed, and what came of it.",
+    help="Webhooks: create, list, show, update, delete, test, listen.",
     no_args_is_help=True,
 )
 
@@ -222,11 +223,25 @@ def redeliver(
     session.show_one(DELIVERIES, found)
 
 
-webhooks_app.command()(create)
-webhooks_app.command("list")(list_)
-webhooks_app.command("test")(send_test)
-for command in (show, change, remove, rotate, resume, secret, deliveries, redeliver, log, listen):
-    webhooks_app.command()(command)
+add(
+    webhooks_app,
+    "create",
+    create,
+    "lucius webhook create https://hooks.example.com/lucius --type job.failed",
+    "lucius webhook create https://hooks.slack.com/services/T0/B0/X --format slack",
+)
+add(webhooks_app, "list", list_, "lucius webhook list --tenant acme")
+add(webhooks_app, "show", show, "lucius webhook show hook_6f1c0d3a")
+add(webhooks_app, "update change", change, "lucius webhook update hook_6f1c0d3a --off")
+add(webhooks_app, "delete remove", remove, "lucius webhook delete hook_6f1c0d3a")
+add(webhooks_app, "test", send_test, "lucius webhook test hook_6f1c0d3a")
+add(webhooks_app, "rotate", rotate, "lucius webhook rotate hook_6f1c0d3a")
+add(webhooks_app, "resume", resume, "lucius webhook resume hook_6f1c0d3a")
+add(webhooks_app, "secret", secret, "lucius webhook secret --tenant acme")
+add(webhooks_app, "deliveries", deliveries, "lucius webhook deliveries hook_6f1c0d3a --state dead")
+add(webhooks_app, "redeliver", redeliver, "lucius webhook redeliver hook_6f1c0d3a 1043")
+add(webhooks_app, "log", log, "lucius webhook log hook_6f1c0d3a")
+add(webhooks_app, "listen", listen, "lucius webhook listen --forward http://127.0.0.1:3000/ --tenant acme")
 
 
 def _list(text: str | None) -> list[str] | None:
