@@ -63,8 +63,9 @@ def run_main(
 
 
 def run_on(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
-    """`run_main` with the API and the blob store of `stack`."""
-    return run_main(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    """`run_main` with the API and the blob store of `stack`, for the tenant `demo` unless the words name another."""
+    settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection, "LUCIUS_TENANT": "demo"}
+    return run_main(*words, api=stack.api, **settings)
 
 
 def stdout_of(stack: RunningStack, *words: str) -> str:

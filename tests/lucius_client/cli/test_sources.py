@@ -13,8 +13,9 @@ from lucius_client.cli.exits import UsageError
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("a.pdf", "b.png", "in/c.pdf", "in/.hidden.pdf", ".git/d.pdf", "odd [1].pdf"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    hidden = ("in/.hidden.pdf", ".git/d.pdf", "in/__pycache__/e.pyc")
+    for name in ("a.pdf", "b.png", "in/c.pdf", "odd [1].pdf", *hidden):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -33,7 +34,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], documents: list[str]) -> None:
     """A folder stands for its files but hidden ones, the name of a file is never a pattern, each file comes once."""
-    assert sources.documents(names) == documents
+    assert sources.documents(names).readable("")[0] == documents
+
+
+@pytest.mark.parametrize(
+    ("step_type", "taken", "skipped"),
+    [
+        ("OCR", ["x.pdf", "x.PNG"], ["x.py", "x.txt"]),
+        ("EMBEDDING", ["x.py", "x.txt"], ["x.PNG", "x.pdf"]),
+        ("WORD_COUNT", ["x.PNG", "x.pdf", "x.py", "x.txt"], []),
+    ],
+)
+def test_files_of_a_folder_that_the_protocol_cannot_read_are_skipped(
+    tmp_path: Path, step_type: str, taken: list[str], skipped: list[str]
+) -> None:
+    """By the type of its first step; a file that is named is taken whatever it is."""
+    for name in ("x.pdf", "x.PNG", "x.py", "x.txt"):
+        (tmp_path / name).touch()
+    found = sources.documents([str(tmp_path)]).readable(step_type)
+    assert [{Path(each).name for each in names} for names in found] == [set(taken), set(skipped)]
+    named = str(tmp_path / "x.py")
+    assert sources.documents([named, str(tmp_path)]).readable("OCR")[0][0] == named
+
+
+def test_patterns_choose_the_files_of_a_folder(folder: Path) -> None:
+    """Whatever the protocol reads; a pattern that fits no file is an error."""
+    assert sources.documents(["."], ["*.png", "c.*"]).readable("EMBEDDING") == (["b.png", "in/c.pdf"], [])
+    for include, step_type, error in ((["*.docx"], "OCR", "no file in . matches"), ([], "EMBEDDING", "no file that")):
+        with pytest.raises(UsageError, match=error):
+            sources.documents(["."], include).readable(step_type)
 
 
 @pytest.mark.parametrize("name", ["none.pdf", "*.docx"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from pathlib import Path
+from unittest import mock
 
 import httpx
 
 from emulator.up.ports import find_free
+from lucius_client.cli import credentials
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import INVOICE, ids_of_jobs, run_main, run_on, run_program, stdout_of
 from tests.lucius_client.stub_api import CannedResponse, serving
@@ -19,7 +22,7 @@ from tests.waiting import wait_until
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
     """--watch prints a line for each change, and in the end answer, page and quote."""
     words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
-    program = run_program(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    program = run_program(*words, "--tenant", "demo", api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
     assert program.returncode == 0, program.stderr
     out = program.stdout
     assert "invoice.png  step 3/3 sis  SUCCEEDED" in out
@@ -32,8 +35,8 @@ def test_the_same_request_is_one_job(stack: RunningStack) -> None:
     words = ["submit", INVOICE, "-p", "OCR", "--tenant", f"same-{uuid.uuid4()}", "-o", "ids"]
     first, second, third = run_on(stack, *words), run_on(stack, *words), run_on(stack, *words, "--again")
     assert first.stdout == second.stdout != third.stdout
-    assert "this request is known" in second.stderr
-    assert "this request is known" not in first.stderr + third.stderr
+    assert "already submitted as" in second.stderr
+    assert "already submitted as" not in first.stderr + third.stderr
 
 
 def test_a_uri_is_used_as_it_is(stack: RunningStack) -> None:
@@ -109,7 +112,7 @@ def test_a_failed_job_is_exit_code_1(stack: RunningStack, tenant: str, tmp_path:
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     """An upload without a blob store is an error that names the setting."""
     unused = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
-    failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
+    failed = run_main("submit", INVOICE, "-p", "OCR", "--tenant", "demo", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
     assert failed.returncode == 4
     assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
@@ -123,6 +126,8 @@ def test_callbacks_stand_in_the_envelope(tmp_path: Path) -> None:
         "submit",
         "--ndjson",
         str(batch),
+        "--tenant",
+        "demo",
         "--callback",
         "done=https://a.example/?a=b",
         "--callback",
@@ -130,28 +135,80 @@ def test_callbacks_stand_in_the_envelope(tmp_path: Path) -> None:
     ]
     with serving(CannedResponse(body={"results": [{"status": 202, "jobId": "job_1", "tenant": "demo"}]})) as api:
         run_main(*words, api=api.url)
-        wrong = run_main(*words[:3], "--callback", "https://a.example/?a=b", api=api.url)
+        wrong = run_main(*words[:5], "--callback", "https://a.example/?a=b", api=api.url)
     [request] = api.requests
     envelope = json.loads(request.body.splitlines()[0])
     assert envelope["callback_urls"] == {"done": "https://a.example/?a=b", "b": "https://b.example"}
     assert (wrong.returncode, "NAME=URL" in wrong.stderr) == (2, True)
 
 
+URI = "https://account.blob.core.windows.net/documents/a.pdf"
+OCR = CannedResponse(
+    body={
+        "protocol_id": "ocr",
+        "version": 1,
+        "request_type": "OCR",
+        "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr"}],
+        "digest": "0",
+    }
+)
+SUBMIT = ("submit", URI, "-p", "OCR", "--tenant", "demo")
+
+
 def test_a_job_that_is_waited_for_is_one_request_more_than_its_protocol() -> None:
     """The submission is held until the job has ended; without --wait, and with --watch, it is not."""
-    uri = "https://account.blob.core.windows.net/documents/a.pdf"
-    step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
-    protocol = CannedResponse(
-        body={"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
-    )
-    with serving(protocol, CannedResponse(200, samples.job("CANCELLED"))) as api:
-        run = run_main("submit", uri, "-p", "OCR", "--wait", api=api.url)
+    with serving(OCR, CannedResponse(200, samples.job("CANCELLED"))) as api:
+        run = run_main(*SUBMIT, "--wait", api=api.url)
     assert [(request.method, request.headers.get("prefer")) for request in api.requests] == [
         ("GET", None),
         ("POST", "wait=20"),
     ]
     assert (run.returncode, run.stdout) == (1, "")
     assert "CANCELLED" in run.stderr
-    with serving(protocol, CannedResponse(202, samples.accepted())) as api:
-        assert run_main("submit", uri, "-p", "OCR", api=api.url).returncode == 0
+    with serving(OCR, CannedResponse(202, samples.accepted())) as api:
+        assert run_main(*SUBMIT, api=api.url).returncode == 0
     assert [request.headers.get("prefer") for request in api.requests] == [None, None]
+
+
+def test_a_document_whose_job_failed_is_not_submitted_silently() -> None:
+    """stderr has the job, why it failed and what to do; exit code 1, as for a job that fails while it is watched."""
+    failed = samples.job("FAILED_FINAL") | {"error_code": "INPUT_BROKEN", "error_message": "the input is not a PDF"}
+    replay = {"Idempotency-Replayed": "true"}
+    known = CannedResponse(202, samples.accepted() | {"status": "FAILED_FINAL"}, replay)
+    with serving(OCR, known, CannedResponse(body=failed)) as api:
+        done = run_main(*SUBMIT, "-o", "ids", api=api.url)
+    assert (done.returncode, done.stdout) == (1, "job_1\n")
+    assert "already submitted as job_1 (FAILED_FINAL: INPUT_BROKEN: the input is not a PDF)" in done.stderr
+    assert "lucius job redrive job_1" in done.stderr
+    with serving(OCR, CannedResponse(202, samples.accepted(), replay)) as api:
+        done = run_main(*SUBMIT, api=api.url)
+        assert (done.returncode, len(api.requests)) == (0, 2)
+    assert "already submitted as job_1 (QUEUED); --again creates a new job" in done.stderr
+
+
+def test_a_job_that_waits_is_shown_with_its_quota() -> None:
+    """The response of the API has it; others have no such column."""
+    waits = samples.accepted() | {"status": "THROTTLED", "gate": "tenant demo", "position": 2, "nextEligibleAt": None}
+    with serving(OCR, CannedResponse(202, waits)) as api:
+        shown = run_main(*SUBMIT, api=api.url).stdout.splitlines()
+    assert shown[0].endswith("waits for")
+    assert shown[1].endswith("THROTTLED  tenant demo, position 2")
+
+
+def test_a_submit_names_its_tenant(tmp_path: Path) -> None:
+    """By the option, the environment or a login to this API; without one nothing is sent."""
+    with serving(OCR, CannedResponse(202, samples.accepted())) as api:
+        environment = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
+        refused = run_main(*SUBMIT[:4], api=api.url, **environment)
+        assert (refused.returncode, api.requests) == (2, [])
+        assert "name a tenant by --tenant or LUCIUS_TENANT, or log in to one" in refused.stderr
+    for named, tenant in ({}, "acme"), ({"LUCIUS_TENANT": "beta"}, "beta"):
+        with serving(OCR, CannedResponse(202, samples.accepted())) as api:
+            store(api.url, "acme", tmp_path)
+            run_main(*SUBMIT[:4], api=api.url, **environment, **named)
+        assert json.loads(api.requests[-1].body)["tenant_id"] == tenant
+
+
+def store(api: str, tenant: str, folder: Path) -> None:
+    with mock.patch.dict(os.environ, {"LUCIUS_CONFIG_DIR": str(folder)}):
+        credentials.store(api, tenant=tenant, scope="orch:operate", access_token="t", expires_in_s=600)

@@ -22,6 +22,7 @@ class Terminal:
     def __init__(self, stack: RunningStack, *words: str, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
         settings = {"LUCIUS_API": stack.api, "LUCIUS_BLOB_CONNECTION": stack.storage_connection, "COLUMNS": "120"}
+        settings["LUCIUS_TENANT"] = "demo"
         self.process = subprocess.Popen(
             [str(PROGRAM), *words],
             cwd=ROOT,

@@ -124,7 +124,8 @@ class Board:
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         for heading in ("document", "step", "state", "attempt", "progress", "elapsed"):
-            table.add_column(heading, header_style="bold", justify="right" if heading == "elapsed" else "left")
+            justify: Any = "right" if heading == "elapsed" else "left"
+            table.add_column(heading, header_style="bold", justify=justify, no_wrap=True, overflow="ellipsis")
         # a copy: another thread draws
         for label, line in list(self._lines.items()):
             elapsed_s = Line.of(self._jobs[label]).elapsed_s

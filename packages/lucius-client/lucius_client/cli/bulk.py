@@ -63,9 +63,7 @@ ITEMS = Listing(
 )
 FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
-bulk_app = typer.Typer(
-    help="Bulk operations on many jobs: cancel, pause, resume, redrive, list, show.", no_args_is_help=True
-)
+bulk_app = typer.Typer(help="Bulk operations: cancel, pause, resume, redrive, list, show.", no_args_is_help=True)
 
 
 @with_session

@@ -33,7 +33,10 @@ def login(
     api: ApiOption = DEFAULT_URL,
     json_: Annotated[bool, typer.Option("--json", help="Print what is kept as JSON, without the token.")] = False,
 ) -> None:
-    """Get a token and keep it for this API in a file that only you can read. --token and LUCIUS_TOKEN win over it."""
+    """Get a token and keep it for this API.
+
+    The file can be read by you only. --token and LUCIUS_TOKEN take precedence over it.
+    """
     scopes = " ".join(scope or ["orch:read", "orch:operate"])
     for each in scopes.split():
         if each not in SCOPES:

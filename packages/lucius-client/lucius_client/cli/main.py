@@ -48,7 +48,10 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print the completion script of a shell. It completes commands, options, ids, tenants and protocols."""
+    """Print the completion script of a shell.
+
+    It completes commands, options, ids of jobs, tenants and protocols.
+    """
     rendering.write(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 

@@ -46,9 +46,10 @@ def receipts(
     until: Until = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
-    """Sum up what a tenant's jobs spent: at their gates, on other jobs, in queues, at services, in backoffs and pauses.
+    """Sum up where the time of a tenant's jobs went.
 
-    Each job is read whole: name a time by --since where there are many.
+    That is at their quotas, on other jobs, in queues, at services, in backoffs and pauses. Each job is read whole: use
+    --since if there are many.
     """
     pages = session.client.receipts(
         tenant_id=tenant,

@@ -32,7 +32,10 @@ def client_version() -> str:
 
 @with_session
 def version(session: Session) -> None:
-    """Show the versions of this client and of the API. Exit code 4: the API does not respond."""
+    """Show the versions of this client and of the API.
+
+    Exit code 4: the API does not respond.
+    """
     found: Json = {"client": {"version": client_version()}, "server": None}
     failed: LuciusError | None = None
     try:
@@ -51,7 +54,10 @@ def version(session: Session) -> None:
 
 @with_session
 def health(session: Session) -> None:
-    """Show whether the API runs and is ready, and its dependencies. Exit code 3: not ready, 4: no response."""
+    """Show whether the API is ready, and its dependencies.
+
+    Exit code 3: not ready, 4: no response.
+    """
     session.client.live()
     readiness = session.client.ready().plain()
     if not session.for_people:

@@ -24,20 +24,31 @@ RETRIES = Retries(attempts=3, first_s=0.25, longest_s=_LONGEST_S)
 #: while jobs are watched, two minutes and more: a host that restarts is ready again by then
 WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=_LONGEST_S)
 
-ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
+#: options of all commands, in the help
+_PANEL = "Global options"
+ApiOption = Annotated[
+    str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.", rich_help_panel=_PANEL)
+]
 TokenOption = Annotated[
     str | None,
     typer.Option(
-        "--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="A bearer token, instead of the one of `lucius login`."
+        "--token",
+        envvar="LUCIUS_TOKEN",
+        metavar="TOKEN",
+        help="A bearer token, instead of the one of `lucius login`.",
+        rich_help_panel=_PANEL,
     ),
 ]
 OutputOption = Annotated[
     OutputFormat,
     typer.Option(
-        "--output", "-o", help="table or wide (every column, exact times) for people, JSON for programs, ids for pipes."
+        "--output",
+        "-o",
+        help="table or wide (every column, exact times) for people, JSON for programs, ids for pipes.",
+        rich_help_panel=_PANEL,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.", rich_help_panel=_PANEL)]
 
 
 @dataclass

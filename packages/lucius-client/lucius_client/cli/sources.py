@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import glob
 import json
+import mimetypes
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from lucius_client.cli.exits import UsageError
@@ -16,13 +19,67 @@ MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
-def documents(names: list[str]) -> list[str]:
-    """The URIs and paths that `names` stand for, each once.
+#: by the type of a protocol's first step: whether it reads files of a media type; other steps read all files
+_READS: dict[str, Callable[[str], bool]] = {
+    "OCR": lambda kind: kind in ("application/pdf", "image/png", "image/jpeg", "image/tiff"),
+    "EMBEDDING": lambda kind: kind.startswith("text/") or kind == "application/json",
+    "SIS": lambda kind: kind == "application/json",
+}
 
-    A name is a URI, a file, a folder (all its files but hidden ones) or a pattern. Raises UsageError where there is no
-    such file.
+
+@dataclass
+class Selection:
+    """Documents to submit."""
+
+    #: URIs and paths
+    names: list[str]
+    #: those that were found in a folder and not asked for by name
+    found: set[str]
+
+    def readable(self, step_type: str) -> tuple[list[str], list[str]]:
+        """The documents, each once, and the found ones that a step of `step_type` does not read.
+
+        Raises UsageError where no document is left.
+        """
+        reads = _READS.get(step_type)
+        skipped = [
+            name
+            for name in dict.fromkeys(self.names)
+            if reads is not None and name in self.found and not reads(mimetypes.guess_type(name)[0] or "")
+        ]
+        taken = [name for name in dict.fromkeys(self.names) if name not in skipped]
+        if not taken:
+            raise UsageError(f"no file that {step_type} can read among {len(skipped)}; --include PATTERN takes others")
+        return taken, skipped
+
+
+def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
+    """The documents that `names` stand for: URIs, files, patterns of paths, and folders.
+
+    Of a folder these are all files that are neither hidden nor in `__pycache__`, or those whose name matches one of the
+    patterns `include`. Raises UsageError where there is no such file.
     """
-    return list(dict.fromkeys(document for name in names for document in _expand(name)))
+    selected: list[str] = []
+    found, named = set[str](), set[str]()
+    for name in names:
+        path = Path(name).expanduser()
+        if is_uri(name) or path.is_file():
+            selected.append(name if is_uri(name) else str(path))
+            named.add(selected[-1])
+            continue
+        inside = _inside(path, include) if path.is_dir() else sorted(glob.glob(str(path), recursive=True))
+        files = [file for file in inside if Path(file).is_file()]
+        if not files:
+            matching = f" matches {', '.join(include)}" if include else ""
+            raise UsageError(f"no file in {name}{matching}" if path.is_dir() else f"no such file: {name}")
+        selected += files
+        (found if path.is_dir() and not include else named).update(files)
+    return Selection(selected, found - named)
+
+
+def _inside(folder: Path, include: Sequence[str]) -> list[str]:
+    files = [file for file in sorted(folder.rglob("*")) if not _hidden(file.relative_to(folder))]
+    return [str(file) for file in files if not include or any(fnmatch(file.name, pattern) for pattern in include)]
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
@@ -41,21 +98,8 @@ def is_uri(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
-def _expand(name: str) -> list[str]:
-    path = Path(name).expanduser()
-    if is_uri(name) or path.is_file():
-        return [name if is_uri(name) else str(path)]
-    if path.is_dir():
-        inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not _hidden(file.relative_to(path))]
-    else:
-        inside = [Path(match) for match in sorted(glob.glob(str(path), recursive=True)) if Path(match).is_file()]
-    if not inside:
-        raise UsageError(f"no such file: {name}" if not path.is_dir() else f"no file in {name}")
-    return [str(file) for file in inside]
-
-
 def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:

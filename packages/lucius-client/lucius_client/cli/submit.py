@@ -39,6 +39,8 @@ SUBMITTED = Listing(
     ),
 )
 _FAILED = ("FAILED_FINAL", "CANCELLED")
+#: skipped files that are named
+_NAMED = 5
 
 
 def _gate(job: Json) -> str | None:
@@ -108,6 +110,10 @@ def submit(
         list[str] | None,
         typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; may be repeated."),
     ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Of folders, only files with such a name: '*.pdf'; may be repeated."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
     ndjson: Annotated[
         str | None,
@@ -129,8 +135,8 @@ def submit(
     """Upload documents and submit a job for each.
 
     Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine, into the tenant's
-    folder of the container documents. The same request is one job, however often it is submitted; --again creates
-    another.
+    folder of the container documents. Of a folder, files that the protocol cannot read are skipped. A request that was
+    submitted before returns its job; --again creates another. Exit code 1: that job failed.
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
@@ -150,9 +156,10 @@ def submit(
         return
     if protocol is None:
         raise UsageError("--protocol must name a protocol; see `lucius protocol list`")
-    names = sources.documents(documents or [])
+    selection = sources.documents(documents or [], include or ())
     store = _store(tenant)
     definition = find_protocol(session, protocol).plain()
+    names = _readable(selection, definition)
     parameters = payload_for(definition, payload, ask or [])
 
     def body(name: str, uri: str) -> Json:
@@ -174,6 +181,17 @@ def submit(
         _finish(session, accepted, store, watch=watch, wait=wait)
     if refused:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
+    """The documents to submit; files of folders that the protocol does not read are named on stderr."""
+    names, skipped = selection.readable(protocol["steps"][0]["step_type"] if protocol["steps"] else "")
+    if skipped:
+        first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
+        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+        what = f"skipped {len(skipped)} files that {protocol['request_type']} cannot read"
+        rendering.write(f"{what}: {first}{more}; --include PATTERN takes them", stderr=True)
+    return names
 
 
 def _store(tenant: str) -> Documents:

@@ -62,9 +62,10 @@ def usage(
     ] = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
-    """Sum up what a tenant's jobs used of its gates, in whole hours; without --since of the last day.
+    """Sum up a tenant's jobs in whole hours.
 
-    Refused requests are approximate, waits are the ends of buckets, and the peak is what a look a minute saw.
+    Default: of the last day. Refused requests are approximate, waits are the upper bounds of their buckets, and
+    the peak is the highest of one sample a minute.
     """
     report = session.client.usage(
         tenant=tenant, since=instant_ago("--since", since), by=by.value if by is not None else None
