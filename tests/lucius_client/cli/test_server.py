@@ -51,7 +51,7 @@ def test_both_versions_are_shown() -> None:
         ),
     ],
 )
-def test_an_error_says_what_is_wrong_and_then_its_code(problem: dict[str, object], text: str) -> None:
+def test_an_error_has_its_code_at_the_end(problem: dict[str, object], text: str) -> None:
     """Each place of the request has a line, unless the first line says the same."""
     assert problem_text(problem) == text
 

@@ -6,6 +6,7 @@ import io
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from rich.cells import cell_len
@@ -115,8 +116,9 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def drawn(*rows: dict[str, Any], width: int | None, wide: bool = False) -> list[str]:
-    screen = Console(file=io.StringIO(), width=width, force_terminal=width is not None, color_system=None)
-    print_table(screen, LISTING, rows, wide=wide)
+    screen = Console(file=io.StringIO(), width=width or 10, force_terminal=True, color_system=None)
+    with mock.patch.object(screen.file, "isatty", return_value=width is not None):
+        print_table(screen, LISTING, rows, wide=wide)
     assert isinstance(screen.file, io.StringIO)
     return screen.file.getvalue().splitlines()
 

@@ -19,6 +19,8 @@ MAX_ITEMS = 1000
 _JOBS = 300
 #: characters after the last `_` that a prefix has, and those that it has where the list goes on after `MAX_ITEMS`
 _MIN, _MIN_OF_MANY = 4, 8
+#: characters after the last `_` of a whole id of a job; such an id is not looked for
+_WHOLE = 32
 #: candidates that an error names
 _NAMED = 4
 
@@ -98,6 +100,8 @@ def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
     """The one id that begins with `given`, and its tenant; None: no id does."""
     tail = given.rpartition("_")[2]
+    if len(tail) == _WHOLE and not kind.of_tenant:
+        return given, tenant
     if "_" not in given or len(tail) < _MIN:
         return None
     among: list[str | None] = [tenant] if tenant is not None or not kind.of_tenant else [*tenants(api)]

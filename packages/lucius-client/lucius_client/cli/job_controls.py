@@ -11,6 +11,7 @@ from lucius_client.cli import rendering
 from lucius_client.cli.bulk import finish
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.job_page import outcome, show_job
+from lucius_client.cli.job_tables import FAILED
 from lucius_client.cli.options import JobId, OptionalReason
 from lucius_client.cli.session import Session, with_session
 
@@ -88,7 +89,7 @@ def redrive(
         last = again
         while last.get("redriven_by"):
             last = session.client.job(last["redriven_by"]).plain()
-        failed = last["status"] in ("FAILED_FINAL", "CANCELLED")
+        failed = last["status"] in FAILED
         hint = f"; redrive that one: lucius job redrive {last['jobId']}" if failed else ""
         rendering.write(f"already redriven as {last['jobId']} ({outcome(last)}){hint}", stderr=True)
         if failed:

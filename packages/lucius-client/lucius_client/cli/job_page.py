@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -73,8 +74,20 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
     if not explained or not explained.get("waits_for"):
         return None
     since, until = explained.get("since"), explained.get("until")
-    text = str(explained["waits_for"]) + (f", since {age_of(since, now)}" if since else "")
+    text = (_at_a_quota(explained, now) or str(explained["waits_for"])) + (
+        f", for {age_of(since, now)}" if since else ""
+    )
     return f"{text}, until {exact(until, now)} at the latest" if until else text
+
+
+def _at_a_quota(explained: Json, now: datetime | None) -> str | None:
+    """`tenant acme, which is held; position 2; starts in 5m`; None: the job waits for something else."""
+    stop = re.match(r"(?:the gate of )?([^;]+)", explained["waits_for"])
+    if explained.get("gate") != "THROTTLED" or stop is None or not explained.get("stopped_by"):
+        return None
+    start = explained.get("nextEligibleAt")
+    parts = [stop[1], f"position {explained.get('position') or 'unknown'}", start and f"starts {age_of(start, now)}"]
+    return "; ".join(part for part in parts if part)
 
 
 def in_one_sentence(explained: Json, job: Json | None) -> str:
@@ -91,11 +104,11 @@ def in_one_sentence(explained: Json, job: Json | None) -> str:
 def show_transitions(explained: Json) -> None:
     """Prints the transition that brought the job here, and the outcome of each possible next event."""
     screen = rendering.console()
-    if moved := explained.get("brought_here"):
-        actor = f" by {moved['actor']}" if moved.get("actor") else ""
-        rendering.write(f"\nLast transition: event {moved['seq']}, {moved['type']}{actor}, {exact(moved['at'])}")
-        if moved.get("rows"):
-            print_table(screen, TRANSITIONS, moved["rows"])
+    if last := explained.get("brought_here"):
+        actor = f" by {last['actor']}" if last.get("actor") else ""
+        rendering.write(f"\nLast transition: event {last['seq']}, {last['type']}{actor}, {exact(last['at'])}")
+        if last.get("rows"):
+            print_table(screen, TRANSITIONS, last["rows"])
     if outcomes := explained.get("what_if"):
         rendering.write("\nPossible next events")
         print_table(screen, OUTCOMES, [{"event": name, "then": text} for name, text in outcomes.items()])
@@ -129,7 +142,7 @@ def _facts(job: Json, now: datetime) -> list[tuple[str, Any]]:
         ("Input", (job.get("input_ref") or {}).get("uri")),
         ("Created", exact(job["created_at"], now)),
         ("Admitted", exact(job.get("admitted_at"), now)),
-        ("Deadline", exact(job.get("deadline_at"), now)),
+        ("Deadline", None if job.get("completed_at") else exact(job.get("deadline_at"), now)),
         ("Ended", exact(job.get("completed_at"), now)),
         ("Duration", _duration(job)),
         ("Result", (job.get("final_output") or {}).get("uri")),

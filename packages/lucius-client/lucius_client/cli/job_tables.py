@@ -5,6 +5,9 @@ from __future__ import annotations
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.tables import Column, Listing, status
 
+#: states of a job that ended without success
+FAILED = ("FAILED_FINAL", "CANCELLED")
+
 
 def job_id(job: Json) -> str:
     return str(job["jobId"])
@@ -67,14 +70,14 @@ EVENTS = Listing(
     (
         Column("seq", "seq"),
         Column("at", "at", at=True),
-        Column("event", "type", room=12),
+        Column("event", "type", room=16),
         Column("step", "stepId", room=6, drop=1),
-        Column("attempt", "attempt_no", drop=4),
-        Column("from", "from_status", room=6, drop=7),
-        Column("to", "to_status", room=6, drop=3),
-        Column("job", "job_to", room=6, drop=2),
+        Column("attempt", "attempt_no", drop=5),
+        Column("from", "from_status", room=12, drop=7),
+        Column("to", "to_status", room=12, drop=3),
+        Column("job", "job_to", room=12, drop=2),
         Column("actor", "actor", room=8, drop=6),
-        Column("reason", "reason", room=8, drop=5),
+        Column("reason", "reason", room=8, drop=4),
     ),
 )
 TIMES = Listing(

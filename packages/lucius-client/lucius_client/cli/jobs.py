@@ -16,7 +16,7 @@ from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.job_controls import admit, cancel, dismiss, pause, priority, redrive, resume
 from lucius_client.cli.job_page import in_one_sentence, show_job, show_transitions
-from lucius_client.cli.job_tables import EVENTS, JOBS, RELATED, TIMES
+from lucius_client.cli.job_tables import EVENTS, FAILED, JOBS, RELATED, TIMES
 from lucius_client.cli.options import JobId, JobIds, JobType, Label, Limit, Since, Tenant, Until
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.results import json_content, open_result, print_result, save_result
@@ -91,7 +91,7 @@ def watch(
     if until is WatchUntil.ADMITTED:
         found = [client.wait_admitted(job).plain() for job in jobs]
         session.show(JOBS, found)
-        if any(job["status"] in ("FAILED_FINAL", "CANCELLED") for job in found):
+        if any(job["status"] in FAILED for job in found):
             raise typer.Exit(Exit.NOT_WELL)
         return
     if quiet:

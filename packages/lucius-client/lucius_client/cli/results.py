@@ -133,7 +133,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
     if job["status"] != "SUCCEEDED" or not output:
         return
     answers = sis_answers(documents.read_json(output))
-    screen.print(_table(answers) if answers else Text(f"  output: {output}"))
+    screen.print(_table(answers) if answers else Text(f"  output: {output}"), soft_wrap=not answers)
 
 
 def sis_answers(result: Any) -> list[Json]:

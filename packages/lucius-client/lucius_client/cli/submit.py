@@ -17,7 +17,7 @@ from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError, cli_error, problem_text
 from lucius_client.cli.job_page import outcome
-from lucius_client.cli.job_tables import JOBS, job_id
+from lucius_client.cli.job_tables import FAILED, JOBS, job_id
 from lucius_client.cli.protocols import find_protocol
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
@@ -38,7 +38,6 @@ SUBMITTED = Listing(
         Column("status", status(), drop=1),
     ),
 )
-_FAILED = ("FAILED_FINAL", "CANCELLED")
 #: skipped files that are named
 _NAMED = 5
 
@@ -224,7 +223,7 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
     submitted = client.submit(body, wait=LONG_POLL_S if wait else 0)
     if submitted.replayed:
         known = submitted.job.jobId
-        failed = submitted.job.status in _FAILED
+        failed = submitted.job.status in FAILED
         hint = f"redrive it by `lucius job redrive {known}`, or use --again" if failed else "--again creates a new job"
         found = outcome(client.job(known).plain()) if failed else submitted.job.status
         rendering.write(f"{name}: already submitted as {known} ({found}); {hint}", stderr=True)
@@ -286,7 +285,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
     if not (watch or wait) or not accepted:
         waits = any(job.get("gate") for job in accepted)
         session.show(replace(SUBMITTED, columns=(*SUBMITTED.columns, _WAITS_FOR)) if waits else SUBMITTED, accepted)
-        if any(job["known"] and job["status"] in _FAILED for job in accepted):
+        if any(job["known"] and job["status"] in FAILED for job in accepted):
             raise typer.Exit(Exit.NOT_WELL)
         return
     labels = sources.unique_labels([job["document"] for job in accepted])

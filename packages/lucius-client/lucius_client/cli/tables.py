@@ -8,6 +8,7 @@ every column alike, ids too.) A page shows one row, with a line for each column.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -100,7 +101,8 @@ def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
-    shown = _fitted(columns, cells, screen.width if screen.is_terminal and not wide else None)
+    # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
+    shown = _fitted(columns, cells, screen.width if screen.file.isatty() and not wide else None)
     _print_line(screen, [Text(columns[index].heading, style="bold") for index in shown], shown.values())
     for line in cells:
         _print_line(screen, [line[index] for index in shown], shown.values())
@@ -127,7 +129,8 @@ def exact(instant: Any, now: datetime | None = None) -> str | None:
     if not instant:
         return None
     passed = age_of(instant, now)
-    return f"{instant} ({passed})" if passed.startswith("in ") else f"{instant} ({passed} ago)"
+    seconds = re.sub(r"\.\d+", "", str(instant))
+    return f"{seconds} ({passed})" if passed.startswith("in ") else f"{seconds} ({passed} ago)"
 
 
 def line_of(listing: Listing, row: Json) -> str:
