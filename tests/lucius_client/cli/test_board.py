@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -124,3 +125,15 @@ def test_events_move_the_line_on() -> None:
         "5.0 s  a  step 2/2 embedding  PROCESSING  attempt 2/3",
         "9.0 s  a  step 2/2 embedding  CANCELLING  attempt 2/3",
     ]
+
+
+def test_a_terminal_of_80_columns_has_a_line_for_each_job() -> None:
+    """With its id as a whole; a longer name of a document is shortened."""
+    board = Board(Console(file=io.StringIO(), width=80))
+    labels = (f"job_{'a' * 32}", "a document with a very long name.pdf" * 2)
+    for label in labels:
+        board.show(label, job("IN_PROGRESS", "PROCESSING"))
+    header, first, second = board._table().plain.splitlines()
+    assert all(len(line) <= 80 for line in (header, first, second))
+    assert first.split()[:4] == [labels[0], "2/2", "embedding", "PROCESSING"]
+    assert re.match(r"a document with a very long name\.pdf.*…  2/2 embedding  PROCESSING", second)

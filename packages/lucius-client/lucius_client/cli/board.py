@@ -9,7 +9,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from queue import SimpleQueue
 from types import TracebackType
@@ -17,11 +17,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from lucius_client import Client
-from lucius_client.cli.rendering import Json, coloured
+from lucius_client.cli.rendering import Json
+from lucius_client.cli.tables import Column, Listing, status, table_lines
 from lucius_client.job_stream import JobEvents
 from lucius_client.models import Event
 from lucius_client.series import TERMINAL
@@ -32,6 +32,20 @@ _AT_ONCE = 5
 _STEPS_SAY_IT = frozenset({"QUEUED", "IN_PROGRESS"})
 #: characters of a progress that is no number from 0 to 1
 _MAX_PROGRESS = 60
+
+#: a label is a file or an id, which has 36 characters
+_PROGRESS = Listing(
+    "jobs",
+    "label",
+    (
+        Column("document", "label", room=36),
+        Column("step", "step", room=10),
+        Column("state", status("state")),
+        Column("attempt", "attempt", drop=3),
+        Column("progress", "progress", room=8, drop=1),
+        Column("elapsed", "elapsed", drop=2),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -121,17 +135,13 @@ class Board:
             text += f"  {line.progress}" if line.progress else ""
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("document", "step", "state", "attempt", "progress", "elapsed"):
-            justify: Any = "right" if heading == "elapsed" else "left"
-            table.add_column(heading, header_style="bold", justify=justify, no_wrap=True, overflow="ellipsis")
+    def _table(self) -> Text:
         # a copy: another thread draws
-        for label, line in list(self._lines.items()):
-            elapsed_s = Line.of(self._jobs[label]).elapsed_s
-            cells = (line.step, coloured(line.state), line.attempt, line.progress, f"{elapsed_s:.1f} s")
-            table.add_row(Text(label), *cells)
-        return table
+        rows = [
+            {**asdict(line), "label": label, "elapsed": f"{Line.of(self._jobs[label]).elapsed_s:.1f} s"}
+            for label, line in list(self._lines.items())
+        ]
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(table_lines(_PROGRESS, rows, self._console.width))
 
 
 def follow(

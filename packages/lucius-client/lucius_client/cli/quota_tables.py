@@ -28,7 +28,7 @@ def change_line(change: Json) -> str:
 def summary(state: Json) -> str:
     """What is set for a gate, or where its breaker stands, in words."""
     rule = state.get("rule")
-    parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items())]
+    parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items()) if value is not None]
     if rule == {}:
         parts.append("no limit")
     if (breaker := state.get("breaker")) is not None:

@@ -98,14 +98,20 @@ def age_of(instant: Any, now: datetime | None = None) -> str:
 
 def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide: bool = False) -> None:
     """Prints a header and one line for each row: in a terminal no longer than that, unless `wide` or for ids."""
+    # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
+    width = screen.width if screen.file.isatty() and not wide else None
+    for line in table_lines(listing, rows, width, wide=wide):
+        screen.print(line, soft_wrap=True)
+
+
+def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
+    """The header and a line for each row, of at most `width` characters; None: of any length."""
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
-    # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
-    shown = _fitted(columns, cells, screen.width if screen.file.isatty() and not wide else None)
-    _print_line(screen, [Text(columns[index].heading, style="bold") for index in shown], shown.values())
-    for line in cells:
-        _print_line(screen, [line[index] for index in shown], shown.values())
+    shown = _fitted(columns, cells, width)
+    header = [Text(column.heading, style="bold") for column in columns]
+    return [_line([line[index] for index in shown], shown.values()) for line in (header, *cells)]
 
 
 def print_page(screen: Console, lines: Iterable[tuple[str, Any]], now: datetime | None = None) -> None:
@@ -113,7 +119,7 @@ def print_page(screen: Console, lines: Iterable[tuple[str, Any]], now: datetime 
     shown = [(label, text) for label, value in lines if (text := _text(value)) is not None]
     width = max((cell_len(label) for label, _ in shown), default=0) + _GAP
     for label, text in shown:
-        _print_line(screen, [Text(label, style="bold"), text], [width - _GAP, cell_len(text.plain)])
+        screen.print(_line([Text(label, style="bold"), text], [width - _GAP, cell_len(text.plain)]), soft_wrap=True)
 
 
 def page_of(listing: Listing, row: Json, now: datetime | None = None) -> list[tuple[str, Any]]:
@@ -181,7 +187,7 @@ def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Text]], width: i
     return shown
 
 
-def _print_line(screen: Console, cells: Sequence[Text], widths: Iterable[int]) -> None:
+def _line(cells: Sequence[Text], widths: Iterable[int]) -> Text:
     line = Text()
     for cell, width in zip(cells, widths, strict=True):
         if line:
@@ -190,4 +196,4 @@ def _print_line(screen: Console, cells: Sequence[Text], widths: Iterable[int]) -
         cell.truncate(width, overflow="ellipsis", pad=True)
         line.append_text(cell)
     line.rstrip()
-    screen.print(line, soft_wrap=True)
+    return line
