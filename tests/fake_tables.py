@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Row, columns_of
+from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Partition, Row, Values, columns_of
 from shared.adapters.tables.table import Entity, Operation, naming
 from shared.errors import LedgerRefused
 
@@ -24,7 +24,10 @@ async def _unwatched(table: str, partition: str, row: str, verb: str, under_etag
 
 
 class FakeAccount(MemoryAccount):
-    """Counts the calls of its tables, and has them watched."""
+    """Counts the calls of its tables, and has them watched.
+
+    `committed` is called after each transaction, and after each write of a single row, with the table's name.
+    """
 
     tables: dict[str, FakeTable]  # type: ignore[assignment]
 
@@ -34,6 +37,7 @@ class FakeAccount(MemoryAccount):
         self.calls: Counter[str] = Counter()
         self.counts: Callable[[], bool] = lambda: True
         self.watch: Watch = _unwatched
+        self.committed: Callable[[str, Sequence[Operation]], None] = lambda *_: None
 
     async def table(self, name: str) -> FakeTable:
         return self.of(name)
@@ -49,16 +53,27 @@ class FakeTable(MemoryTable):
 
     account: FakeAccount
 
+    def __init__(self, account: FakeAccount, name: str) -> None:
+        super().__init__(account, name)
+        #: each is called with partition and row key of a row that changes
+        self.on_change: list[Callable[[str, str], None]] = []
+
     @property
     def all_rows(self) -> list[Entity]:
         """Every row, as the adapters read it."""
         return [row.entity for part in self.partitions.values() for row in part.rows.values()]
+
+    def row(self, partition: str, key: str) -> Entity | None:
+        """Returns a row past `watch`."""
+        found = self.partitions[partition].rows.get(key)
+        return found.entity if found is not None else None
 
     def put(self, row: Mapping[str, Any]) -> None:
         """Stores a row as it is, past the adapters and past `watch`, whatever was there."""
         longs = frozenset(row.int64) if isinstance(row, Entity) else frozenset[str]()
         values, typed = columns_of(row)
         self.partitions[row["PartitionKey"]].put(row["RowKey"], Row(values, self.account.etag(), longs | typed))
+        self._changed(row["PartitionKey"], row["RowKey"])
 
     def amend(self, partition: str, key: str, columns: Mapping[str, Any]) -> None:
         """Changes columns past the adapters and past `watch`; the ETag stays. A column that is None goes."""
@@ -66,10 +81,12 @@ class FakeTable(MemoryTable):
         values |= columns
         for name in [name for name, value in columns.items() if value is None]:
             del values[name]
+        self._changed(partition, key)
 
     def remove(self, partition: str, key: str) -> None:
         """Removes a row past the adapters and past `watch`."""
         self.partitions[partition].remove(key)
+        self._changed(partition, key)
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         self._note_call(partition_key)
@@ -99,13 +116,25 @@ class FakeTable(MemoryTable):
                 except LedgerRefused as refused:
                     # as the service says it
                     raise LedgerRefused(f"{place}:{refused}") from refused
-        return await super().submit_transaction(operations)
+        metadata = await super().submit_transaction(operations)
+        self.account.committed(self.name, operations)
+        return metadata
 
     async def _one(self, operation: Operation) -> None:
         self._note_call(operation[1]["PartitionKey"])
         with naming([operation]):
             await self._watched(operation)
         await super()._one(operation)
+        self.account.committed(self.name, [operation])
+
+    def _write(self, part: Partition, verb: str, row: Values, *rest: Any) -> dict[str, Any]:
+        metadata = super()._write(part, verb, row, *rest)
+        self._changed(row["PartitionKey"], row["RowKey"])
+        return metadata
+
+    def _changed(self, partition: str, key: str) -> None:
+        for each in self.on_change:
+            each(partition, key)
 
     async def _watched(self, operation: Operation) -> None:
         verb, row, *rest = operation

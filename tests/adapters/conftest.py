@@ -30,10 +30,9 @@ from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
 from tests.jobs import START
-from tests.memory_twins.bulks import MemoryBulks
-from tests.memory_twins.desks import MemoryBooks
+from tests.memory_stores import MemoryBooks, MemoryBulks, MemoryRejected
 from tests.memory_twins.feed import MemoryFeed
-from tests.memory_twins.jobs import MemoryIndex, MemoryLedger, MemoryRejected
+from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
 
 
 @dataclass

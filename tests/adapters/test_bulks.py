@@ -18,7 +18,7 @@ from shared.ports.bulks import BulkKey, Bulks, BulkSlot, BulkWrite, DueBulk, Sto
 from shared.refusals import TenantForbidden
 from tests.adapters.conftest import Storage
 from tests.jobs import START
-from tests.memory_twins.bulks import MemoryBulks
+from tests.memory_stores import MemoryBulks
 
 KEY = BulkKey(key="k" * 64, bulk_id="bulk_1", body_hash="b")
 #: the slot that no bulk has taken yet

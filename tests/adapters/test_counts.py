@@ -18,7 +18,7 @@ from shared.adapters.tables.answers import TablesAnswers
 from shared.errors import BusUnavailable, CountsForbidden
 from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START
-from tests.memory_twins.answers import MemoryAnswers
+from tests.memory_stores import MemoryAnswers
 from tests.servicebus_emulator.process import Bus, start_bus
 
 

@@ -125,9 +125,9 @@ async def test_what_is_old_goes_with_its_bodies_in_pieces(storage: Storage) -> N
         left = await storage.rejected.list_days(DAY, tomorrow, tenant=tenant, after=None, limit=10)
         assert left == [line(young)]
     assert [await storage.rejected.read(each.id) for each in [*old, young]] == [None, None, None, young]
-    if isinstance(storage.rejected, TablesRejected):
-        texts = storage.rejected._texts
-        assert isinstance(texts, BlobTexts)
+    assert isinstance(storage.rejected, TablesRejected)
+    texts = storage.rejected._texts
+    if isinstance(texts, BlobTexts):
         names = texts._service.get_container_client(texts._container).list_blob_names(name_starts_with=f"{DAY:%Y%m%d}/")
         bodies = {digest(each.body) for each in old}
         assert not bodies & {name.split("/")[1] async for name in names}

@@ -24,8 +24,9 @@ from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
+from tests.memory_stores import MemoryRejected
 from tests.memory_twins.desks import MemoryDesks
-from tests.memory_twins.jobs import MemoryIndex, MemoryLedger, MemoryRejected
+from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)

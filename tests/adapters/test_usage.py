@@ -22,7 +22,7 @@ from shared.ports import usage as port
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
-from tests.memory_twins.usage import MemoryUsage
+from tests.memory_stores import MemoryUsage
 from tests.operations.conftest import World, world
 
 __all__ = ["world"]  # a fixture of the operations' tests
@@ -118,8 +118,7 @@ def seen(name: str, job: str = "job_1", hours: int = 0) -> SeenSource:
 
 async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last job of each; where there is no room, the one that was not seen for longest gives way."""
-    for module in ("tests.memory_twins.usage", "shared.adapters.tables.usage"):
-        monkeypatch.setattr(f"{module}.MAX_SOURCES", 2)
+    monkeypatch.setattr("shared.adapters.tables.usage.MAX_SOURCES", 2)
     assert port.MAX_SOURCES == 1_000
     assert await usage.see_source("acme", seen("a/b №?#"))
     assert await usage.see_source("acme", seen("second"))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from shared.adapters.memory_tables import MemoryTexts
 from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
@@ -52,7 +53,6 @@ from tests import jobs
 from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
 from tests.memory_bus import MemoryDeadReplies, NoCounts
-from tests.memory_twins.jobs import MemoryArchive
 from tests.operations.conftest import QuietLanes
 from tests.simulation.scheduler import Scheduler
 
@@ -110,7 +110,7 @@ class App:
             bulks=TablesBulks(account, "index", "gates"),
             incidents=TablesIncidents(account, "index", "gates"),
             rejected=TablesRejected(account, "rejected", _Texts()),
-            archive=MemoryArchive(),
+            archive=MemoryTexts(),
             bus=Bus(
                 publisher=self.services,
                 lanes=QuietLanes(),

@@ -8,46 +8,13 @@ from datetime import datetime
 
 from shared.adapters.tables.keys import freed_row
 from shared.core.gates.admission import Waiting
-from shared.core.gates.allocation import Book
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateState, Rule
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.books import Ask, StoredBook
 from shared.ports.desks import DeskWrite, DirectoryRows, LogPlace, StoredDesk, joined
 from shared.ports.index import ActiveRow
-
-
-class MemoryBooks:
-    """See `shared.ports.books.Books`."""
-
-    def __init__(self) -> None:
-        self._books: dict[str, StoredBook] = {}
-        self._asks: dict[tuple[str, str], Ask] = {}
-        self._etags = itertools.count(1)
-
-    async def read(self, gate_id: str) -> StoredBook | None:
-        return self._books.get(gate_id)
-
-    async def write(self, book: Book, *, before: StoredBook | None) -> None:
-        found = self._books.get(book.gate_id)
-        if before is None and found is not None:
-            raise AlreadyExists
-        if before is not None and (found is None or found.etag != before.etag):
-            raise Conflict
-        self._books[book.gate_id] = StoredBook(book, str(next(self._etags)))
-
-    async def ask(self, gate_id: str, tenant: str) -> None:
-        self._asks[gate_id, tenant] = Ask(tenant, str(next(self._etags)))
-
-    async def asks(self, gate_id: str) -> list[Ask]:
-        return [ask for (gate, _), ask in self._asks.items() if gate == gate_id]
-
-    async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
-        for ask in asks:
-            if self._asks.get((gate_id, ask.tenant)) == ask:
-                del self._asks[gate_id, ask.tenant]
 
 
 class MemoryDirectory:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import datetime
 
 from shared.adapters.tables.keys import due_row, ended_row
 from shared.core.gates.desk import Candidate
@@ -34,8 +34,7 @@ from shared.ports.index import (
     first_clearing,
 )
 from shared.ports.ledger import Stored
-from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
-from shared.ports.sweeps import SweepMark, SweepPosition
+from shared.ports.sweeps import SweepPosition
 from tests.memory_twins.desks import MemoryDesks
 from tests.memory_twins.lists import MemoryLists
 
@@ -388,65 +387,3 @@ class MemoryIndex(MemoryLists):
 
     async def tenants(self) -> list[str]:
         return list(self._tenants)
-
-
-class MemoryRejected:
-    """See `shared.ports.rejected.RejectedMessages`."""
-
-    def __init__(self) -> None:
-        self.quarantined: dict[str, RejectedMessage] = {}
-
-    async def quarantine(self, message: RejectedMessage) -> None:
-        known = self.quarantined.get(message.id, message)
-        self.quarantined[message.id] = replace(
-            message, redriven_at=known.redriven_at, redriven_outcome=known.redriven_outcome
-        )
-
-    async def read(self, id_: str) -> RejectedMessage | None:
-        return self.quarantined.get(id_)
-
-    async def list_days(
-        self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
-    ) -> list[Rejection]:
-        start = row_key(after) if after is not None else ""
-        rows = sorted((row_key(id_), message) for id_, message in self.quarantined.items())
-        return [
-            Rejection(**{field.name: getattr(message, field.name) for field in fields(Rejection)})
-            for row, message in rows
-            if row > start
-            and f"{first:%Y%m%d}" <= day_partition(message.id) <= f"{last:%Y%m%d}"
-            and tenant in (None, message.tenant)
-        ][:limit]
-
-    async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
-        if (known := self.quarantined.get(message.id)) is not None:
-            self.quarantined[message.id] = replace(known, redriven_at=redriven_at, redriven_outcome=outcome)
-
-    async def delete_before(self, day: date, *, limit: int) -> int:
-        old = sorted(id_ for id_ in self.quarantined if day_partition(id_) < f"{day:%Y%m%d}")[:limit]
-        for id_ in old:
-            del self.quarantined[id_]
-        return len(old)
-
-
-class MemoryArchive:
-    """See `shared.ports.ledger.Archive`."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
-
-    async def put(self, name: str, text: str) -> None:
-        self.kept[name] = text
-
-
-class MemorySweepMark:
-    """See `shared.ports.sweeps.SweepMarks`."""
-
-    def __init__(self) -> None:
-        self._marks: dict[int, SweepMark] = {}
-
-    async def write(self, share: int, mark: SweepMark) -> None:
-        self._marks[share] = mark
-
-    async def read(self, shares: int) -> dict[int, SweepMark]:
-        return {share: mark for share, mark in self._marks.items() if share < shares}

@@ -28,7 +28,7 @@ from shared.refusals import LimitReached
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
 from tests.jobs import START, envelope
-from tests.memory_twins.jobs import MemorySweepMark
+from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
 from tests.operations.gated import ruled

@@ -11,7 +11,7 @@ import azure.durable_functions as df
 from shared.errors import LedgerUnavailable
 from shared.operations.readiness import Readiness
 from shared.wiring import Wiring
-from tests.memory_twins.jobs import MemorySweepMark
+from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import Telemetry
 from tests.operations.conftest import World
 from triggers import sweeper_timer

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.memory_tables import MemoryTexts
 from shared.contracts.messages import Directive
 from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
 from shared.core.jobs.directive import message_id
@@ -22,11 +23,8 @@ from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls, NoCounts
-from tests.memory_twins.answers import MemoryAnswers
-from tests.memory_twins.bulks import MemoryBulks
-from tests.memory_twins.desks import MemoryBooks
-from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
-from tests.memory_twins.usage import MemoryUsage
+from tests.memory_stores import MemoryAnswers, MemoryBooks, MemoryBulks, MemoryRejected, MemorySweepMark, MemoryUsage
+from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
 
 
 class StillClock:
@@ -132,7 +130,7 @@ class World:
     clock: StillClock
     lanes: QuietLanes
     dead_replies: MemoryDeadReplies
-    archive: MemoryArchive
+    archive: MemoryTexts
 
     async def job(self, job_id: str) -> Record:
         stored = await self.ledger.read(job_id)
@@ -152,7 +150,7 @@ def _attempts(ledger: MemoryLedger) -> int:
 def built(ledger: MemoryLedger) -> World:
     index, rejected = MemoryIndex(), MemoryRejected()
     publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
-    dead_replies, archive = MemoryDeadReplies(), MemoryArchive()
+    dead_replies, archive = MemoryDeadReplies(), MemoryTexts()
     numbers = itertools.count(1)
 
     async def no_sleep(seconds: float) -> None:

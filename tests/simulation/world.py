@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from shared.adapters.memory_tables import MemoryTexts
 from shared.core.gates.places import PlaceState
 from shared.core.incidents import ESCALATED
 from shared.core.jobs import durable_names
@@ -28,11 +29,8 @@ from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
 from tests.memory_bus import MemoryDeskCalls, NoCounts
-from tests.memory_twins.answers import MemoryAnswers
-from tests.memory_twins.bulks import MemoryBulks
-from tests.memory_twins.desks import MemoryBooks
-from tests.memory_twins.jobs import MemoryArchive, MemoryIndex, MemoryRejected, MemorySweepMark
-from tests.memory_twins.usage import MemoryUsage
+from tests.memory_stores import MemoryAnswers, MemoryBooks, MemoryBulks, MemoryRejected, MemorySweepMark, MemoryUsage
+from tests.memory_twins.jobs import MemoryIndex
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
@@ -164,7 +162,7 @@ class World:
         self.ledger = AuditedLedger(self.add_violation, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
-        self.archive = MemoryArchive()
+        self.archive = MemoryTexts()
         self._job_numbers = itertools.count(1)
         self._leases = itertools.count(1)
         self.context = Context(

@@ -11,7 +11,7 @@ from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
 from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START
-from tests.memory_twins.answers import MemoryAnswers
+from tests.memory_stores import MemoryAnswers
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, service_sends, swept
 

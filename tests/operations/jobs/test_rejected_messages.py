@@ -70,7 +70,7 @@ async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
     before = await world.job(job_id)
-    world.rejected.quarantined[id_] = replace(world.rejected.quarantined[id_], redriven_at=None, redriven_outcome=None)
+    world.rejected.unmark(id_)
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert await world.job(job_id) == before
 

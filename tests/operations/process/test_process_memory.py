@@ -15,7 +15,7 @@ from shared.operations.process import recent_ends, usage_buffer
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.usage_buffer import UsageBuffer
 from tests.jobs import START, Story
-from tests.memory_twins.usage import MemoryUsage
+from tests.memory_stores import MemoryUsage
 from tests.operations.conftest import World
 
 

@@ -22,8 +22,8 @@ from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import prune_logs
 from shared.ports.desks import LogPlace
+from tests.memory_stores import MemoryUsage
 from tests.memory_twins.desks import MemoryDesks
-from tests.memory_twins.usage import MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.fed import logs, of, swept_at_the_hour
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world

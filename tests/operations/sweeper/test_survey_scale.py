@@ -14,7 +14,7 @@ from shared.operations.sweeper import listing
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import ActiveRow, AwakeTenant
 from tests.jobs import START
-from tests.memory_twins.jobs import MemorySweepMark
+from tests.memory_stores import MemorySweepMark
 from tests.operations.conftest import World
 from tests.operations.ruled import created, held, statuses
 from tests.operations.support import limited, submitted

@@ -20,7 +20,7 @@ from shared.operations.usage.read_usage import read_usage
 from shared.ports.usage import FoldPosition
 from shared.refusals import LimitReached
 from tests.jobs import START
-from tests.memory_twins.usage import MemoryUsage
+from tests.memory_stores import MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.gated import ended, posted
 from tests.operations.support import create_numbered, limited, one_pass
