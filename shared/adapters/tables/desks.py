@@ -136,9 +136,12 @@ def operations_of(write: DeskWrite) -> list[Operation]:
         operations += [
             ("delete", _wait_key(partition, waiting)),
             ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
-            ("delete", {"PartitionKey": partition, "RowKey": due_row(waiting.due_at, job_id)}),
-            ("create", due),
         ]
+        if (old := due_row(waiting.due_at, job_id)) == due["RowKey"]:
+            # a transaction may name a row once
+            operations.append(("update", due, {"mode": UpdateMode.REPLACE}))
+        else:
+            operations += [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
     for waiting, line in write.relined:
         in_line = {"PartitionKey": partition, "RowKey": active_row(waiting.candidate.job_id), "line": line}
         operations += [
