@@ -266,14 +266,25 @@ def columns_of(row: Mapping[str, Any]) -> tuple[Values, frozenset[str]]:
 
     Raises LedgerRefused for a value that no column holds.
     """
-    values = {name: _plain(value) for name, value in row.items() if value is not None}
-    return values, frozenset(name for name, value in row.items() if isinstance(value, tuple) and value[1] == INT64)
+    values: Values = {}
+    longs: list[str] = []
+    for name, value in row.items():
+        kind = type(value)
+        if kind is str:
+            if len(value) > _MAX_TEXT:
+                raise LedgerRefused("PropertyValueTooLarge")
+            values[name] = value
+        elif kind is bool or kind is int:
+            values[name] = value
+        elif value is not None:
+            values[name] = _plain(value)
+            if kind is tuple and value[1] == INT64:
+                longs.append(name)
+    return values, frozenset(longs)
 
 
 def _plain(value: Any) -> Any:
-    if type(value) is str or isinstance(value, bool | int | float):
-        if type(value) is str and len(value) > _MAX_TEXT:
-            raise LedgerRefused("PropertyValueTooLarge")
+    if isinstance(value, int | float):
         return value
     if isinstance(value, Enum):
         return value.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 import rfc8785
@@ -102,6 +103,7 @@ def _canonical(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=10_000)
 def encode_key(text: str) -> str:
     """`text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
     return "".join(

@@ -29,11 +29,13 @@ _JOB_JSON = frozenset(
 _STEP_JSON = frozenset({"payload", "input_ref", "workspace_ref", "output_ref", "result_ref", "result", "progress"})
 _TIMING_JSON = frozenset({"dispatch_backoffs", "ack_backoffs", "execution_backoffs"})
 _EVENT_JSON = frozenset({"data"})
-
+_NAMES: dict[type[Any], tuple[str, ...]] = {
+    each: tuple(field.name for field in fields(each)) for each in (Job, Step, Event, Timings)
+}
 
 #: columns that this release knows; each other column is a later release's, and stays
-JOB_COLUMNS = dict.fromkeys((*(each.name for each in fields(Job)), "tenant_bucket"))
-STEP_COLUMNS = dict.fromkeys((*(each.name for each in (*fields(Step), *fields(Timings))), "job_id"))
+JOB_COLUMNS = dict.fromkeys((*_NAMES[Job], "tenant_bucket"))
+STEP_COLUMNS = dict.fromkeys((*_NAMES[Step], *_NAMES[Timings], "job_id"))
 
 
 def job_entity(job: Job) -> Entity:
@@ -87,7 +89,7 @@ def step_of(entity: Mapping[str, Any]) -> Step:
 
 
 def event_of(entity: Mapping[str, Any]) -> Event:
-    values = {field.name: None for field in fields(Event)} | _values(Event, entity, _EVENT_JSON)
+    values = dict.fromkeys(_NAMES[Event]) | _values(Event, entity, _EVENT_JSON)
     return Event(**{**values, "seq": entity["seq"], "type": entity["type"]})
 
 
@@ -125,9 +127,8 @@ _Row = TypeVar("_Row", Job, Step, Event, Timings)
 
 def _values(row: type[_Row], entity: Mapping[str, Any], json_columns: frozenset[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field in fields(row):
-        value = entity.get(field.name)
-        if value is None:
-            continue
-        values[field.name] = json.loads(value) if field.name in json_columns else value
+    for name in _NAMES[row]:
+        value = entity.get(name)
+        if value is not None:
+            values[name] = json.loads(value) if name in json_columns else value
     return values
