@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from azure.data.tables import UpdateMode
+
 from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Partition, Row, Values, columns_of
 from shared.adapters.tables.table import Entity, Operation, naming
 from shared.errors import LedgerRefused
@@ -90,7 +92,8 @@ class FakeTable(MemoryTable):
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         self._note_call(partition_key)
-        await self.account.watch(self.name, partition_key, row_key, "read", False)
+        if self.account.watch is not _unwatched:
+            await self.account.watch(self.name, partition_key, row_key, "read", False)
         return await super().get_entity(partition_key, row_key)
 
     async def query_entities(self, query_filter: str, **options: Any) -> AsyncIterator[Entity]:  # type: ignore[override]
@@ -99,7 +102,8 @@ class FakeTable(MemoryTable):
         self._note_call(parameters[named[2][1:]] if named[:2] == ["PartitionKey", "eq"] else "")
         select = options.get("select")
         for partition, key in self._keys_found(query_filter, parameters):
-            await self.account.watch(self.name, partition, key, "read", False)
+            if self.account.watch is not _unwatched:
+                await self.account.watch(self.name, partition, key, "read", False)
             if (row := self.partitions[partition].rows.get(key)) is None:
                 continue
             if select is None:
@@ -137,6 +141,8 @@ class FakeTable(MemoryTable):
             each(partition, key)
 
     async def _watched(self, operation: Operation) -> None:
+        if self.account.watch is _unwatched:
+            return
         verb, row, *rest = operation
         under_etag = bool(rest) and rest[0].get("match_condition") is not None
         await self.account.watch(self.name, row["PartitionKey"], row["RowKey"], verb, under_etag)
@@ -144,3 +150,10 @@ class FakeTable(MemoryTable):
     def _note_call(self, partition: str) -> None:
         if self.account.counts():
             self.account.calls[partition] += 1
+
+
+async def unconditional(table: FakeTable, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    """`shared.adapters.tables.account.transact` of an adapter that compares no ETag: a planted fault."""
+    replace = {"mode": UpdateMode.REPLACE}
+    writes = [(verb, row) if verb == "delete" else ("upsert", row, replace) for verb, row, *_ in operations]
+    return await table.submit_transaction(writes)

@@ -30,9 +30,7 @@ from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
 from tests.jobs import START
-from tests.memory_stores import MemoryBooks, MemoryBulks, MemoryRejected
-from tests.memory_twins.feed import MemoryFeed
-from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
+from tests.memory_stores import MemoryBooks, MemoryBulks, MemoryFeed, MemoryIndex, MemoryLedger, MemoryRejected
 
 
 @dataclass

@@ -35,7 +35,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.jobs.control_job import control_job
 from shared.refusals import Overloaded
 from tests.memory_bus import MemoryDeskCalls
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
 

@@ -4,7 +4,6 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
-from shared.adapters.tables.index import TablesIndex
 from shared.core.jobs.job import Job
 from shared.core.jobs.plan import tombstone
 from shared.core.jobs.states import JobStatus
@@ -243,12 +242,8 @@ async def test_a_row_that_is_gone_keeps_no_job_from_its_end(storage: Storage, go
     assert not row.owed
 
 
-async def test_a_row_that_is_refused_keeps_no_job_from_its_end(
-    azurite: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_row_that_is_refused_keeps_no_job_from_its_end(storage: Storage) -> None:
     """Its key is reported, and the other rows are there."""
-    if not isinstance(storage.index, TablesIndex):
-        return
     job = ended_job(1)
     await storage.index.reserve(replace(job, status=JobStatus.QUEUED), replacing=None)
     wrong = replace(job, current_step_id="s" * 40_000)

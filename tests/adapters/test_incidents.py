@@ -288,8 +288,7 @@ async def test_an_undecodable_incident_is_left_out(storage: Storage, caplog: pyt
     incident, entry = of_no_job()
     await storage.incidents.open(incident, entry)
     await storage.incidents.settle(incident, RESOLVED)
-    if not isinstance(storage.incidents, tables_incidents.TablesIncidents):
-        return
+    assert isinstance(storage.incidents, tables_incidents.TablesIncidents)
     table, partition = await storage.incidents._place(None)
     [row] = [each async for each in table.query_entities("RowKey ge @first", parameters={"first": "INCIDENT:"})][:1]
     await table.upsert_entity({**row, "kind": "DISK"})

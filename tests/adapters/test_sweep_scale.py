@@ -17,7 +17,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import built
 
 _JOB = planned("job").job

@@ -15,7 +15,7 @@ from shared.ports.incidents import Incidents
 from shared.refusals import TenantForbidden
 from tests.adapters.test_tenant_scope import ANYONE, CALLER, READER
 from tests.jobs import START
-from tests.memory_twins.incidents import MemoryIncidents
+from tests.memory_stores import MemoryIncidents
 
 PAGE: dict[str, Any] = {"after": None, "limit": 10}
 OF_NO_JOB: dict[str, Any] = {"request_type": None, "code": "C", "detail": None, "at": START}

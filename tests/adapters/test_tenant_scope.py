@@ -11,6 +11,7 @@ import pytest
 
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.scoped.stores import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.tables.index import TablesIndex
 from shared.core.gates.desk import Candidate, Desk
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
@@ -24,9 +25,7 @@ from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
-from tests.memory_stores import MemoryRejected
-from tests.memory_twins.desks import MemoryDesks
-from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
+from tests.memory_stores import MemoryDesks, MemoryIndex, MemoryLedger, MemoryRejected
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)
@@ -92,10 +91,10 @@ async def test_an_index_serves_its_own_tenant() -> None:
 async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
     """Its claims, lists and counts are refused, to read and to write, and nothing is changed."""
     index = await reserved()
-    before = (dict(index._claims), dict(index._active), {name: dict(rows) for name, rows in index._listed.items()})
+    before = (index.claims, index.active, index.listed)
     with pytest.raises(PermissionError):
         await call(TenantIndex(index, CALLER))
-    assert (index._claims, index._active, index._listed) == before
+    assert (index.claims, index.active, index.listed) == before
 
 
 async def test_other_tenants_are_not_named() -> None:
@@ -159,7 +158,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     served |= {"write_desk", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
     served |= {"failed_dependants", "move_places"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
-    methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
+    methods = {name for name, _ in inspect.getmembers(TablesIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()
 
 

@@ -13,7 +13,6 @@ from shared.core.jobs.states import JobStatus
 from shared.ports.index import FIRST_CLEARING, WAKE_LASTS, Index
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
-from tests.memory_twins.jobs import MemoryIndex
 
 HOURS = timedelta(hours=2)
 
@@ -34,8 +33,6 @@ async def awake(index: Index, now: datetime) -> list[str]:
 
 def another_process(index: Index) -> Index:
     """The same rows, and nothing remembered."""
-    if isinstance(index, MemoryIndex):
-        return index
     assert isinstance(index, TablesIndex)
     return TablesIndex(index._account, index._table, index._tenants._table)
 

@@ -29,7 +29,7 @@ from azure.monitor.opentelemetry.exporter import AzureMonitorLogExporter
 from opentelemetry.instrumentation.logging.handler import LoggingHandler
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from shared.telemetry import increment, line_ids, log, observe, set_gauge

@@ -23,8 +23,16 @@ from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls, NoCounts
-from tests.memory_stores import MemoryAnswers, MemoryBooks, MemoryBulks, MemoryRejected, MemorySweepMark, MemoryUsage
-from tests.memory_twins.jobs import MemoryIndex, MemoryLedger
+from tests.memory_stores import (
+    MemoryAnswers,
+    MemoryBooks,
+    MemoryBulks,
+    MemoryIndex,
+    MemoryLedger,
+    MemoryRejected,
+    MemorySweepMark,
+    MemoryUsage,
+)
 
 
 class StillClock:
@@ -144,7 +152,7 @@ def world() -> World:
 
 
 def _attempts(ledger: MemoryLedger) -> int:
-    return sum(stored.record.job.attempts_total for stored in getattr(ledger, "_jobs", {}).values())
+    return sum(stored.record.job.attempts_total for stored in getattr(ledger, "jobs", {}).values())
 
 
 def built(ledger: MemoryLedger) -> World:

@@ -71,7 +71,7 @@ async def served(world: World, until: Any = None) -> None:
 def inside(world: World) -> dict[str, list[str]]:
     """Jobs that are QUEUED or further, by tenant, oldest first."""
     found: dict[str, list[str]] = {}
-    for stored in world.ledger._jobs.values():
+    for stored in world.ledger.jobs.values():
         job = stored.record.job
         if not job.is_staged and not job.status.terminal:
             found.setdefault(job.tenant, []).append(job.job_id)

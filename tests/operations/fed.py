@@ -21,7 +21,7 @@ from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.sweeper.sweep import sweep
 from tests.contexts import changed
 from tests.memory_bus import MemoryHints
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 

@@ -53,8 +53,7 @@ async def desk_of(world: World, tenant: str = "tenant_a") -> Desk:
     assert (desk.active, desk.staged, desk.waiting) == (len(rows) - len(staged), len(staged), len(waiting))
     asleep = [_is_asleep(row) for row in rows]
     assert asleep == [row.check_at == ASLEEP for row in rows]
-    lines = [rows for (owner, _), rows in world.index.desks._waiting.items() if owner == tenant]
-    kept = {row.candidate.job_id for line in lines for row in line.values()}
+    kept = {row.candidate.job_id for owner, row in world.index.desks.waiting if owner == tenant}
     assert kept == {row.job_id for row in waiting}
     return desk
 

@@ -32,7 +32,7 @@ from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookUrlRefused
 from tests.contexts import changed
 from tests.memory_bus import MemoryDeliveries, MemoryHints
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, service_sends, submitted
 
@@ -232,7 +232,11 @@ async def happened(given: Hooked, count: int, hook: Hook | str, name: str = "") 
         )
         for event in events
     ]
-    await given.feed.write(FeedWrite(tenant=TENANT, head=head, events=events, seen={}, pending=rows))
+    # a transaction takes 100 rows
+    for part in (slice(first, first + 49) for first in range(0, count, 49)):
+        head = await given.feed.write(
+            FeedWrite(tenant=TENANT, head=head, events=events[part], seen={}, pending=rows[part])
+        )
     given.world.context.events.known_feeds.forget(TENANT)
     return rows
 

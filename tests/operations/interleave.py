@@ -239,18 +239,18 @@ def process_of(world: World) -> World:
 async def left(world: World) -> dict[str, Any]:
     """What anybody could see of the world afterwards: rows, index, directives; not how often an event was raised."""
     jobs = {}
-    for job_id, stored in sorted(world.ledger._jobs.items()):
+    for job_id, stored in sorted(world.ledger.jobs.items()):
         job = stored.record.job
         steps = [(step.status.value, step.attempt_no, step.retry_cause) for step in stored.record.steps]
         jobs[job_id] = (job.status.value, steps, job.park_no, job.instance_id, job.error_code, job.redriven_by)
     index = world.index
     return {
         "jobs": sorted(jobs.values(), key=str),
-        "active": len(index._active),
-        "listed": sorted(row.status for rows in index._listed.values() for row in rows.values()),
-        "claims": sorted(claim.expires_at is None for claim in index._claims.values()),
-        "inside": {tenant: stored.desk.active for tenant, stored in index.desks._desks.items()},
-        "ended": len(index._ended),
+        "active": len(index.active),
+        "listed": sorted(row.status for row in index.listed),
+        "claims": sorted(claim.expires_at is None for claim in index.claims.values()),
+        "inside": {tenant: stored.desk.active for tenant, stored in index.desks.desks.items()},
+        "ended": len(index.ended),
         "directives": sorted({name.split(":", 1)[1] for name in world.publisher.message_ids}),
         "rejected": sorted(message.reason for message in world.rejected.quarantined.values()),
     }

@@ -15,7 +15,7 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent, FeedWrite
 from tests.contexts import changed
 from tests.memory_bus import MemoryEvents
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import Fed, of
 
@@ -65,7 +65,11 @@ class Process:
         return asyncio.get_running_loop().create_future()  # type: ignore[return-value]
 
     async def writes(self, tenant: str, count: int, size: int = 0) -> None:
-        """As `tell` does, without its hints."""
+        """As `tell` does, without its hints; 99 events in a transaction."""
+        for first in range(0, count, 99):
+            await self._writes_some(tenant, min(99, count - first), size)
+
+    async def _writes_some(self, tenant: str, count: int, size: int) -> None:
         known = await self.known.of(self.feed, tenant)
         write = FeedWrite(
             tenant=tenant,

@@ -275,9 +275,8 @@ async def early(world: World) -> tuple[str, str]:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     message = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
-    hidden = world.ledger._jobs.pop(job_id)
-    id_ = await parked(world, message)
-    world.ledger._jobs[job_id] = hidden
+    with world.ledger.without(job_id):
+        id_ = await parked(world, message)
     return job_id, id_
 
 

@@ -9,7 +9,7 @@ from shared.contracts.messages import Directive
 from shared.core.jobs.job import Event, Record
 from shared.ports.ledger import Stored
 from tests.audit_proof import verify_chain
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger, at_once
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
 
@@ -20,6 +20,8 @@ class AuditedLedger(MemoryLedger):
         super().__init__()
         self._add_violation = add_violation
         self._now = now
+        self._listed: dict[str, Stored] | None = None
+        self._records: dict[str, Record] = {}
         self._folded: dict[str, Rows] = {}
         self._heads: dict[str, Event] = {}
         self._causes: set[tuple[str, str]] = set()
@@ -30,7 +32,10 @@ class AuditedLedger(MemoryLedger):
 
     @property
     def records(self) -> dict[str, Record]:
-        return {job_id: stored.record for job_id, stored in self._jobs.items()}
+        if self._listed is not (jobs := self.jobs):
+            # asked for at every event of a world
+            self._listed, self._records = jobs, {job_id: stored.record for job_id, stored in jobs.items()}
+        return self._records
 
     async def create(self, record: Record, event: Event) -> Stored:
         stored = await super().create(record, event)
@@ -73,8 +78,8 @@ class AuditedLedger(MemoryLedger):
         self._guard(directive.jobId, lambda: self._check_directive(directive))
 
     def _check_directive(self, directive: Directive) -> None:
-        assert directive.jobId in self._jobs, "a directive without a job"
-        step = self._jobs[directive.jobId].record.step(directive.stepId)
+        assert directive.jobId in self.jobs, "a directive without a job"
+        step = self.jobs[directive.jobId].record.step(directive.stepId)
         assert step is not None, "a directive without a step"
         assert directive.attempt_no <= step.attempt_no, "a directive without a recorded attempt"
         expected = self._leases[directive.jobId, directive.stepId, directive.attempt_no]
@@ -97,5 +102,5 @@ class AuditedLedger(MemoryLedger):
             f"  {event.at:%d %H:%M:%S.%f} {event.seq:3} {event.type} {event.step_id or ''} {event.attempt_no or ''} "
             f"{event.from_status or ''}->{event.to_status or ''} job {event.job_from}->{event.job_to} "
             f"{event.reason or ''} [{event.cause_id}]"
-            for event in self._events.get(job_id, [])
+            for event in at_once(self.events(job_id, limit=100_000))
         )

@@ -11,10 +11,15 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from shared.adapters.tables.incidents import _incident_of
+from shared.adapters.tables.log_rows import entry_of
+from shared.adapters.tables.table import Operation
 from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import PublicEvent, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
+from shared.core.gates.log import LogEntry
+from shared.core.gates.rules import Gate
 from shared.core.incidents import Incident, IncidentEntry
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.reasons import Reason
@@ -26,11 +31,10 @@ from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
-from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
 from tests.contexts import changed
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed, tenant_of
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown
 
@@ -55,7 +59,7 @@ class CheckedFeed(MemoryFeed):
         return head
 
     def ids(self, tenant: str) -> list[str]:
-        return [event.event_id for event in self._events[tenant]]
+        return [event.event_id for event in self.events_of(tenant)]
 
 
 class Topic:
@@ -87,6 +91,9 @@ class Feeds:
         self.expected: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         #: those of gates and incidents, by feed and key, and by the number of the entry
         self._logged: defaultdict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
+        #: each as it was last written
+        self._gates: dict[str, Gate] = {}
+        self._incidents: dict[str, Incident] = {}
         self._on_the_way: Counter[str] = Counter()
         self._takers: tuple[Context, ...] = ()
 
@@ -145,21 +152,23 @@ class Feeds:
             return stored
 
         ledger.create, ledger.commit = created, committed
-        desks, incidents = self._world.index.desks, self._world.index.incidents
-        put_desk, put = desks.put, incidents._put
+        self._world.index.account.committed = self._committed
 
-        def written(desk: DeskWrite) -> None:
-            put_desk(desk)
-            gates = {**(desk.before.desk.gates if desk.before is not None else {}), **desk.after.gates}
-            for entry in desk.log:
-                gate = gates[entry.gate_id].gate
+    def _committed(self, _table: str, operations: Sequence[Operation]) -> None:
+        """Each GATES and INCIDENT row comes before the entries of its logs."""
+        for verb, row, *_ in operations:
+            kind = row["RowKey"].partition(":")[0] if verb != "delete" else ""
+            if kind == "GATES":
+                desk = self._world.index.desks.desks[tenant_of(row["PartitionKey"])].desk
+                self._gates.update({id_: state.gate for id_, state in desk.gates.items()})
+            elif kind == "INCIDENT":
+                self._incidents[row["id"]] = _incident_of(row)
+            elif kind == "GATELOG":
+                entry, gate = entry_of(LogEntry)(row), self._gates[row["gate_id"]]
                 self._note_entry(feed_of(gate.tenant), gate.id, entry, gate_events(entry, gate))
-
-        def logged(incident: Incident, entry: IncidentEntry) -> None:
-            put(incident, entry)
-            self._note_entry(feed_of(incident.tenant), incident.id, entry, incident_events(entry, incident))
-
-        desks.put, incidents._put = written, logged  # type: ignore[method-assign]
+            elif kind == "INCIDENTLOG":
+                settled, incident = entry_of(IncidentEntry)(row), self._incidents[row["incident_id"]]
+                self._note_entry(feed_of(incident.tenant), incident.id, settled, incident_events(settled, incident))
 
     def _note(self, record: Record, events: Sequence[Event]) -> None:
         job = record.job
@@ -210,7 +219,7 @@ class Feeds:
             missing = set(expected).difference(self.feed.ids(tenant))
             if missing:
                 yield f"{job_id}: {sorted(missing)} are in no feed"
-        for tenant, head in self.feed._heads.items():
+        for tenant, head in self.feed.heads.items():
             if self.topic.whole[tenant] < head.number:
                 yield f"the topic has {self.topic.whole[tenant]} events of {tenant}, its feed {head.number}"
 
@@ -222,7 +231,7 @@ class Feeds:
                 self._world.add_violation(f"{key} is in the feed as {found}, and its rows mean {expected}")
         self._world.report.events["of logs"] += sum(len(expected) for _, expected in self._logs())
         self._world.report.events["sent again"] += self.topic.repeated
-        self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed._heads)
+        self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed.heads)
 
     def is_behind(self) -> bool:
         """Whether something of a log is in no feed."""

@@ -36,7 +36,7 @@ async def check_final_state(world: World) -> None:
     for number, job_ids in world.callers.promised.items():
         if len(job_ids) > 1:
             world.add_violation(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
-    for tenant, stored in world.index.desks._desks.items():
+    for tenant, stored in world.index.desks.desks.items():
         desk = stored.desk
         if world.plan.tenant_limit is None and world.plan.platform_limit is None:
             # while no gate concerns a tenant its jobs are not counted
@@ -84,10 +84,10 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
     last = [step for step in record.steps if step.group is not None and step.group == record.steps[-1].group]
     if job.status is JobStatus.SUCCEEDED and job.final_output != [*last, record.steps[-1]][0].result_ref:
         world.add_violation(f"{job_id}: its output is not its last step's, or that of the first of its last group")
-    [row] = [row for row in world.index._listed[job.tenant].values() if row.job_id == job_id]
+    [row] = [row for row in world.index.listed if row.job_id == job_id]
     if row.status != job.status:
         world.add_violation(f"{job_id} is {job.status} and listed as {row.status}")
-    dead = [row for row in world.index._dead.get(job.tenant, {}).values() if row.job_id == job_id]
+    dead = [row for row in world.index.dead if row.job_id == job_id]
     if bool(dead) != (job.status is JobStatus.FAILED_FINAL and job.redriven_by is None):
         world.add_violation(
             f"{job_id} is {job.status}, redriven by {job.redriven_by}, and has {len(dead)} dead letters"
@@ -101,14 +101,14 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
 async def _audit_incident(world: World, job: Any) -> None:
     """A job that failed so has one, open and listed until the job is redriven; where the end came late, none."""
     incidents = world.index.incidents
-    found = [each for each in incidents._rows.get(job.tenant, {}).values() if each.subject == job.job_id]
+    found = [each for each in incidents.all if each.subject == job.job_id]
     allowed: list[list[str]] = [[]]
     if escalates(job):
         allowed = [["OPEN"]] if job.redriven_by is None else [["RETRIED"], []]
     states = [each.state.value for each in found]
     if states not in allowed:
         world.add_violation(f"{job.job_id} is {job.error_code}, redriven by {job.redriven_by}, and incidents {states}")
-    listed = {row.incident.id for row in incidents._open.values()}
+    listed = {each.id for each in incidents.listed_open}
     if not {each.id for each in found if each.is_open} <= listed:
         world.add_violation(f"{job.job_id} has an open incident that the list of open ones does not have")
 
@@ -132,11 +132,10 @@ def _audit_archive(world: World) -> None:
             world.add_violation(f"{name}: {wrong}")
         world.report.jobs["ARCHIVED"] += 1
     index = world.index
-    left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
-    left += [row for lists in (index._listed, index._dead) for rows in lists.values() for row in rows]
+    left = [row["PartitionKey"] for row in world.ledger.rows.all_rows]
+    left += [*index.claims, *index.active, *index.ended, *index.listed, *index.dead]
     # a directory that could not be read for minutes is an incident of no job, which stays
-    incidents = [row for rows in index.incidents._rows.values() for row in rows.values()]
-    left += [row.id for row in incidents if row.subject != DIRECTORY]
+    left += [each.id for each in index.incidents.all if each.subject != DIRECTORY]
     if left:
         world.add_violation(f"archived, and there is left of it: {left}")
     for job_ids in world.callers.promised.values():

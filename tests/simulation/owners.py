@@ -71,7 +71,7 @@ class Owners:
         world, now = self._world, self._world.scheduler.now
         if not world.host.up:
             self._excused_at = now
-        actives = {job_id: active for (_, job_id), active in world.index._active.items()}
+        actives = {job_id: active for (_, job_id), active in world.index.active.items()}
         for job_id, record in world.ledger.records.items():
             active = actives.get(job_id)
             if record.job.status.terminal:

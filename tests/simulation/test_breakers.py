@@ -11,7 +11,7 @@ import pytest
 
 from shared.contracts.messages import Directive
 from shared.core.gates.breaker import BreakerRule, BreakerState, at
-from shared.core.gates.rules import Gate, GateKind, Rule
+from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.incidents import Incident
 from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
@@ -19,9 +19,9 @@ from shared.operations.gates.desk_counts import place_of
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
-from shared.ports.desks import DirectoryRows
 from tests.contexts import changed
 from tests.jobs import START
+from tests.memory_stores import at_once
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
 from tests.simulation.host import HostDown
@@ -41,8 +41,7 @@ class Outage(World):
     def __init__(self, seed: int, plan: Plan, rule: BreakerRule) -> None:
         super().__init__(seed, plan)
         self.rule = rule
-        rows = DirectoryRows(defaults={(GateKind.TYPE, OCR): (Rule(breaker=rule), START)})
-        self.index.desks.put_group("DEFAULT", rows)
+        at_once(self.index.desks.put_default(Gate(GateKind.TYPE, EVERY, OCR), Rule(breaker=rule), START))
         self.context = changed(self.context, desk_calls=self._port(self, BusUnavailable))
         self._others = self._other_processes()
         self.bus.on_directive = self._serve
@@ -89,14 +88,13 @@ class Outage(World):
 
     def _check_desks(self) -> None:
         """At every instant the breaker counts the rows of its epoch, and never more than it allows."""
-        for tenant, stored in self.index.desks._desks.items():
+        for tenant, stored in self.index.desks.desks.items():
             breaker = stored.desk.state(Gate(GateKind.TYPE, tenant, OCR)).breaker
             if breaker is None or not breaker.epoch:
                 continue
-            places = [place_of(row) for row in self.index._active.values() if row.tenant == tenant]
-            freed = self.index.desks._freed.get(tenant, {}).values()
+            places = [place_of(row) for row in self.index.active.values() if row.tenant == tenant]
+            places += [each.place for of, each in self.index.desks.all_freed if of == tenant]
             inside = [place for place in places if not place.is_staged]
-            inside += [each.place for each in freed if not each.place.is_staged]
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
             now = at(breaker, self.scheduler.now)
             allowed = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: now.allow}.get(now.state, probes)

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.tables.keys import active_row
+from shared.core.canonical import encode_key
 from shared.operations.sweeper.report import SweepReport
+from tests.fake_tables import unconditional
 from tests.simulation.plans import HOSTILE, LIVES, plan_of
 from tests.simulation.world import simulate
 
@@ -54,13 +57,7 @@ def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that takes writes from stale reads loses events."""
-    memory = importlib.import_module("tests.memory_twins.jobs").MemoryLedger
-    original = memory.commit
-
-    async def without_etag(self: Any, before: Any, after: Any, events: Any) -> Any:
-        return await original(self, replace(before, etag=self._jobs[after.job.job_id].etag), after, events)
-
-    monkeypatch.setattr(memory, "commit", without_etag)
+    monkeypatch.setattr("shared.adapters.tables.ledger.transact", unconditional)
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(30))
 
 
@@ -74,12 +71,12 @@ def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its ACTIVE row a living job is nobody's: found at the event that made it."""
-    memory = importlib.import_module("tests.memory_twins.jobs").MemoryIndex
+    memory = importlib.import_module("tests.memory_stores").MemoryIndex
     original = memory.reserve
 
     async def without_active_row(self: Any, job: Any, **fields: Any) -> None:
         await original(self, job, **fields)
-        del self._active[job.tenant, job.job_id]
+        self.rows.remove(encode_key(job.tenant), active_row(job.job_id))
 
     monkeypatch.setattr(memory, "reserve", without_active_row)
     assert "nothing leads the sweeper to it" in simulate(2, plan_of(2)).violations[0]
@@ -91,7 +88,7 @@ def _feed_is_wrong(seeds: range) -> bool:
 
 def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events written without their SEEN row come again with the next hint."""
-    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
+    memory = importlib.import_module("tests.memory_stores").MemoryFeed
     original = memory.write
 
     async def without_seen(self: Any, write: Any) -> Any:
@@ -103,14 +100,7 @@ def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_feed_that_anybody_writes_into_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without HEAD's ETag two that write at once take the same numbers."""
-    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
-    original = memory.write
-
-    async def without_etag(self: Any, write: Any) -> Any:
-        current = await self.head(write.tenant)
-        return await original(self, replace(write, head=replace(write.head, etag=current.etag), new=frozenset()))
-
-    monkeypatch.setattr(memory, "write", without_etag)
+    monkeypatch.setattr("shared.adapters.tables.feed.transact", unconditional)
     assert _feed_is_wrong(range(10))
 
 
@@ -170,13 +160,13 @@ def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.Mon
 
 def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process wrote that died before its send, nobody passes on."""
-    memory = importlib.import_module("tests.memory_twins.feed").MemoryFeed
+    memory = importlib.import_module("tests.memory_stores").MemoryFeed
     original = memory.write
 
     async def sent_at_once(self: Any, write: Any) -> Any:
         head = await original(self, write)
-        self._heads[write.tenant] = replace(head, sent=head.number)
-        return self._heads[write.tenant]
+        self.put_sent(write.tenant, head.number)
+        return replace(head, sent=head.number)
 
     monkeypatch.setattr(memory, "write", sent_at_once)
     assert _feed_is_wrong(range(10))

@@ -183,8 +183,8 @@ class Webhooks:
     def _operator_tick(self) -> None:
         """Whoever was switched off goes on."""
         self._world.scheduler.later(600, self._operator_tick)
-        for (tenant, hook_id), stored in self._rows._hooks.items():
-            if stored.hook.state is not HookState.ENABLED:
+        for (tenant, hook_id), hook in self._rows.hooks.items():
+            if hook.state is not HookState.ENABLED:
                 self._world.callers._schedule(0, partial(self._resume, tenant, hook_id))
 
     async def _resume(self, tenant: str, hook_id: str) -> None:
@@ -201,16 +201,13 @@ class Webhooks:
         return self._world.feeds.feed.hooks
 
     def _deliveries(self, tenant: str, hook_id: str) -> list[Delivery]:
-        rows = self._rows._deliveries
-        found = [each.delivery for (of, _), each in rows.items() if of == tenant]
-        return [each for each in found if each.hook_id == hook_id]
+        return [each for of, each in self._rows.deliveries if of == tenant and each.hook_id == hook_id]
 
     def unfinished(self) -> Iterator[str]:
-        for (tenant, _), stored in self._rows._deliveries.items():
-            if stored.delivery.state is DeliveryState.PENDING:
-                yield f"{stored.delivery.event_id} of {tenant} waits for {stored.delivery.hook_id}"
-        for stored in self._rows._hooks.values():
-            hook = stored.hook
+        for tenant, delivery in self._rows.deliveries:
+            if delivery.state is DeliveryState.PENDING:
+                yield f"{delivery.event_id} of {tenant} waits for {delivery.hook_id}"
+        for hook in self._rows.hooks.values():
             if hook.unlogged:
                 yield f"{hook.id} has given up {hook.unlogged} deliveries that no log has"
             if hook.state is not HookState.ENABLED or hook.waits_until is not None or hook.caught_up is not None:
@@ -219,10 +216,10 @@ class Webhooks:
     def check_at_rest(self) -> None:
         feeds = self._world.feeds
         assert feeds is not None
-        for (tenant, hook_id), stored in self._rows._hooks.items():
-            events = [(each.number, json.loads(each.text)) for each in feeds.feed._events[tenant]]
-            self._check_log(tenant, stored.hook, [event for _, event in events])
-            expected = [(n, "") for n in _expected(stored.hook, events)]
+        for (tenant, hook_id), hook in self._rows.hooks.items():
+            events = [(each.number, json.loads(each.text)) for each in feeds.feed.events_of(tenant)]
+            self._check_log(tenant, hook, [event for _, event in events])
+            expected = [(n, "") for n in _expected(hook, events)]
             if hook_id == DEFAULT_HOOK:
                 expected = [(number, "done") for number, event in events if event["type"] in TERMINAL]
             found = self._deliveries(tenant, hook_id)
@@ -230,7 +227,7 @@ class Webhooks:
                 self._world.add_violation(f"{hook_id} of {tenant} has {found}, and not {expected}")
             for each in found:
                 self._check_delivery(each)
-        if not self._rows._hooks:
+        if not self._rows.hooks:
             self._world.add_violation("there are no hooks")
 
     def _check_delivery(self, delivery: Delivery) -> None:
@@ -249,7 +246,7 @@ class Webhooks:
 
     def _check_log(self, tenant: str, hook: Hook, events: Sequence[Mapping[str, Any]]) -> None:
         """Each entry that has a public event is in the feed once, in order."""
-        log = self._rows._log.get((tenant, hook.id), [])
+        log = self._rows.log_of(tenant, hook.id)
         key = hook.id if hook.id != DEFAULT_HOOK else f"{hook.id}_{digest(tenant)[:32]}"
         expected = [f"{key}:{entry.seq}:0" for entry in log if EVENTS[HookAct(entry.type)] is not None]
         found = [event["id"] for event in events if event["type"].startswith(PREFIX) and event["subject"] == hook.id]

@@ -29,8 +29,15 @@ from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
 from tests.memory_bus import MemoryDeskCalls, NoCounts
-from tests.memory_stores import MemoryAnswers, MemoryBooks, MemoryBulks, MemoryRejected, MemorySweepMark, MemoryUsage
-from tests.memory_twins.jobs import MemoryIndex
+from tests.memory_stores import (
+    MemoryAnswers,
+    MemoryBooks,
+    MemoryBulks,
+    MemoryIndex,
+    MemoryRejected,
+    MemorySweepMark,
+    MemoryUsage,
+)
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
@@ -272,7 +279,7 @@ class World:
         self._check_desks()
         if self.report.violations:
             return True
-        if self.index._active:
+        if self.index.active:
             # the cheapest of what is left to do, asked at every event
             return False
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
@@ -282,10 +289,10 @@ class World:
         limit, of_all = self.plan.tenant_limit, self.plan.platform_limit
         if limit is None and of_all is None:
             return
-        active = self.index._active.values()
+        active = self.index.active.values()
         inside = Counter(row.tenant for row in active if place_of(row).state is PlaceState.ADMITTED)
-        for tenant, stored in self.index.desks._desks.items():
-            freed = self.index.desks._freed.get(tenant, {}).values()
+        for tenant, stored in self.index.desks.desks.items():
+            freed = (each for of, each in self.index.desks.all_freed if of == tenant)
             counted = inside[tenant] + sum(not each.place.is_staged for each in freed)
             is_wrong = stored.desk.counting_until is None and stored.desk.active != counted
             if is_wrong or (limit is not None and inside[tenant] > limit):
@@ -298,16 +305,16 @@ class World:
         for job_id, record in self.ledger.records.items():
             if not record.job.status.terminal:
                 yield f"{job_id} is {record.job.status}"
-        yield from (f"{job_id} has an ACTIVE row" for _, job_id in self.index._active)
+        yield from (f"{job_id} has an ACTIVE row" for _, job_id in self.index.active)
         if self.plan.tenant_limit is not None or self.plan.platform_limit is not None:
-            yield from (f"{row} is there" for rows in self.index.desks._freed.values() for row in rows)
+            yield from (f"{each.job_id} is FREED" for _, each in self.index.desks.all_freed)
         for one in self.durable.instances():
             if not one.status.is_terminal:
                 yield f"orchestration {one.instance_id} waits for {', '.join(self.durable.waits_for(one.instance_id))}"
         yield from (f"{one.message_id} was not received" for one in self.bus.replies if not one.done)
         yield from (f"{one.message_id} lies dead-lettered" for one in self.bus.dead_letters)
         if self.plan.retention:
-            yield from (f"{ended.job_id} is to be archived" for ended in self.index._ended.values())
+            yield from (f"{ended.job_id} is to be archived" for ended in self.index.ended)
         if self.feeds is not None:
             yield from self.feeds.unfinished()
         if self.webhooks is not None:
@@ -368,11 +375,11 @@ class World:
     def _sweep_tick(self) -> None:
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         now = self.scheduler.now
-        due = any(active.check_at <= now for active in self.index._active.values())
+        due = any(active.check_at <= now for active in self.index.active.values())
         # a line moves by the sweeps, where nothing else moves it
-        due = due or any(active.place and active.place.is_staged for active in self.index._active.values())
-        due = due or any(self.index.desks._freed.values())
-        due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
+        due = due or any(active.place and active.place.is_staged for active in self.index.active.values())
+        due = due or bool(self.index.desks.all_freed)
+        due = due or any(ended.clear_at <= now for ended in self.index.ended)
         due = due or (self.feeds is not None and self.feeds.is_behind())
         if self.host.up and (due or self.bus.dead_letters):
             for _ in range(2 if self.faults.occurs(0.1) else 1):

@@ -16,7 +16,7 @@ from shared.settings import load
 from shared.wiring import Wiring
 from tests.contexts import changed
 from tests.memory_bus import MemoryHints
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World, world
 from tests.operations.hooked import hooked
 from tests.operations.support import submitted

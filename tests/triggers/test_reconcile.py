@@ -12,7 +12,7 @@ from shared.core.jobs.history import Provenance, append
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.wiring import Wiring
 from tests.jobs import START, planned
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import built
 from triggers import reconcile_http
 from triggers.http.problems import RequestError

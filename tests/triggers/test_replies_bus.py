@@ -10,7 +10,7 @@ from shared.core.jobs.states import StepStatus
 from shared.operations.jobs.replies.receive import ReplyMessage
 from shared.ports.ledger import Stored
 from tests.jobs import START, reply
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import built
 from tests.operations.support import dispatch, submitted
 from triggers import replies_bus

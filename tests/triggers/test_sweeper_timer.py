@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import pytest
 
 from shared.wiring import Wiring
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import built
 from triggers import sweeper_timer
 

@@ -97,7 +97,7 @@ async def test_a_crash_at_each_call(world: World, action: BulkAction) -> None:
     for job_id in jobs:
         type_ = "PAUSE_REQUESTED" if action is BulkAction.PAUSE else "JOB_REDRIVEN"
         assert await requests(world, job_id, type_) == 1
-    assert len(world.ledger._jobs) == (6 if action is BulkAction.PAUSE else 12)
+    assert len(world.ledger.jobs) == (6 if action is BulkAction.PAUSE else 12)
 
 
 async def test_an_act_that_was_done_is_not_done_again(world: World) -> None:

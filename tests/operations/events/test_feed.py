@@ -17,7 +17,7 @@ from shared.operations.events.feed_writer import AGAIN_AFTER, MAX_ROWS
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.ports.feed import FeedWrite, Head
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import ONE, TENANT, Fed, fed, of, sends
 from tests.operations.support import dispatch, submitted

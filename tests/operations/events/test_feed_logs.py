@@ -21,7 +21,7 @@ from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.breaking import MINUTE, ends, opened
 from tests.operations.conftest import World
 from tests.operations.escalated import an_incident, dismiss, raised, resolve, retry

@@ -13,7 +13,7 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.feed import FeedWrite
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import ONE, TENANT, Fed, fed, of, refusing, sends
 from tests.operations.support import dispatch, submitted

@@ -23,7 +23,7 @@ from shared.operations.sweeper.logs import compare_logs
 from shared.ports.durable import InstanceState
 from shared.ports.sweeps import Share
 from tests.contexts import changed
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import World, built
 from tests.operations.escalated import an_incident, listed, raised, resolve, retry
 from tests.operations.fed import TENANT, Fed, fed, logs, of, refusing, swept, swept_at_the_hour
@@ -199,12 +199,11 @@ async def whole(fed: Fed, *gates: Gate) -> None:
         expected = [each["id"] for entry in log for each in gate_events(entry, gate)]
         found = await logs(fed, feed_of(gate.tenant))
         assert [each for each in found if each.startswith(f"{gate.id}:")] == expected
-    for rows in fed.world.index.incidents._rows.values():
-        for incident in rows.values():
-            log_of = await fed.world.index.incidents.log(incident, after=0, limit=1000)
-            expected = [each["id"] for entry in log_of for each in incident_events(entry, incident)]
-            found = await logs(fed, feed_of(incident.tenant))
-            assert [each for each in found if each.startswith(f"{incident.id}:")] == expected
+    for incident in fed.world.index.incidents.all:
+        log_of = await fed.world.index.incidents.log(incident, after=0, limit=1000)
+        expected = [each["id"] for entry in log_of for each in incident_events(entry, incident)]
+        found = await logs(fed, feed_of(incident.tenant))
+        assert [each for each in found if each.startswith(f"{incident.id}:")] == expected
 
 
 @pytest.mark.parametrize("dies_after", [False, True])
@@ -263,7 +262,7 @@ async def test_a_job_goes_after_its_incidents_events(world: World) -> None:
         await swept(fed, 3700)
     assert len(fed.world.archive.kept) == 1
     assert await logs(fed) == [f"{incident_id}:1:0", f"{incident_id}:2:0"]
-    assert (TENANT, job_incident_id(incident_id.removeprefix("inc_"))) not in fed.feed._seen
+    assert await fed.feed.seen(TENANT, job_incident_id(incident_id.removeprefix("inc_"))) == 0
     await fed.taken([hint for hint, _ in queue.sent])
     assert len(await logs(fed)) == 2
 
@@ -274,8 +273,7 @@ async def test_old_events_of_no_tenant_go_too(fed: Fed) -> None:
     await ruled(fed.world, Gate(GateKind.TENANT, "tenant_z"), max_active=5)
     await fed.taken()
     for tenant in (PLATFORM, "tenant_z"):
-        fed.feed._events[tenant] = [
-            replace(each, at=fed.world.clock.now()) for each in await fed.feed.events(tenant, after=0, limit=9)
-        ]
+        now = fed.world.clock.now()
+        fed.feed.put_events(tenant, [replace(each, at=now) for each in fed.feed.events_of(tenant)])
     fed.world.clock.advance(8 * 86400)
     assert await prune_feeds(fed.world.context) == 2

@@ -15,13 +15,13 @@ from shared.access.caller import Caller
 from shared.core.events.event_types import PublicType
 from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.events.read_feed import MAX_CHARACTERS, MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
+from shared.operations.events.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 from shared.refusals import CursorExpired, EventsOff
 from shared.wiring import seen_by
 from tests.contexts import changed
 from tests.jobs import START
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import submitted
 
@@ -44,8 +44,15 @@ async def filled(count: int) -> MemoryFeed:
         events.append(
             FeedEvent(number=number, event_id=str(number), event_type=type_, job_id=job_id, at=START, text=text)
         )
-    await feed.write(FeedWrite(tenant=TENANT, head=Head(), events=events, seen={}))
+    await write(feed, events)
     return feed
+
+
+async def write(feed: MemoryFeed, events: list[FeedEvent]) -> None:
+    """Writes the first events of a feed, 99 in a transaction."""
+    head = Head()
+    for first in range(0, len(events), 99):
+        head = await feed.write(FeedWrite(tenant=TENANT, head=head, events=events[first : first + 99], seen={}))
 
 
 async def read(
@@ -144,7 +151,7 @@ async def test_cursors_that_hold_no_more(world: World) -> None:
     feed = await filled(10)
     at_three = (await read(world, feed, "earliest", limit=3)).next
     latest = (await read(world, feed, "latest")).next
-    feed._events[TENANT] = feed._events[TENANT][5:]
+    feed.put_events(TENANT, feed.events_of(TENANT)[5:])
     with pytest.raises(CursorExpired) as expired:
         await read(world, feed, at_three)
     assert (
@@ -159,7 +166,7 @@ async def test_cursors_that_hold_no_more(world: World) -> None:
     other._identity = FeedIdentity(feed_id="other", since=START)
     with pytest.raises(CursorExpired):
         await read(world, other, latest)
-    feed._events[TENANT] = []
+    feed.put_events(TENANT, [])
     assert (await read(world, feed, latest)).next == (await read(world, feed, "earliest")).next == latest
     with pytest.raises(CursorExpired):
         await read(world, feed, at_three)
@@ -263,14 +270,16 @@ async def test_a_page_reads_no_more_than_it_needs(world: World) -> None:
         assert counted.asked == asked
 
 
-async def test_a_page_of_large_events_ends_early_and_goes_on(world: World) -> None:
+async def test_a_page_of_large_events_ends_early_and_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """About 4 MiB are looked at; the next page begins where it ended, and each page has a row at least."""
     feed = MemoryFeed()
-    text = json.dumps({"id": "1", "data": {"labels": {"a": "x" * (MAX_CHARACTERS // 4)}}})
+    # a row holds 32,768 characters of an event
+    monkeypatch.setattr("shared.operations.events.read_feed.MAX_CHARACTERS", 100_000)
+    text = json.dumps({"id": "1", "data": {"labels": {"a": "x" * 25_000}}})
     events = [
         FeedEvent(number=n, event_id=str(n), event_type="x", job_id="j", at=START, text=text) for n in range(1, 11)
     ]
-    await feed.write(FeedWrite(tenant=TENANT, head=Head(), events=events, seen={}))
+    await write(feed, events)
     for given, found in ((EVERY, [4, 4, 2]), (EventFilter(label=("no", "such")), [0, 0, 0])):
         counts, numbers, after = [], [], "earliest"
         for _ in range(3):

@@ -66,9 +66,9 @@ LIMIT = 2
 
 def wrong(world: World) -> str | None:
     """More than the limit is lent, or inside."""
-    desks = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    desks = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
     kept = sum(max(desk.share(PLATFORM).keep, desk.active) for desk in desks)
-    held = sum(not desk_counts.place_of(row).is_staged for row in world.index._active.values())
+    held = sum(not desk_counts.place_of(row).is_staged for row in world.index.active.values())
     return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
 
 
@@ -111,7 +111,7 @@ async def meets(meeting: Meeting, works: tuple[Work, ...], killed: tuple[str, in
         world.clock.advance(301)
         await sweep(world.context, world.orchestrations)
         assert wrong(world) is None
-    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
+    waiting = [each for each in world.ledger.jobs.values() if each.record.job.is_staged]
     assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free place"
 
 
@@ -171,7 +171,7 @@ OPENING_LIMIT = 4
 
 def over_the_limit(world: World) -> str | None:
     """More than the number is lent, or inside."""
-    found = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    found = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
     lent = sum(
         max(desk.share(OCR).keep, desk.counted_of(OCR)) + desk.inside_of(OCR) - desk.counted_of(OCR) for desk in found
     )

@@ -81,7 +81,7 @@ async def test_place_time_follows_the_weights(world: World) -> None:
         return spent
 
     def started_at(job_id: str) -> Any:
-        job = world.ledger._jobs[job_id].record.job
+        job = world.ledger.jobs[job_id].record.job
         return (job.admitted_at or job.created_at, int(job_id[4:]))
 
     await run(20)

@@ -176,13 +176,13 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
     calls: Any = world.context.bus.desk_calls
     most, started, number = 0, 0, 0
     for second in range(seconds):
-        if len(world.ledger._jobs) - started < 30:
+        if len(world.ledger.jobs) - started < 30:
             number += 1
             await posted(processes[number % 3], number, f"tenant_{number % 5}")
         if second % 3 == 0:
             oldest = min((ids[0] for ids in inside(world).values()), key=lambda job_id: int(job_id[4:]))
             await cancelled(processes[second % 3], oldest)
-            del world.ledger._jobs[oldest]
+            world.ledger.take(oldest)
             started = sum(count(world).values())
         world.clock.advance(1)
         await served(processes[second % 2], world.clock.now())

@@ -13,8 +13,14 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.tables import creating
+from shared.adapters.tables.active import inserts
+from shared.adapters.tables.desks import wait_entity
+from shared.adapters.tables.keys import due_row
+from shared.adapters.tables.table import Operation
+from shared.core.gates.admission import Waiting
 from shared.core.gates.desk import Desk, leave
-from shared.core.gates.places import Decision, PlaceState, arrive, give_back, line_up
+from shared.core.gates.places import Decision, Place, PlaceState, arrive, give_back, line_up
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
@@ -27,10 +33,9 @@ from shared.operations.jobs.creation import initial_status_of
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import ASLEEP, DeskWrite
-from shared.ports.index import Reservation
 from tests.contexts import changed
 from tests.jobs import envelope
-from tests.memory_twins.jobs import MemoryIndex
+from tests.memory_stores import MemoryIndex
 from tests.operations.actors import ONE, asks, nothing, posts
 from tests.operations.conftest import World
 from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
@@ -133,14 +138,14 @@ async def prepared(world: World, case: Case) -> None:
 
 def wrong(world: World) -> str | None:
     """What must never be, at any instant."""
-    rows = list(world.index._active.values())
-    stored = world.index.desks._desks.get("tenant_a")
+    rows = list(world.index.active.values())
+    stored = world.index.desks.desks.get("tenant_a")
     inside = [row for row in rows if not desk_counts.place_of(row).is_staged]
     waiting = [row for row in rows if desk_counts.place_of(row).state is PlaceState.WAITING]
     live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
     if len(inside) > 1 or len(live) > 1:
         return f"{len(inside)} inside, {len(live)} at work"
-    left = [each.place for each in world.index.desks._freed.get("tenant_a", {}).values()]
+    left = [each.place for _, each in world.index.desks.all_freed]
     uncounted = sum(desk_counts.place_of(row).uncounted for row in rows)
     if stored is not None and stored.desk.counting_until is None:
         desk = stored.desk
@@ -154,13 +159,13 @@ def wrong(world: World) -> str | None:
         return "one is at work and not inside"
     if any(row.check_at != ASLEEP for row in waiting):
         return "one that waits is due"
-    if any(job_id not in world.ledger._jobs for job_id in (row.job_id for row in waiting)):
+    if any(job_id not in world.ledger.jobs for job_id in (row.job_id for row in waiting)):
         return "one waits that does not exist yet"
     return None
 
 
 def jobs(world: World) -> list[Job]:
-    return [stored.record.job for stored in world.ledger._jobs.values()]
+    return [stored.record.job for stored in world.ledger.jobs.values()]
 
 
 def started(world: World) -> list[str]:
@@ -173,7 +178,7 @@ async def settled(world: World) -> None:
         world.clock.advance(301 if turn else 3600)
         await sweep(world.context, world.orchestrations)
         assert wrong(world) is None
-        assert not [row for row in world.index._active.values() if row.job_id not in world.ledger._jobs] or turn < 2
+        assert not [row for row in world.index.active.values() if row.job_id not in world.ledger.jobs] or turn < 2
         for job in jobs(world):
             if job.status is JobStatus.PAUSED:
                 await asks(ControlKind.RESUME, f"turn {turn}", job.job_id)(world)
@@ -189,9 +194,9 @@ async def settled(world: World) -> None:
 def remaining(world: World) -> list[str]:
     """What is left to do."""
     left = [f"{job.job_id} is {job.status}" for job in jobs(world) if not job.status.terminal]
-    left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index._active]
-    left += [f"{row} is FREED" for row in world.index.desks._freed.get("tenant_a", ())]
-    desk = world.index.desks._desks["tenant_a"].desk
+    left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index.active]
+    left += [f"{row.job_id} is FREED" for _, row in world.index.desks.all_freed]
+    desk = world.index.desks.desks["tenant_a"].desk
     counted = (desk.inside, desk.staged, desk.lines)
     return left if counted == ({}, 0, {}) else [*left, f"the desk counts {counted}"]
 
@@ -207,13 +212,13 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
         # nobody died: without any sweep nobody waits who was let in
         untold = [
             row.job_id
-            for row in world.index._active.values()
+            for row in world.index.active.values()
             if desk_counts.place_of(row).state is PlaceState.ADMITTED
-            and row.job_id in world.ledger._jobs
+            and row.job_id in world.ledger.jobs
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]
         assert untold == [], ended
-        rows = [desk_counts.place_of(row).state for row in world.index._active.values()]
+        rows = [desk_counts.place_of(row).state for row in world.index.active.values()]
         if PlaceState.WAITING in rows:
             assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
     await settled(world)
@@ -306,9 +311,9 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
         await asks(ControlKind.PAUSE, "0", paused)(world)
         works = (asks(ControlKind.CANCEL, "7", waits), asks(ControlKind.RESUME, "8", paused))
         await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
-        desk = world.index.desks._desks["tenant_a"].desk
-        rows = [desk_counts.place_of(row) for row in world.index._active.values()]
-        rows += [row.place for row in world.index.desks._freed.get("tenant_a", {}).values()]
+        desk = world.index.desks.desks["tenant_a"].desk
+        rows = [desk_counts.place_of(row) for row in world.index.active.values()]
+        rows += [row.place for _, row in world.index.desks.all_freed]
         assert desk.staged == sum(place.is_staged for place in rows)
         assert {place.line for place in rows if place.state is PlaceState.WAITING} <= desk.lines.keys()
 
@@ -328,18 +333,18 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         after, place = line_up(decision.desk, directory, decision.place, now)
         return replace(decision, desk=after, place=place)
 
-    insert = MemoryIndex._insert
-
-    def inserted(self: MemoryIndex, reservation: Reservation) -> None:
-        insert(self, reservation)
-        key = (reservation.job.tenant, reservation.job.job_id)
-        row = self._active[key]
-        if row.place is not None and row.place.state is PlaceState.WAITING:
-            self._active[key] = replace(row, check_at=ASLEEP)
-            self.desks.stand_in_line(row)
+    def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
+        (_, active), (_, due) = inserts(partition, job, place)
+        if place is None or place.line is None:
+            return [("create", active), ("create", due)]
+        waiting = Waiting(place.candidate, place.line, job.idempotency_hash, job.created_at, ASLEEP)
+        asleep = {"check_at": ASLEEP}
+        due |= {"RowKey": due_row(ASLEEP, job.job_id)}
+        rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.line))
+        return [("create", row) for row in rows]
 
     monkeypatch.setattr(arrivals, "arrive", arrived)
-    monkeypatch.setattr(MemoryIndex, "_insert", inserted)
+    monkeypatch.setattr(creating, "inserts", inserted)
 
 
 def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,13 +367,12 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     close = MemoryIndex.close
 
     async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:
-        active = self._active.get((job.tenant, job.job_id))
+        active = self.active.get((job.tenant, job.job_id))
         left = await close(self, job, **{**fields, "counted": False})
         row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
         if row is not None:
-            self.desks._freed.setdefault(job.tenant, {}).clear()
-            stored = self.desks._desks[job.tenant]
-            self.desks._desks[job.tenant] = replace(stored, desk=give_back(stored.desk, row.place))
+            stored = self.desks.desks[job.tenant]
+            await self.write_desk(DeskWrite(before=stored, after=give_back(stored.desk, row.place)))
         return left
 
     monkeypatch.setattr(MemoryIndex, "close", closed)

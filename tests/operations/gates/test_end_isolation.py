@@ -17,7 +17,7 @@ from shared.operations.gates import freed
 from shared.operations.process.hinting import Hinting
 from shared.operations.sweeper.sweep import sweep
 from tests.contexts import changed
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.gated import Dying, desk_of, ended, posted, ruled, staging, status
 from tests.operations.gates.test_gate_counts import counted_by_another, hurrying
@@ -56,8 +56,8 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
 async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
     """The next job starts at once; the sweeper writes the row again."""
     first, second = await posted(staging, 1, 2)
-    listed = staging.index._listed["tenant_a"]
-    del listed[next(row for row, each in listed.items() if each.job_id == first)]
+    [row] = [row for row in staging.index.listed if row.job_id == first]
+    staging.index.rows.remove("tenant_a", row.cursor)
     await ended(staging, first)
     assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
     staging.clock.advance(1)
@@ -196,4 +196,4 @@ async def test_ends_share_a_turn_that_fails(staging: World) -> None:
     together = replace(hurrying(world), context=changed(hurrying(world).context, **ports))
     await asyncio.gather(*(ended(together, job_id) for job_id in jobs))
     assert world.clock.now() - began <= timedelta(seconds=8)
-    assert world.index._active == {}
+    assert world.index.active == {}

@@ -27,7 +27,7 @@ async def group(world: World) -> str:
         replace(step, group=0, timings=replace(step.timings, max_attempts=2, dispatch_backoffs=()))
         for step in record.steps
     )
-    world.ledger._put(Record(record.job, tuple(steps)))
+    world.ledger.put(Record(record.job, tuple(steps)))
     for step_id in ("ocr", "embedding"):
         await dispatch(world, job_id, step_id)
     world.orchestrations.raised.clear()
@@ -63,7 +63,7 @@ async def test_a_time_out_ends_the_siblings(world: World) -> None:
     job_id = await group(world)
     record = await world.job(job_id)
     last = replace(record.steps[0], timings=replace(record.steps[0].timings, max_attempts=1))
-    world.ledger._put(record.with_step(last))
+    world.ledger.put(record.with_step(last))
     world.clock.advance(30)
     assert (await settle(world, job_id)).kind is VerdictKind.END
     assert raised(world) == [("result:embedding:1", END), ("result:ocr:1", END)]

@@ -192,7 +192,7 @@ async def test_a_tenant_without_gates_has_no_desk(world: World) -> None:
     await ended(world, first)
     await swept(world)
     assert "tenant_a" not in reads
-    assert "tenant_a" not in world.index.desks._desks
+    assert "tenant_a" not in world.index.desks.desks
 
 
 @pytest.mark.parametrize(("off_by", "is_counted"), [(1, True), (0, False)])

@@ -21,7 +21,7 @@ from shared.ports.desks import DirectoryRows
 from shared.settings import load
 from tests.directory_table import DirectoryTable, directory_over
 from tests.jobs import START
-from tests.memory_twins.desks import MemoryDesks
+from tests.memory_stores import MemoryDesks
 from tests.operations.conftest import World
 from tests.operations.gated import posted, status
 from tests.operations.support import limited
@@ -120,8 +120,8 @@ async def test_a_process_knows_its_own_change_at_once() -> None:
     assert {*(await process.at(1)).tenants} == {"tenant_a"}
 
     async def versions() -> dict[str, int]:
-        found = dict(directory._versions)
         del directory.versions  # type: ignore[method-assign]
+        found = await directory.versions()
         await directory.enter_tenant("tenant_b", START)
         process.copy.forget()
         return found

@@ -276,7 +276,7 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
     assert (refused.value.limit, refused.value.headers) == ("LUCIUS_MAX_INFLIGHT_PER_TENANT", {"Retry-After": "30"})
     assert (await create_numbered(rejecting, 1)).replayed
     desk = await desk_of(rejecting)
-    assert (desk.active, desk.staged, len(world.ledger._jobs)) == (1, 0, 1)
+    assert (desk.active, desk.staged, len(world.ledger.jobs)) == (1, 0, 1)
 
 
 async def test_the_end_of_the_line_is_refused(world: World) -> None:
@@ -288,7 +288,7 @@ async def test_the_end_of_the_line_is_refused(world: World) -> None:
     with pytest.raises(LimitReached) as refused:
         await posted(world, 3)
     assert (refused.value.limit, refused.value.headers) == ("max_staged", {"Retry-After": "40"})
-    assert len(world.ledger._jobs) == 2
+    assert len(world.ledger.jobs) == 2
 
 
 async def test_a_newcomer_waits_behind_whom_time_has_let_in(world: World) -> None:

@@ -70,7 +70,7 @@ async def test_a_tenant_that_stops_waiting_gives_its_places_back_as_its_jobs_end
     if stops == "hold":
         await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), BY, until=None)
     else:
-        for stored in [*world.ledger._jobs.values()]:
+        for stored in [*world.ledger.jobs.values()]:
             if stored.record.job.tenant == "a" and stored.record.job.is_staged:
                 await cancelled(world, stored.record.job.job_id)
     for left in (2, 1):

@@ -174,7 +174,7 @@ LIMIT = 3
 
 def wrong(world: World) -> str | None:
     """More jobs hold a slot than the limit allows."""
-    held = sum(not desk_counts.place_of(row).is_staged for row in world.index._active.values())
+    held = sum(not desk_counts.place_of(row).is_staged for row in world.index.active.values())
     return f"{held} are active, of {LIMIT}" if held > LIMIT else None
 
 
@@ -206,9 +206,9 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
         await sweep(world.context, world.orchestrations)
         await served(world)
         assert wrong(world) is None
-    waiting = [each for each in world.ledger._jobs.values() if each.record.job.is_staged]
+    waiting = [each for each in world.ledger.jobs.values() if each.record.job.is_staged]
     assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free slot"
-    kept = [stored.desk for stored in world.index.desks._desks.values() if stored.desk.tenant != EVERY]
+    kept = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
     assert sum(max(desk.share(PLATFORM).keep, desk.active) for desk in kept) <= LIMIT
 
 

@@ -77,8 +77,9 @@ async def test_what_settled_unseen_leaves_the_list_of_open_ones(world: World, mo
 async def test_an_incident_that_is_entered_again_stays_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Race incident: its end is told between the sweeper's look at the list and at the incident."""
     incident_id = await an_incident(world)
-    [row] = await world.index.incidents.list_open(after=None, limit=10)
-    found = world.index.incidents._rows["tenant_a"].pop(row.cursor)
+    rows, [found] = world.index.incidents.rows_of_jobs, world.index.incidents.all
+    [stored] = [each for each in rows.all_rows if each["RowKey"].startswith("INCIDENT:")]
+    rows.remove(stored["PartitionKey"], stored["RowKey"])
     world.clock.advance(3600)
     read = world.index.incidents.read
 
@@ -86,7 +87,7 @@ async def test_an_incident_that_is_entered_again_stays_listed(world: World, monk
         before = await read(*args)
         monkeypatch.undo()
         await world.index.incidents.enter_open(found, world.clock.now())
-        world.index.incidents._rows["tenant_a"][row.cursor] = found
+        rows.put(stored)
         return before
 
     monkeypatch.setattr(world.index.incidents, "read", slow)

@@ -26,18 +26,14 @@ from tests.operations.support import (
 
 
 @TALES
-async def test_a_job_as_of_any_event_is_what_it_was(
-    world: World, monkeypatch: pytest.MonkeyPatch, tale: MakeJob
-) -> None:
+async def test_a_job_as_of_any_event_is_what_it_was(world: World, tale: MakeJob) -> None:
     """Folding the events over the created job gives the very rows that stood after each of them."""
     was: dict[tuple[str, int], Record] = {}
-    real = world.ledger._put
 
-    def remembered(record: Record) -> Any:
-        was[record.job.job_id, record.job.event_seq] = record
-        return real(record)
+    def remembered(_table: str, _operations: Any) -> None:
+        was.update({(id_, stored.record.job.event_seq): stored.record for id_, stored in world.ledger.jobs.items()})
 
-    monkeypatch.setattr(world.ledger, "_put", remembered)
+    world.ledger.account.committed = remembered
     job_id = await tale(world)
     record, events = await history(world, job_id)
     assert len(events) >= 3

@@ -18,11 +18,10 @@ from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
 from tests.contexts import changed
+from tests.fake_tables import unconditional
 from tests.jobs import envelope, reply
-from tests.memory_twins.jobs import MemoryLedger
 from tests.model.invariants import rows_of
 from tests.operations.actors import (
     JOB,
@@ -58,7 +57,7 @@ def test_two_creators_of_one_job() -> None:
         assert all(isinstance(one, Created) for one in created), ended
         assert len({one.stored.record.job.job_id for one in created}) == 1
         assert sum(not one.replayed for one in created) == 1
-        assert len(world.ledger.records) == len(world.index._active) == 1
+        assert len(world.ledger.records) == len(world.index.active) == 1
         assert set(world.orchestrations.started) == set(world.ledger.records)
 
     assert every_order(scenario) > 10
@@ -108,11 +107,11 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
         if withdrawn:
             world.clock.advance(301)
             await sweep(world.context, world.orchestrations)
-            assert (world.index._active, world.index._claims) == ({}, {})
+            assert (world.index.active, world.index.claims) == ({}, {})
             assert not (await posts()(world)).replayed
         else:
             assert ended["a"].value.stored.record.job.status is JobStatus.QUEUED
-            assert len(world.index._active) == len(world.index._claims) == 1
+            assert len(world.index.active) == len(world.index.claims) == 1
 
     assert every_order(scenario, interruptions=1) >= 10
 
@@ -127,7 +126,7 @@ def test_creators_at_a_limit() -> None:
         ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(other))
         assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
         desk = await world.index.desks.read("tenant_a")
-        assert (len(world.index._active), desk and desk.desk.active) == (1, 1)
+        assert (len(world.index.active), desk and desk.desk.active) == (1, 1)
 
     assert every_order(scenario) > 3
 
@@ -140,7 +139,7 @@ def test_a_duplicate_at_a_limit(limit: str) -> None:
         world = limited(meeting.world, **{limit: 1})
         ended = await meeting.at_once(a=posts()(world), b=posts()(world))
         assert [one.error for one in ended.values()] == [None, None]
-        assert len(world.index._active) == 1
+        assert len(world.index.active) == 1
 
     assert every_order(scenario) > 10
 
@@ -251,7 +250,7 @@ def test_siblings_end_at_once() -> None:
         stored = await world.ledger.read(JOB)
         assert stored is not None
         grouped = Record(stored.record.job, tuple(replace(step, group=0) for step in stored.record.steps))
-        world.ledger._put(grouped)
+        world.ledger.put(grouped)
         world.ledger._folded[JOB] = rows_of(grouped)  # type: ignore[attr-defined]
         for step_id in ("ocr", "embedding"):
             await dispatch(world, JOB, step_id)
@@ -266,11 +265,6 @@ def test_siblings_end_at_once() -> None:
 
 def test_a_ledger_that_takes_stale_writes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the ETag some order of a control and a RESULT leaves what neither order would."""
-    honest = MemoryLedger.commit
-
-    async def careless(self: MemoryLedger, before: Stored, after: Record, events: Any) -> Stored:
-        return await honest(self, replace(before, etag=self._jobs[after.job.job_id].etag), after, events)
-
-    monkeypatch.setattr(MemoryLedger, "commit", careless)
+    monkeypatch.setattr("shared.adapters.tables.ledger.transact", unconditional)
     with pytest.raises(AssertionError):
         serializable(in_service, asks(ControlKind.CANCEL), sends("RESULT"))

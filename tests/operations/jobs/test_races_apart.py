@@ -93,8 +93,8 @@ def test_a_list_row_and_its_jobs_end() -> None:
         world = meeting.world
         await in_service(world)
         await meeting.at_once(a=relisted(world), b=sends("RESULT")(world), c=relisted(world))
-        [[row]] = [list(rows.values()) for rows in world.index._listed.values()]
-        assert (row.status, world.index._active) == ("SUCCEEDED", {})
+        [row] = world.index.listed
+        assert (row.status, world.index.active) == ("SUCCEEDED", {})
 
     assert every_order(scenario) > 20
 

@@ -234,7 +234,7 @@ async def test_references_are_asked_for_again(world: World) -> None:
     with pytest.raises(RequestInvalid) as refused:
         await redrive(strict, job_id)
     assert [path for path, _ in refused.value.errors] == ["input_ref.uri", "output_ref.uri", "ocr.result_ref.uri"]
-    assert len(world.ledger._jobs) == 1
+    assert len(world.ledger.jobs) == 1
     assert not (await redrive(world, job_id)).replayed
 
 
@@ -243,7 +243,7 @@ async def test_a_store_that_was_never_read_allows_nothing(world: World) -> None:
     closed = replace(world, context=replace(world.context, ref_hosts=None))
     with pytest.raises(ConfigurationUnavailable):
         await submitted(closed)
-    assert world.ledger._jobs == {}
+    assert world.ledger.jobs == {}
 
 
 def test_every_column_is_either_kept_or_reset() -> None:

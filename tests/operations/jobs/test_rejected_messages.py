@@ -64,9 +64,8 @@ async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, m
 async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
     """Known by now but stale: an EVENT row of the job, and the mark has that outcome, also for a recorded reply."""
     job_id, _ = await early(world)
-    hidden = world.ledger._jobs.pop(job_id)
-    id_ = await parked(world, ack(job_id, "another-lease"), 2)
-    world.ledger._jobs[job_id] = hidden
+    with world.ledger.without(job_id):
+        id_ = await parked(world, ack(job_id, "another-lease"), 2)
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
     before = await world.job(job_id)

@@ -109,7 +109,7 @@ async def test_a_redrive_carries_it(world: World) -> None:
     old = await world.ledger.read(old_id)
     assert old is not None
     first = replace(old.record.steps[0], result={"metrics": {"pages": 3}})
-    world.ledger._put(old.record.with_step(first))
+    world.ledger.put(old.record.with_step(first))
     new = (await redrive(world, old_id)).stored.record
     assert (new.steps[0].carried, new.steps[0].result) == (True, {"metrics": {"pages": 3}})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.process import topic_relay as module
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.contexts import changed
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
 from tests.operations.fed import TENANT, of
 from tests.operations.passed import OTHER, Process, Topic, event, fed_by, first_arrivals
@@ -89,7 +88,8 @@ async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World
     for hint in hints:
         known = await process.known.of(fed.feed, TENANT)
         await write_feed(context, [hint])
-        known.head = fed.feed._heads[TENANT] = replace(await fed.feed.head(TENANT), sent=0)
+        fed.feed.put_sent(TENANT, 0)
+        known.head = await fed.feed.head(TENANT)
     assert topic.sent == []
     for again in (process, Process(fed.feed, topic, world.clock)):
         topic.sent.clear()

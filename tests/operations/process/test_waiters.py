@@ -15,7 +15,7 @@ from shared.operations.process import waiters
 from shared.operations.process.waiters import MAX_FOLLOWERS, MAX_WAITERS, End, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
-from tests.memory_twins.feed import MemoryFeed
+from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.fed import Fed, of
 

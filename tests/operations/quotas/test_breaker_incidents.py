@@ -48,7 +48,7 @@ async def closed(world: World) -> None:
     assert until is not None
     await later(world, max(0.0, (until - world.clock.now()).total_seconds()))
     [probe] = await posted(world, int(world.clock.now().timestamp() * 1000))
-    jobs = [each.record.job for each in world.ledger._jobs.values()]
+    jobs = [each.record.job for each in world.ledger.jobs.values()]
     [probe] = [each.job_id for each in jobs if each.status is JobStatus.QUEUED][:1] or [probe]
     await ends(world, probe, good=True)
     while (await breaker_of(world)).state is not BreakerState.CLOSED:
@@ -197,7 +197,7 @@ async def test_an_incident_that_cannot_be_written_is_made_by_the_next_sweep(worl
 
 async def test_a_log_that_is_gone_keeps_no_open_breaker_without_an_incident(world: World) -> None:
     await opened(world, waiting=0)
-    world.index.desks._log.clear()
+    world.index.desks.clear_logs()
     await called(world)
     [incident] = await incidents(world)
     assert incident.opened_at == (await breaker_of(world)).opened_at

@@ -20,7 +20,7 @@ from shared.operations.quotas import quotas
 from shared.ports.desks import DeskWrite
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, RuleChanged, TooManyRules
 from tests.contexts import changed
-from tests.memory_twins.jobs import MemoryIndex
+from tests.memory_stores import MemoryIndex
 from tests.operations.conftest import World
 from tests.operations.ruled import (
     OCR,

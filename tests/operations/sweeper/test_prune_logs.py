@@ -22,8 +22,7 @@ from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import prune_logs
 from shared.ports.desks import LogPlace
-from tests.memory_stores import MemoryUsage
-from tests.memory_twins.desks import MemoryDesks
+from tests.memory_stores import MemoryDesks, MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.fed import logs, of, swept_at_the_hour
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world
@@ -233,11 +232,12 @@ async def test_a_run_whose_time_is_over_goes_on_the_next_day(world: World, monke
 
 def long_log(world: World, gate: Gate, count: int) -> None:
     """So many entries, a minute apart; the desk does not know the quota."""
-    state, start = GateState(gate=gate), world.clock.now()
+    state, start, entries = GateState(gate=gate), world.clock.now(), []
     for number in range(count):
         at = start + timedelta(minutes=number)
         state, entry = logged(state, "HELD", actor="op", reason="r", at=at, data={})
-        world.index.desks._log.setdefault((gate.tenant, gate.id), {})[entry.seq] = entry
+        entries.append(entry)
+    world.index.desks.put_log(gate.tenant, entries)
 
 
 @pytest.mark.parametrize(("count", "reads"), [(1, 1), (999, 1), (1000, 3), (1001, 3), (2500, 5), (10_000, 9)])
@@ -330,7 +330,7 @@ async def test_jobs_that_ended_before_there_was_a_retention_are_archived(world: 
     old = [await ended(world, doc_id=f"doc-{number}") for number in range(3)]
     for _ in range(4):
         await sweep_labels(world, 86_400)
-    assert not world.index._ended
+    assert not world.index.ended
     world = replace(world, context=replace(world.context, settings=replace(settings, retention_days=30)))
     await pruned(world, timedelta(days=29))
     young = await ended(world, doc_id="young")
@@ -362,7 +362,7 @@ async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World, monkeypat
     for _ in range(5):
         await sweep_labels(world)
         await pruned(world)
-    assert len(world.index._ended) == 1
+    assert len(world.index.ended) == 1
 
 
 async def test_quotas_of_a_tenant_without_jobs(world: World) -> None:

@@ -12,7 +12,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import listing
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.index import ActiveRow, AwakeTenant
+from shared.ports.index import ActiveRow
 from tests.jobs import START
 from tests.memory_stores import MemorySweepMark
 from tests.operations.conftest import World
@@ -79,7 +79,7 @@ def with_many(world: World, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, in
     monkeypatch.setattr(world.index, "list_active", many.list_active)
     world.context = replace(world.context, sweep_marks=MemorySweepMark())
     for tenant in sizes:
-        world.index._tenants[tenant] = AwakeTenant(tenant=tenant, posted_at=START)
+        world.index.put_awake(tenant, START)
     return many
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.jobs.states import JobStatus
 from tests.contexts import changed
-from tests.memory_twins.jobs import MemoryLedger
+from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import World, built
 from tests.operations.support import create_numbered, limited, swept
 
@@ -40,7 +40,7 @@ async def calls_of_a_sweep(world: World, tenants: int, jobs: int) -> Counter[str
     calls: Counter[str] = Counter()
     ports = {name: Counted(getattr(world.context, name), calls) for name in ("ledger", "index", "desks")}
     await swept(replace(world, context=changed(world.context, **ports)))
-    waiting = [each for each in world.ledger._jobs.values() if each.record.job.status is JobStatus.THROTTLED]
+    waiting = [each for each in world.ledger.jobs.values() if each.record.job.status is JobStatus.THROTTLED]
     assert len(waiting) == tenants * (jobs - 1)
     return calls
 

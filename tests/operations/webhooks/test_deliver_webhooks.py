@@ -212,7 +212,7 @@ async def test_a_callback_whose_job_is_gone(given: Hooked) -> None:
 async def test_an_event_that_is_kept_no_more(given: Hooked) -> None:
     hook = await given.hook()
     rows = await happened(given, 1, hook)
-    given.feed._events[TENANT].clear()
+    given.feed.put_events(TENANT, [])
     await given.delivered([call_of(row) for row in rows])
     assert [(row.state, row.error) for row in await given.deliveries(hook)] == [(DEAD, "EXPIRED")]
     assert given.receiver.got == []

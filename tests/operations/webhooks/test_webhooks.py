@@ -189,7 +189,7 @@ async def test_callback_urls_of_a_hint_that_was_lost(given: Hooked) -> None:
     """Its events are read from the ledger, and whom to call too."""
     await given.finished()
     job_id = await given.finished(idempotency_key="2", callback_urls={"done": "https://a.example"})
-    given.feed._events[TENANT].clear()
+    given.feed.put_events(TENANT, [])
     other = hooked(given.world)
     job = (await given.world.job(job_id)).job
     await other.world.context.require_events().hinting.send(job)

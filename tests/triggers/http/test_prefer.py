@@ -93,11 +93,11 @@ async def test_a_job_that_does_not_end_in_time_is_202(world: World, api: World, 
 async def test_it_is_ignored_for_many_and_for_dry_runs(world: World, api: World) -> None:
     """As RFC 7240 has it: without `Preference-Applied`."""
     assert seen(await post(api, dry_run=True)) == (200, None, None)
-    assert world.ledger._jobs == {}
+    assert world.ledger.jobs == {}
     line = envelope(request_type="OCR", payload={}).model_dump_json(exclude_none=True).encode()
     response = await post_body(api, line, batch.MEDIA_TYPE, LONG)
     assert seen(response) == (200, None, None)
-    assert len(world.ledger._jobs) == 1
+    assert len(world.ledger.jobs) == 1
 
 
 async def test_tables_that_are_silent_neither_lose_nor_delay_it(api: World, ledger: Watched) -> None:

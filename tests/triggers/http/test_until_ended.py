@@ -149,7 +149,7 @@ async def test_tables_that_are_silent_delay_it_and_a_fault_ends_it(world: World,
     ledger.answers.set()
     assert seen(await task)[:2] == (200, "CANCELLED")
     await post(api, None, doc_id="2")
-    job_id = max(world.ledger._jobs)
+    job_id = max(world.ledger.jobs)
     [task] = await waiting(api, get(api, job_id, wait="20", until="ended"))
     ledger.away = True
     with pytest.raises(LedgerUnavailable):

@@ -207,7 +207,7 @@ async def test_a_late_callback_is_recorded(calling: World) -> None:
 async def test_a_job_that_is_gone_is_not_found(calling: World) -> None:
     """The token is good, its job was archived."""
     job_id, callbacks = await granted(calling)
-    calling.ledger._jobs.pop(job_id)
+    calling.ledger.take(job_id)
     with pytest.raises(ReplyUnfit) as refused:
         await call(calling, "ACK", callbacks.token)
     assert refused.value.reason == "UNKNOWN_JOB"
