@@ -93,9 +93,9 @@ class View(Generic[K, T]):
 
     @property
     def objects(self) -> dict[K, T]:
-        """A copy of the rows as they are now: later changes do not appear in it."""
+        """The rows as they are now; a later change of a row does not change the mapping."""
         if self._changed:
-            # those who iterate over the one before go on with it
+            # a caller may still iterate over the previous one
             self._objects = dict(self._objects)
             for key in self._changed:
                 if (found := self._read(key)) is not None:
