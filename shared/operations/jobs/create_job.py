@@ -92,7 +92,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         stored = await reconcile_place(context, orchestrations, await write_rows(context, record, event))
         await notify(context, orchestrations, tenant, reserved.entered)
         await context.process.usage_buffer.see(context.usage, record.job, now)
-        await context.process.usage_buffer.write_refused(context.usage, now)
+        await context.process.usage_buffer.write_refused(context.of_all_tenants.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)
     raise Contended("the claim of this request was changed by others at every try")
 

@@ -134,7 +134,7 @@ async def _refused(context: Context, job: Job, replacing: Claim | None, full: Li
         return
     telemetry.record_limit(job.tenant, full.limit)
     context.process.usage_buffer.refuse(job, context.clock.now())
-    await context.process.usage_buffer.write_refused(context.usage, context.clock.now())
+    await context.process.usage_buffer.write_refused(context.of_all_tenants.usage, context.clock.now())
     raise full from None
 
 
