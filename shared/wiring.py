@@ -23,11 +23,17 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
-from shared.adapters.scoped.bulks import TenantBulks
-from shared.adapters.scoped.hooks import TenantHooks
-from shared.adapters.scoped.incidents import TenantIncidents
-from shared.adapters.scoped.stores import TenantDesks, TenantFeed, TenantIndex, TenantLedger, TenantRejected
-from shared.adapters.scoped.usage import TenantUsage
+from shared.adapters.scoped.stores import (
+    TenantBulks,
+    TenantDesks,
+    TenantFeed,
+    TenantHooks,
+    TenantIncidents,
+    TenantIndex,
+    TenantLedger,
+    TenantRejected,
+    TenantUsage,
+)
 from shared.adapters.servicebus.counts import ServiceBusCounts
 from shared.adapters.servicebus.lanes import ServiceBusLanes
 from shared.adapters.servicebus.links import bus_client

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.scoped.bulks import TenantBulks
+from shared.adapters.scoped.stores import TenantBulks
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.bulks import BulkKey, Bulks, BulkSlot, BulkWrite, DueBulk, StoredBulk

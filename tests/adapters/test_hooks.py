@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import Caller
-from shared.adapters.scoped.hooks import TenantHooks
+from shared.adapters.scoped.stores import TenantHooks
 from shared.core.webhooks.hook_log import hook_event, logged
 from shared.core.webhooks.webhooks import (
     Answer,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.scoped.incidents import TenantIncidents
+from shared.adapters.scoped.stores import TenantIncidents
 from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
 from shared.ports.incidents import Incidents
 from shared.refusals import TenantForbidden
@@ -59,7 +59,10 @@ async def test_another_tenants_incidents_are_out_of_reach(name: str) -> None:
 async def test_another_tenants_incident_is_not_there() -> None:
     """For a reader of all it is, until the request moves; the end of a job tells its gate's, whoever ended it."""
     incidents = await stored()
-    assert await TenantIncidents(incidents, CALLER).read(None, FOREIGN.id, START) is None
+    for home in (None, "tenant_b"):
+        assert await TenantIncidents(incidents, CALLER).read(home, FOREIGN.id, START) is None
+    with pytest.raises(PermissionError):
+        await TenantIncidents(incidents, CALLER).list_at(None, **PAGE)
     assert await TenantIncidents(incidents, READER).read(None, FOREIGN.id, START) == FOREIGN
     with pytest.raises(TenantForbidden):
         await TenantIncidents(incidents, READER, moving=True).read(None, FOREIGN.id, START)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from shared.access.caller import Caller
+from shared.core.canonical import encode_key
 from shared.refusals import TenantForbidden
 
 
@@ -23,11 +26,23 @@ class Reach:
             self.check_move(tenant)
         return self.sees(tenant)
 
+    def check_see(self, tenant: str | None) -> None:
+        """Raises PermissionError."""
+        check_seen(self.sees(tenant))
+
     def check_move(self, tenant: str | None) -> None:
         """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
-        if not self._caller.may_move(tenant):
-            check_seen(self._caller.may_see(tenant))
-            raise TenantForbidden("the token may see this tenant's jobs, and not change them")
+        _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
+
+    def check_see_partition(self, partition: str) -> None:
+        """Raises PermissionError. The key is compared as it is: another case or a longer name is another tenant."""
+        caller = self._caller
+        check_seen(caller.sees_all or (self._moving and caller.moves_all) or partition == self._own_partition)
+
+    def check_move_partition(self, partition: str) -> None:
+        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
+        caller, is_own = self._caller, partition == self._own_partition
+        _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
     def only(self, tenant: str | None) -> str | None:
         """The tenant that a list is narrowed to; None: none."""
@@ -37,6 +52,11 @@ class Reach:
         check_seen(own is not None and tenant in (None, own))
         return own
 
+    @cached_property
+    def _own_partition(self) -> str | None:
+        """The key of the caller's own tenant; None: it has none."""
+        return encode_key(self._caller.tenant) if self._caller.tenant else None
+
 
 def check_seen(allowed: bool) -> None:
     if not allowed:
@@ -44,5 +64,7 @@ def check_seen(allowed: bool) -> None:
         raise PermissionError("a job of another tenant")
 
 
-def sweeper_only() -> PermissionError:
-    return PermissionError("only a sweep of every tenant does this")
+def _check_move(*, may_move: bool, may_see: bool) -> None:
+    if not may_move:
+        check_seen(may_see)
+        raise TenantForbidden("the token may see this tenant's jobs, and not change them")

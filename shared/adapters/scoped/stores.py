@@ -2,42 +2,39 @@
 
 A caller that sees every tenant need not be one that moves their jobs. So each write asks for the tenant again, and a
 request that moves (`Route.moves`) is refused at its first read of a job that it may only see.
+
+A row of most tables is in its tenant's partition, so `ScopedTables` checks it. What is here beside is of rows whose
+partition is no tenant's: the ledger's, the rejected messages', the directory of quotas and the incidents of no job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from typing import Any, NoReturn, TypeVar
 
 from shared.access.caller import Caller
-from shared.adapters.scoped.reach import Reach, check_seen, sweeper_only
-from shared.core.gates.admission import Waiting
-from shared.core.gates.ends import Freed
-from shared.core.gates.log import LogEntry
-from shared.core.gates.places import Place
+from shared.adapters.scoped.reach import Reach, check_seen
+from shared.adapters.scoped.table import ScopedTables
+from shared.adapters.tables.bulks import TablesBulks
+from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.hooks import TablesHooks
+from shared.adapters.tables.incidents import TablesIncidents
+from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.table import Tables
+from shared.adapters.tables.usage import TablesUsage
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
-from shared.core.incidents import Settlement
-from shared.core.jobs.job import Event, Job, Record
+from shared.core.incidents import SYSTEM, Incident, IncidentEntry, Settlement
+from shared.core.jobs.job import Event, Record
 from shared.errors import DataLost, Undecodable, UnknownStatus
-from shared.ports.dead_letters import DeadRow, LetterState
-from shared.ports.desks import Desks, DeskWrite, DirectoryRows, LogPlace, StoredDesk
-from shared.ports.feed import Feed, FeedEvent, FeedIdentity, FeedWrite, Head
-from shared.ports.index import (
-    NO_LOOKS,
-    ActiveRow,
-    AwakeTenant,
-    Claim,
-    Clearing,
-    EndedRow,
-    Index,
-    ListRow,
-    Looks,
-    PlaceMove,
-    Reservation,
-)
+from shared.ports.feed import Feed, FeedIdentity
+from shared.ports.incidents import IncidentRow
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
-from shared.ports.sweeps import SweepPosition
+
+T = TypeVar("T")
 
 
 class TenantLedger:
@@ -95,231 +92,6 @@ class TenantLedger:
         self._reach.check_move(self._seen[job_id])
 
 
-class TenantIndex:
-    """See `shared.ports.index.Index`. What only the sweeper does is refused, since a sweep is of every tenant."""
-
-    def __init__(self, index: Index, caller: Caller, *, moving: bool = False) -> None:
-        self._index = index
-        self._reach = Reach(caller, moving)
-
-    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
-        return await self._of(tenant).read_claim(tenant, claim)
-
-    async def reserve(
-        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
-    ) -> None:
-        self._reach.check_move(job.tenant)
-        await self._index.reserve(job, replacing=replacing, place=place, desk=desk)
-
-    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
-        for each in reservations:
-            self._reach.check_move(each.job.tenant)
-        await self._index.reserve_together(reservations, desk)
-
-    async def close(
-        self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
-    ) -> bool:
-        for tenant in (job.tenant, *(each.row.tenant for each in purged)):
-            self._reach.check_move(tenant)
-        return await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged, counted=counted)
-
-    async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        raise sweeper_only()
-
-    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
-        return await self._of(tenant).read_active(tenant, job_id)
-
-    async def move_place(
-        self,
-        active: ActiveRow,
-        place: Place,
-        check_at: datetime,
-        desk: DeskWrite | None = None,
-        *,
-        settled: str | None = None,
-        succeeded: bool = True,
-        freed: Freed | None = None,
-    ) -> None:
-        self._reach.check_move(active.tenant)
-        await self._index.move_place(active, place, check_at, desk, settled=settled, succeeded=succeeded, freed=freed)
-
-    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
-        for each in moves:
-            self._reach.check_move(each.active.tenant)
-        await self._index.move_places(moves, desk)
-
-    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        return await self._of(tenant).dependants(tenant, job_id, limit=limit, after=after)
-
-    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        return await self._of(tenant).failed_dependants(tenant, job_id, limit=limit, after=after)
-
-    async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        return await self._of(tenant).is_dependant(tenant, job_id, dependant)
-
-    async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
-        self._reach.check_move(tenant)
-        await self._index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
-
-    async def write_desk(self, desk: DeskWrite) -> None:
-        self._reach.check_move(desk.after.tenant)
-        await self._index.write_desk(desk)
-
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        return await self._of(tenant).list_jobs(tenant, after=after, limit=limit, since=since, until=until)
-
-    async def dead_letters(
-        self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
-    ) -> list[DeadRow]:
-        return await self._of(tenant).dead_letters(tenant, after=after, limit=limit, since=since)
-
-    async def end_dead_letter(
-        self, job: Job, state: LetterState, settlement: Settlement | None = None
-    ) -> LetterState | None:
-        self._reach.check_move(job.tenant)
-        return await self._index.end_dead_letter(job, state, settlement)
-
-    async def tenants(self) -> list[str]:
-        return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
-
-    async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        raise sweeper_only()
-
-    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
-        raise sweeper_only()
-
-    async def restore_waiting(self, active: ActiveRow) -> bool:
-        raise sweeper_only()
-
-    async def list_active(
-        self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
-    ) -> list[ActiveRow]:
-        # the first job at a desk counts those that are there already
-        return await self._of(tenant).list_active(tenant, after=after, limit=limit, unread=unread)
-
-    async def refresh_listing(
-        self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
-    ) -> None:
-        raise sweeper_only()
-
-    async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        raise sweeper_only()
-
-    async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        raise sweeper_only()
-
-    async def read_position(self, share: int) -> SweepPosition:
-        raise sweeper_only()
-
-    async def write_position(self, share: int, position: SweepPosition) -> None:
-        raise sweeper_only()
-
-    async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
-        raise sweeper_only()
-
-    async def due_for_clearing(
-        self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
-    ) -> list[EndedRow]:
-        raise sweeper_only()
-
-    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
-
-    async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
-        raise sweeper_only()
-
-    async def finish_clearing(self, ended: EndedRow) -> None:
-        raise sweeper_only()
-
-    async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        raise sweeper_only()
-
-    async def delete_listing(self, job: Job) -> None:
-        raise sweeper_only()
-
-    def _of(self, tenant: str) -> Index:
-        check_seen(self._reach.sees(tenant))
-        return self._index
-
-
-class TenantDesks:
-    """See `shared.ports.desks.Desks`. A tenant's gates may be changed by whoever may move its jobs."""
-
-    def __init__(self, desks: Desks, caller: Caller, *, moving: bool = False) -> None:
-        self._desks = desks
-        self._reach = Reach(caller, moving)
-
-    async def read(self, tenant: str) -> StoredDesk | None:
-        return await self._of(tenant).read(tenant)
-
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        return await self._of(tenant).first_waiting(tenant, line, limit)
-
-    async def freed(
-        self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
-    ) -> list[Freed]:
-        return await self._of(tenant).freed(tenant, after=after, limit=limit, unread=unread)
-
-    async def drop_freed(self, tenant: str, job_id: str) -> None:
-        self._reach.check_move(tenant)
-        await self._desks.drop_freed(tenant, job_id)
-
-    async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        return await self._of(tenant).log(tenant, gate_id, after=after, limit=limit)
-
-    async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
-        raise sweeper_only()
-
-    async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
-        raise sweeper_only()
-
-    # the directory is of all tenants, and of no job: every process reads it to know whose gates it must ask
-
-    async def versions(self) -> dict[str, int]:
-        return await self._desks.versions()
-
-    async def group(self, name: str) -> DirectoryRows:
-        return await self._desks.group(name)
-
-    async def groups(self) -> dict[str, DirectoryRows]:
-        return await self._desks.groups()
-
-    async def directory(self) -> DirectoryRows:
-        return await self._desks.directory()
-
-    async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        self._reach.check_move(tenant)
-        await self._desks.enter_tenant(tenant, since)
-
-    async def remove_tenant(self, tenant: str) -> None:
-        self._reach.check_move(tenant)
-        await self._desks.remove_tenant(tenant)
-
-    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        self._reach.check_move(EVERY)
-        await self._desks.put_default(gate, rule, since)
-
-    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        self._reach.check_move(EVERY)
-        await self._desks.put_over_all(gate, state, since)
-
-    async def note_settings(self, since: datetime | None) -> None:
-        # what the settings of this process say, whoever asks first
-        await self._desks.note_settings(since)
-
-    def _of(self, tenant: str) -> Desks:
-        check_seen(self._reach.sees(tenant))
-        return self._desks
-
-
 class TenantRejected:
     """See `shared.ports.rejected.RejectedMessages`. One a request: only messages that it has read can be marked."""
 
@@ -355,44 +127,149 @@ class TenantRejected:
         await self._rejected.mark(message, redriven_at=redriven_at, outcome=outcome)
 
     async def delete_before(self, day: date, *, limit: int) -> int:
-        raise sweeper_only()
+        raise _sweeper_only()
 
 
-class TenantFeed:
+def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
+    """Refuses the methods of these names, also for rows of the caller's own tenant: a sweep is of every tenant."""
+
+    async def refused(*_given: Any, **_named: Any) -> NoReturn:
+        raise _sweeper_only()
+
+    def refuse(store: type[T]) -> type[T]:
+        for name in names:
+            assert inspect.iscoroutinefunction(getattr(store, name)), name
+            setattr(store, name, refused)
+        return store
+
+    return refuse
+
+
+def _sweeper_only() -> PermissionError:
+    return PermissionError("only a sweep of every tenant does this")
+
+
+class _OverScopedTables:
+    """A store of the process over the tables of one caller. Both share what the process remembers.
+
+    A class with this base has the class of the store as its second base.
+    """
+
+    _account: Tables
+
+    def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
+        assert isinstance(store, type(self).__bases__[1]), f"no table checks the calls of {type(store)}"
+        vars(self).update(values := vars(store))
+        self._reach = Reach(caller, moving)
+        shared_tables = (values.get("_gates_table"), values.get("_tenants_table"))
+        self._account = ScopedTables(self._account, self._reach, shared_tables)
+
+
+@sweeper_only(
+    *("due", "reschedule_check", "restore_waiting", "refresh_listing", "withdraw", "write_owed"),
+    *("awake_tenants", "put_to_sleep", "read_position", "write_position"),
+    *("due_for_clearing", "clear_again", "finish_clearing", "delete_claim", "delete_listing"),
+)
+class TenantIndex(_OverScopedTables, TablesIndex):
+    """See `shared.ports.index.Index`."""
+
+    def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
+        super().__init__(store, caller, moving=moving)
+        self._tenants = self._tenants.over(self._account)
+
+
+@sweeper_only("log_places", "drop_log")
+class TenantDesks(_OverScopedTables, TablesDesks):
+    """See `shared.ports.desks.Desks`. A caller that may move a tenant's jobs may change its quotas."""
+
+    async def enter_tenant(self, tenant: str, since: datetime) -> None:
+        self._reach.check_move(tenant)
+        await super().enter_tenant(tenant, since)
+
+    async def remove_tenant(self, tenant: str) -> None:
+        self._reach.check_move(tenant)
+        await super().remove_tenant(tenant)
+
+    async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await super().put_default(gate, rule, since)
+
+    async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
+        self._reach.check_move(EVERY)
+        await super().put_over_all(gate, state, since)
+
+
+@sweeper_only("settled_before", "remove")
+class TenantIncidents(_OverScopedTables, TablesIncidents):
+    """See `shared.ports.incidents.Incidents`. `open`, `find_open` and a settlement by LUCIUS are for each caller: the
+    end of a job does them. Incidents of no tenant are for callers of all tenants.
+    """
+
+    async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
+        if home is not None and not self._reach.sees(home):
+            return None
+        found = await super().read(home, incident_id, opened_at)
+        return found if found is not None and self._reach.takes(found.tenant) else None
+
+    async def list_at(self, home: str | None, **page: Any) -> list[IncidentRow]:
+        self._reach.check_see(home)
+        return await super().list_at(home, **page)
+
+    async def list_of_tenant(self, tenant: str, **page: Any) -> list[IncidentRow]:
+        self._reach.check_see(tenant)
+        return await super().list_of_tenant(tenant, **page)
+
+    async def list_open(self, **page: Any) -> list[IncidentRow]:
+        self._reach.check_see(None)
+        return await super().list_open(**page)
+
+    async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
+        self._reach.check_see(incident.tenant)
+        return await super().log(incident, after=after, limit=limit)
+
+    async def enter_open(self, incident: Incident, now: datetime) -> None:
+        self._reach.check_move(incident.tenant)
+        await super().enter_open(incident, now)
+
+    async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
+        self._reach.check_move(incident.tenant)
+        await super().leave_open(incident, etag=etag)
+
+    async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
+        if settlement.actor != SYSTEM:
+            self._reach.check_move(incident.tenant)
+        return await super().settle(incident, settlement, stays=stays)
+
+
+@sweeper_only("work", "remove", "due", "drop_due")
+class TenantBulks(_OverScopedTables, TablesBulks):
+    """See `shared.ports.bulks.Bulks`."""
+
+
+@sweeper_only("tenants", "remove", "write", "forget", "forget_incidents")
+class TenantFeed(_OverScopedTables, TablesFeed):
     """See `shared.ports.feed.Feed`. A request reads it, and nothing else."""
 
-    def __init__(self, feed: Feed, caller: Caller) -> None:
+    def __init__(self, feed: Feed, caller: Caller, *, moving: bool = False) -> None:
+        super().__init__(feed, caller, moving=moving)
         self._feed = feed
-        self._reach = Reach(caller, moving=False)
 
     async def identity(self) -> FeedIdentity:
-        # of the table, and of no tenant
+        # of the table, and of no tenant; the store of the process reads it once
         return await self._feed.identity()
 
-    async def head(self, tenant: str) -> Head:
-        return await self._of(tenant).head(tenant)
 
-    async def seen(self, tenant: str, job_id: str) -> int:
-        return await self._of(tenant).seen(tenant, job_id)
+@sweeper_only(
+    *("hooks_with_ended", "hooks_with_log", "remove", "drop_log", "drop_pending"),
+    *("noted", "forget"),
+)
+class TenantHooks(_OverScopedTables, TablesHooks):
+    """See `shared.ports.hooks.Hooks`."""
 
-    async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
-        return await self._of(tenant).events(tenant, after=after, limit=limit)
 
-    async def tenants(self) -> list[str]:
-        raise sweeper_only()
-
-    async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        raise sweeper_only()
-
-    async def write(self, write: FeedWrite) -> Head:
-        raise sweeper_only()
-
-    async def forget(self, tenant: str, job_id: str) -> None:
-        raise sweeper_only()
-
-    async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
-        raise sweeper_only()
-
-    def _of(self, tenant: str) -> Feed:
-        check_seen(self._reach.sees(tenant))
-        return self._feed
+@sweeper_only(
+    *("put_jobs", "put_peaks", "read_folding", "write_folding", "remove_before"),
+    *("fold_again", "to_fold_again", "folded_again", "read_position", "write_position"),
+)
+class TenantUsage(_OverScopedTables, TablesUsage):
+    """See `shared.ports.usage.Usage`."""

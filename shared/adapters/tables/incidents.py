@@ -53,9 +53,7 @@ class TablesIncidents:
         self._gates_table = gates_table
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        table, partition = await self._place(home)
-        entity = await read_row(table, partition, newest_first(_ROW, opened_at, incident_id))
-        return decoded(_incident_of, entity) if entity is not None else None
+        return await self._read(home, incident_id, opened_at)
 
     async def list_at(
         self,
@@ -113,7 +111,7 @@ class TablesIncidents:
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         pointer = await read_row(*await self._place(None), _subject_row(kind, subject))
-        return await self.read(None, pointer["incident_id"], pointer["opened_at"]) if pointer is not None else None
+        return await self._read(None, pointer["incident_id"], pointer["opened_at"]) if pointer is not None else None
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         table, partition = await self._place(incident.home)
@@ -156,6 +154,11 @@ class TablesIncidents:
             "end": f"INCIDENTLOG:{incident.id};",
         }
         return await first_decoded(table, _RANGE, parameters, limit, entry_of(IncidentEntry))
+
+    async def _read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
+        table, partition = await self._place(home)
+        entity = await read_row(table, partition, newest_first(_ROW, opened_at, incident_id))
+        return decoded(_incident_of, entity) if entity is not None else None
 
     async def _place(self, home: str | None) -> tuple[Table, str]:
         if home is None:

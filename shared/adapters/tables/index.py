@@ -120,6 +120,7 @@ class TablesIndex(TablesLists):
     ) -> None:
         """`jitter` gives a number from 0 to 1."""
         super().__init__(account, table)
+        self._tenants_table = tenants_table
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep
         self._jitter = jitter

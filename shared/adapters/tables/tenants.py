@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from datetime import UTC, datetime
 
 from azure.core import MatchConditions
@@ -29,6 +30,12 @@ class TenantRows:
         self._table = table
         #: until when this process relies on having woken a tenant
         self._woken_until: dict[str, datetime] = {}
+
+    def over(self, account: Tables) -> TenantRows:
+        """The same rows over other tables, with what this process remembers."""
+        rows = copy.copy(self)
+        rows._account = account
+        return rows
 
     async def wake(self, tenant: str, now: datetime) -> None:
         """Before the tenant's rows are written, so that a sweep finds them. Raises LedgerUnavailable."""

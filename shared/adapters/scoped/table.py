@@ -1,0 +1,143 @@
+"""Tables as one caller reaches them (R24): each read and each write names a partition that the caller may use.
+
+In the tables of the index and of the feed a partition is a tenant's, and its key is the encoded name of the tenant.
+`SHARED` lists the other partitions that a request may use. What is not listed is for the sweeper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from azure.data.tables import UpdateMode
+
+from shared.adapters.scoped.reach import Reach
+from shared.adapters.tables.keys import (
+    BULKS_PARTITION,
+    DIRECTORY_PARTITION,
+    FEED_TENANTS_PARTITION,
+    HOOK_TENANTS_PARTITION,
+    INCIDENTS_PARTITION,
+    TENANTS_PARTITION,
+)
+from shared.adapters.tables.table import Entity, NotThere, Operation, Table, Tables
+
+
+class Sharing(Enum):
+    """How a request may use a partition that is not a tenant's."""
+
+    #: each row names its tenant in the column `tenant`: reads leave out the rows that the caller may not see
+    BY_COLUMN = "by column"
+    #: the stores of `shared.adapters.scoped.stores` check it
+    OPEN = "open"
+
+
+SHARED: Mapping[str, Sharing] = {
+    # a request wakes its own tenant, and lists the tenants that it may see
+    TENANTS_PARTITION: Sharing.BY_COLUMN,
+    # the first row of a feed enters its tenant for the sweeper
+    FEED_TENANTS_PARTITION: Sharing.BY_COLUMN,
+    # a change of a webhook enters its tenant for the sweeper
+    HOOK_TENANTS_PARTITION: Sharing.BY_COLUMN,
+    # a new bulk operation is entered for the sweeper
+    BULKS_PARTITION: Sharing.BY_COLUMN,
+    # each process reads which tenants have quotas, since one row has many tenants; `TenantDesks` checks the writes
+    DIRECTORY_PARTITION: Sharing.OPEN,
+    # incidents of breakers and services, which the end of any job opens; `TenantIncidents` checks the others' use
+    INCIDENTS_PARTITION: Sharing.OPEN,
+}
+
+#: a key with a lone `=` is not an encoded name
+_NO_TENANT = re.compile(r"=(?![0-9A-F]{2})")
+#: clauses of which all must hold; only the first one names the partition
+_FILTER = re.compile(r"PartitionKey eq @(\w+)(?: and (?!PartitionKey )\w+ (?:eq|ne|gt|ge|lt|le) @\w+)*")
+
+
+class ScopedTables:
+    """See `shared.adapters.tables.table.Tables`. `shared_tables`: names of the tables without tenants' partitions."""
+
+    def __init__(self, tables: Tables, reach: Reach, shared_tables: Collection[str | None] = ()) -> None:
+        self._tables = tables
+        self._reach = reach
+        self._shared_tables = shared_tables
+
+    async def table(self, name: str) -> Table:
+        return ScopedTable(await self._tables.table(name), self._reach, is_shared=name in self._shared_tables)
+
+
+class ScopedTable:
+    """See `shared.adapters.tables.table.Table`. Each method raises PermissionError for a partition of another tenant,
+    and TenantForbidden for a write to one that the caller may only see.
+    """
+
+    def __init__(self, table: Table, reach: Reach, *, is_shared: bool = False) -> None:
+        self._table = table
+        self._reach = reach
+        self._is_shared = is_shared
+
+    async def get_entity(self, partition_key: str, row_key: str) -> Entity:
+        sharing = self._check_read(partition_key)
+        row = await self._table.get_entity(partition_key, row_key)
+        if sharing is Sharing.BY_COLUMN and not self._shows(row):
+            raise NotThere("ResourceNotFound")
+        return row
+
+    def query_entities(
+        self, query_filter: str, *, parameters: Mapping[str, Any] | None = None, **options: Any
+    ) -> AsyncIterator[Entity]:
+        if (match := _FILTER.fullmatch(query_filter)) is None:
+            raise PermissionError(f"a query without a partition: {query_filter}")
+        sharing = self._check_read((parameters or {})[match[1]])
+        rows = self._table.query_entities(query_filter, parameters=parameters, **options)
+        return self._shown(rows) if sharing is Sharing.BY_COLUMN else rows
+
+    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        for _, row, *_ in operations:
+            self._check_write(row)
+        return await self._table.submit_transaction(operations)
+
+    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
+        self._check_write(entity)
+        await self._table.upsert_entity(entity, mode)
+
+    async def update_entity(
+        self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE, **condition: Any
+    ) -> None:
+        self._check_write(entity)
+        await self._table.update_entity(entity, mode, **condition)
+
+    async def delete_entity(self, partition_key: str, row_key: str, **condition: Any) -> None:
+        self._check_write({"PartitionKey": partition_key})
+        await self._table.delete_entity(partition_key, row_key, **condition)
+
+    def _check_read(self, partition: str) -> Sharing | None:
+        sharing = self._sharing(partition)
+        if sharing is None:
+            self._reach.check_see_partition(partition)
+        return sharing
+
+    def _check_write(self, row: Mapping[str, Any]) -> None:
+        partition = row["PartitionKey"]
+        sharing = self._sharing(partition)
+        if sharing is None:
+            self._reach.check_move_partition(partition)
+        elif sharing is Sharing.BY_COLUMN:
+            self._reach.check_move(row.get("tenant"))
+
+    def _sharing(self, partition: str) -> Sharing | None:
+        """Returns None for the partition of a tenant."""
+        if partition and not self._is_shared and _NO_TENANT.search(partition) is None:
+            return None
+        if partition not in SHARED:
+            raise PermissionError(f"only a sweep of every tenant uses the partition {partition!r}")
+        return SHARED[partition]
+
+    def _shows(self, row: Entity) -> bool:
+        return self._reach.sees(row.get("tenant"))
+
+    async def _shown(self, rows: AsyncIterator[Entity]) -> AsyncIterator[Entity]:
+        async for row in rows:
+            if self._shows(row):
+                yield row
