@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,8 +57,8 @@ class FakeTable(MemoryTable):
 
     def __init__(self, account: FakeAccount, name: str) -> None:
         super().__init__(account, name)
-        #: each is called with partition and row key of a row that changes
-        self.on_change: list[Callable[[str, str], None]] = []
+        #: by kind of row, each is called with partition and row key of a row that changes; `""`: every kind
+        self.on_change: defaultdict[str, list[Callable[[str, str], None]]] = defaultdict(list)
 
     @property
     def all_rows(self) -> list[Entity]:
@@ -137,8 +137,9 @@ class FakeTable(MemoryTable):
         return metadata
 
     def _changed(self, partition: str, key: str) -> None:
-        for each in self.on_change:
-            each(partition, key)
+        for kind in (key.partition(":")[0], ""):
+            for each in self.on_change.get(kind, ()):
+                each(partition, key)
 
     async def _watched(self, operation: Operation) -> None:
         if self.account.watch is _unwatched:

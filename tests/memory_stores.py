@@ -79,13 +79,15 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 class View(Generic[K, T]):
     """Rows as objects, each read again after its rows changed, in the order in which they were created."""
 
-    def __init__(self, table: FakeTable, key_of: Callable[[str, str], K | None], read: Callable[[K], T | None]) -> None:
-        """`key_of` gives the object's key of a row's keys, or None for a row of no object."""
+    def __init__(
+        self, table: FakeTable, kind: str, key_of: Callable[[str, str], K | None], read: Callable[[K], T | None]
+    ) -> None:
+        """`key_of` gives the object's key of the keys of a row of this kind, or None for a row of no object."""
         self._key_of = key_of
         self._read = read
         self._changed: dict[K, None] = {}
         self._objects: dict[K, T] = {}
-        table.on_change.append(self._note)
+        table.on_change[kind].append(self._note)
 
     def _note(self, partition: str, row: str) -> None:
         if (key := self._key_of(partition, row)) is not None:
@@ -114,14 +116,14 @@ def tenant_of(partition: str) -> str:
 def rows_of(table: FakeTable, prefix: str, decode: Callable[[str, Entity], T]) -> View[tuple[str, str], T]:
     """A view of the rows with this prefix, by tenant and the rest of the key; `decode` gets the tenant and the row."""
 
-    def key_of(partition: str, row: str) -> tuple[str, str] | None:
-        return (tenant_of(partition), row.removeprefix(prefix)) if row.startswith(prefix) else None
+    def key_of(partition: str, row: str) -> tuple[str, str]:
+        return tenant_of(partition), row.removeprefix(prefix)
 
     def read(key: tuple[str, str]) -> T | None:
         row = table.row(encode_key(key[0]), prefix + key[1])
         return decode(key[0], row) if row is not None else None
 
-    return View(table, key_of, read)
+    return View(table, prefix.rstrip(":"), key_of, read)
 
 
 class MemoryAnswers(TablesAnswers):
@@ -228,7 +230,7 @@ class MemoryLedger(TablesLedger):
         self.account = FakeAccount()
         super().__init__(self.account, "ledger", MemoryTexts())
         self.rows = self.account.of("ledger")
-        self._jobs = View(self.rows, _job_of, lambda job_id: at_once(TablesLedger.read(self, job_id)))
+        self._jobs = View(self.rows, "", _job_of, lambda job_id: at_once(TablesLedger.read(self, job_id)))
 
     @property
     def jobs(self) -> dict[str, Stored]:
@@ -376,7 +378,7 @@ class MemoryRejected(TablesRejected):
         account = FakeAccount()
         super().__init__(account, "rejected", MemoryTexts())
         self._rows = account.of("rejected")
-        self._messages = View(self._rows, _of_a_day, self._message_of)
+        self._messages = View(self._rows, "", _of_a_day, self._message_of)
 
     def _message_of(self, key: tuple[str, str]) -> RejectedMessage | None:
         row = self._rows.row(*key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from azure.core import MatchConditions
@@ -23,6 +23,7 @@ from shared.ports.books import Ask, StoredBook
 
 _BOOK = "BOOK:"
 _PARTS = ("accounts", "breaker")
+_ACCOUNT = [each.name for each in fields(Account)]
 
 
 class TablesBooks:
@@ -91,7 +92,7 @@ def _ask_of(entity: Entity) -> Ask:
 
 
 def _columns(book: Book) -> dict[str, Any]:
-    accounts = {tenant: list(asdict(account).values()) for tenant, account in book.accounts.items()}
+    accounts = {tenant: list(vars(account).values()) for tenant, account in book.accounts.items()}
     columns: dict[str, Any] = {
         "gate_id": book.gate_id,
         "epoch": book.epoch,
@@ -129,5 +130,4 @@ def _book_of(entity: Entity) -> Book:
 
 def _account_of(values: list[Any]) -> Account:
     """In the order of the fields; a later release may have more."""
-    names = [*asdict(Account())]
-    return Account(**dict(zip(names, values[: len(names)], strict=False)))
+    return Account(**dict(zip(_ACCOUNT, values[: len(_ACCOUNT)], strict=False)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -40,7 +40,7 @@ from shared.core.gates.desk import Desk, Line, epoch_of
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import DeskBreaker, Gate, GateKind, Share
+from shared.core.gates.rules import Gate, GateKind, Share
 from shared.ports.desks import DeskWrite, LogPlace, StoredDesk
 
 _GATE = "gate_"
@@ -249,8 +249,8 @@ def _desk_of(entity: Entity) -> Desk:
 
 
 def _share_json(share: Share) -> dict[str, Any]:
-    values = {**asdict(replace(share, breaker=DeskBreaker())), "gate": [share.gate.kind, share.gate.name]}
-    return {**values, "breaker": desk_breaker_json(share.breaker)}
+    gate, breaker = [share.gate.kind, share.gate.name], desk_breaker_json(share.breaker)
+    return {**vars(share), "gate": gate, "breaker": breaker}
 
 
 def _shares_of(entity: Entity) -> Iterator[Share]:
