@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from azure.data.tables import TableServiceClient
 
 from lucius_client.cli.documents import Documents
-from lucius_client.cli.results import sis_answers
 from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT, SMALL_INVOICE, RunningStack
 from tests.waiting import wait_until
 
 SAMPLES = ROOT / "samples"
-QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((SAMPLES / "questions.json").read_text())
 JOB_TIMEOUT_S = 120
 ENDED = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 
@@ -63,26 +60,6 @@ def until(stack: RunningStack, job_id: str, holds: Callable[[dict[str, Any]], bo
 
 def until_ended(stack: RunningStack, job_id: str) -> dict[str, Any]:
     return until(stack, job_id, lambda job: job["status"] in ENDED)
-
-
-def prompts(name: str) -> list[dict[str, str]]:
-    return [{"id": each["id"], "prompt": each["prompt"]} for each in QUESTIONS[name]]
-
-
-@pytest.mark.parametrize("name", sorted(QUESTIONS))
-def test_a_sample_is_answered_rightly(stack: RunningStack, name: str) -> None:
-    """Each sample goes through OCR, EMBEDDING and SIS, and every question has its answer on its page, or none."""
-    store = documents(stack)
-    job = until_ended(stack, post(stack, store.upload(SAMPLES / name), {"sis": {"prompt_set": prompts(name)}}))
-    assert (job["status"], [step["status"] for step in job["steps"]]) == ("SUCCEEDED", ["SUCCEEDED"] * 3)
-    given = {answer["id"]: answer for answer in sis_answers(store.read_json(job["final_output"]["uri"]))}
-    for question in QUESTIONS[name]:
-        answer = given[question["id"]]
-        if question["expect"] is None:
-            assert answer["answer"] is None, answer
-        else:
-            assert any(words in answer["answer"] for words in question["expect"]), answer
-            assert answer["citation"]["page"] == question["page"], answer
 
 
 def test_the_ledger_is_as_designed(stack: RunningStack) -> None:
@@ -128,9 +105,8 @@ def test_whole_jobs_are_driven_over_the_api(stack: RunningStack, tmp_path: Path)
     assert 0 < shown["accepted_s"]["50"] <= shown["job_s"]["100"]
 
 
-@pytest.mark.parametrize("name", ["host", "bus", "sis"])
-def test_a_job_survives_the_kill_of_a_process(stack: RunningStack, name: str) -> None:
-    """SIGKILL in the middle of a job: the process comes back and the job ends SUCCEEDED, each step's result once."""
+def test_a_job_survives_kills_of_processes(stack: RunningStack) -> None:
+    """SIGKILL in the middle of a job: each process comes back and the job ends SUCCEEDED, each step's result once."""
     job_id = post(
         stack,
         documents(stack).upload(SAMPLES / "minutes-scan.pdf"),
@@ -138,7 +114,8 @@ def test_a_job_survives_the_kill_of_a_process(stack: RunningStack, name: str) ->
     )
     # a look may come after the first step's end
     until(stack, job_id, lambda job: job["steps"][0]["status"] in ("PROCESSING", "SUCCEEDED"))
-    stack.restart(name)
+    for name in ("host", "bus", "sis"):
+        stack.restart(name)
     job = until_ended(stack, job_id)
     assert job["status"] == "SUCCEEDED"
     events = stack.get(f"/v1/jobs/{job_id}/events", limit=1000)["events"]
