@@ -99,6 +99,7 @@ def test_the_samples_are_answered(demo: Demo) -> None:
     demo.left_nothing()
 
 
+@pytest.mark.long
 def test_own_files_a_question_and_a_document_that_fails(tmp_path: Path) -> None:
     """DOCS takes files from elsewhere, with spaces in their names too, and ASK a question.
 
