@@ -10,7 +10,7 @@ schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 #: the one tenant of the tokens at hand; unset: they see every tenant
 TENANT = os.environ.get("SCHEMATHESIS_TENANT")
-#: 1: one value for each edge of each field; unset: every value
+#: 1: one value for each edge of each field of a resource; unset: every value, to every operation
 ONE_VALUE = os.environ.get("SCHEMATHESIS_ONE_VALUE") == "1"
 _sent = set()
 #: within the bounds of timestamps, ahead, and a leap year, so that each day of another year is one of its days
@@ -20,11 +20,12 @@ _OF_A_TENANTS_GATE = ("max_staged", "weight", "emergency_max_active")
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Drops a second value for the same edge of the same field of an operation."""
+    """Drops a second value for the same edge of the same field, of operations of one method below one path."""
     edge = case.meta.phase.data if case.meta is not None else None
     if not ONE_VALUE or not isinstance(edge, CoveragePhaseData):
         return True
-    key = (case.operation.label, edge.scenario, edge.description, edge.parameter, edge.parameter_location)
+    operations = (case.operation.method, case.operation.path.rpartition("/")[0])
+    key = (operations, edge.scenario, edge.description, edge.parameter, edge.parameter_location)
     is_new = key not in _sent
     _sent.add(key)
     return is_new
