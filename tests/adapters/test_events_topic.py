@@ -226,7 +226,7 @@ FALLS: Any = Falls()
 
 
 @pytest.mark.parametrize(
-    "each", [50, pytest.param(500, marks=[pytest.mark.long, pytest.mark.timeout(1200)], id="10,000 events")]
+    "each", [20, pytest.param(500, marks=[pytest.mark.long, pytest.mark.timeout(1200)], id="10,000 events")]
 )
 @pytest.mark.usefixtures("_patient")
 async def test_twenty_tenants_and_readers_that_drop(azurite: str, world: World, tmp_path: Path, each: int) -> None:
