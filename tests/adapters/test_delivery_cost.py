@@ -13,7 +13,7 @@ from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.core.webhooks.webhooks import Answer
 from shared.operations.webhooks.webhooks import remove_hook
 from tests.operations.conftest import World, world
-from tests.operations.hooked import TENANT, Hooked, hooked_on_tables
+from tests.worlds.webhooks import TENANT, Hooked, hooked_on_tables
 
 __all__ = ["world"]  # a fixture of the operations' tests
 

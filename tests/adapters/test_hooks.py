@@ -30,7 +30,7 @@ from shared.ports.hooks import HookWrite, StoredDelivery
 from tests.adapters.conftest import Storage
 from tests.jobs import START
 from tests.operations.conftest import World, world
-from tests.operations.hooked import hooked_on_tables
+from tests.worlds.webhooks import hooked_on_tables
 
 __all__ = ["world"]  # a fixture of the operations' tests
 

@@ -17,7 +17,7 @@ from tests.contexts import changed
 from tests.memory_bus import MemoryEvents
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
-from tests.operations.fed import Fed, of
+from tests.worlds.events import Fed, of
 
 OTHER = "tenant_b"
 

@@ -18,10 +18,10 @@ from shared.operations.quotas import quotas
 from shared.ports.index import ActiveRow
 from shared.wiring import seen_by
 from tests.jobs import envelope
-from tests.operations import fed as feeds
 from tests.operations.conftest import World
 from tests.operations.divided import BY, PLATFORM, count, posted, ruled, served
 from tests.operations.support import by, cancelled, limited
+from tests.worlds import events as feeds
 
 SCOPES = frozenset(Scope)
 TENANT_A = Caller(actor="user:a", scopes=SCOPES, tenant="tenant_a")

@@ -18,8 +18,8 @@ from tests.contexts import changed
 from tests.memory_bus import MemoryHints
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World, world
-from tests.operations.hooked import hooked
 from tests.operations.support import submitted
+from tests.worlds.webhooks import hooked
 from triggers import hints_bus, prune_timer, webhooks_bus
 
 __all__ = ["world"]  # the fixture

@@ -16,9 +16,9 @@ from shared.errors import LedgerUnavailable
 from shared.operations.bulks.bulks import cancel_bulk, read_bulk
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.sweeper.bulks import look_at_bulks
-from tests.operations.bulked import TENANT, adds_up, later, made, mortal, requests, started, status, worked
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, one_pass, swept
+from tests.worlds.bulks import TENANT, adds_up, later, made, mortal, requests, started, status, worked
 
 
 async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:

@@ -14,10 +14,10 @@ from shared.operations.bulks.bulks import cancel_bulk, read_bulk, redrive_tree, 
 from shared.operations.sweeper.bulks import look_at_bulks
 from shared.ports.bulks import DueBulk
 from shared.refusals import BulkLimit
-from tests.operations.bulked import TENANT, later, made, outcomes, started, status, worked
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, every_order
 from tests.operations.support import cancelled, limited, one_pass, swept
+from tests.worlds.bulks import TENANT, later, made, outcomes, started, status, worked
 
 
 async def begun(world: World, tenant: str = TENANT, key: str | None = None) -> Bulk:

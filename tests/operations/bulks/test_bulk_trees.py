@@ -8,9 +8,9 @@ from shared.core.bulks import Bulk, BulkState
 from shared.core.jobs.states import JobStatus
 from shared.operations.bulks.bulks import redrive_tree
 from shared.refusals import NotRedrivable
-from tests.operations.bulked import TENANT, later, made, outcomes, status, worked
 from tests.operations.conftest import World
 from tests.operations.support import answered, cancelled, redrive
+from tests.worlds.bulks import TENANT, later, made, outcomes, status, worked
 
 
 async def tree(world: World, size: int) -> list[str]:

@@ -12,9 +12,9 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.bulks.bulks import bulk_items, cancel_bulk, preview_bulk, read_bulk, start_bulk
 from shared.refusals import BulkEnded, BulkKeyConflict, BulkNotFound, FilterInvalid
-from tests.operations.bulked import TENANT, later, made, outcomes, started, status, worked
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, limited, swept
+from tests.worlds.bulks import TENANT, later, made, outcomes, started, status, worked
 
 
 async def test_every_job_of_the_filter_has_an_outcome(world: World) -> None:

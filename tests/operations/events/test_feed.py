@@ -19,8 +19,8 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.ports.feed import FeedWrite, Head
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
-from tests.operations.fed import ONE, TENANT, Fed, fed, of, sends
 from tests.operations.support import dispatch, submitted
+from tests.worlds.events import ONE, TENANT, Fed, fed, of, sends
 
 __all__ = ["fed"]  # a fixture
 

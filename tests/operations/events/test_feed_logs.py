@@ -24,10 +24,10 @@ from shared.refusals import QuotaInvalid
 from tests.memory_stores import MemoryFeed
 from tests.operations.breaking import MINUTE, ends, opened
 from tests.operations.conftest import World
-from tests.operations.escalated import an_incident, dismiss, raised, resolve, retry
-from tests.operations.fed import TENANT, Fed, fed, logs, of, swept, types
 from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, held, resumed, ruled, world
 from tests.operations.support import redrive
+from tests.worlds.events import TENANT, Fed, fed, logs, of, swept, types
+from tests.worlds.incidents import an_incident, dismiss, raised, resolve, retry
 
 __all__ = ["fed", "world"]  # fixtures
 

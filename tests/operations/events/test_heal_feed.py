@@ -15,8 +15,8 @@ from shared.ports.durable import InstanceState
 from shared.ports.feed import FeedWrite
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
-from tests.operations.fed import ONE, TENANT, Fed, fed, of, refusing, sends
 from tests.operations.support import dispatch, submitted
+from tests.worlds.events import ONE, TENANT, Fed, fed, of, refusing, sends
 
 __all__ = ["fed"]  # a fixture
 

@@ -24,7 +24,7 @@ from shared.operations.webhooks.change_hooks import HookChange, write_change
 from shared.operations.webhooks.webhooks import hook_log, remove_hook
 from tests.contexts import changed
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, hooked
+from tests.worlds.webhooks import TENANT, Hooked, hooked
 
 GATE = "0f3a5b7c9d1e2f40"
 GONE = FORGETTABLE_AFTER + timedelta(days=1)

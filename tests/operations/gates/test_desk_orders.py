@@ -36,10 +36,10 @@ from shared.ports.desks import ASLEEP, DeskWrite
 from tests.contexts import changed
 from tests.jobs import envelope
 from tests.memory_stores import MemoryIndex
-from tests.operations.actors import ONE, asks, nothing, posts
 from tests.operations.conftest import World
 from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
 from tests.operations.support import dispatch, limited, service_sends, submitted
+from tests.worlds.jobs import ONE, asks, nothing, posts
 
 FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under a number of its own
 

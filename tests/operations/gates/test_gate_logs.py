@@ -16,10 +16,10 @@ from shared.refusals import RuleChanged
 from shared.wiring import seen_by
 from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
 from tests.operations.conftest import World
-from tests.operations.fed import TENANT, Fed, logs, of, swept_at_the_hour
 from tests.operations.gated import desk_of, posted
 from tests.operations.ruled import OCR, OPERATOR, entries, ruled
 from tests.operations.support import limited
+from tests.worlds.events import TENANT, Fed, logs, of, swept_at_the_hour
 
 EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
 

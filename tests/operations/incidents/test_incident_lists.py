@@ -19,8 +19,8 @@ from shared.operations.sweeper.sweep import sweep
 from shared.refusals import IncidentNotFound
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.escalated import BREAKER, EXHAUSTED, OPEN, an_incident, dismiss, failed, given, listed, raised
 from tests.operations.support import by, cancelled, redrive
+from tests.worlds.incidents import BREAKER, EXHAUSTED, OPEN, an_incident, dismiss, failed, given, listed, raised
 
 
 async def test_a_breaker_of_a_tenant_is_in_its_list(world: World) -> None:

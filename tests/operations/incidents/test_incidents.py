@@ -17,7 +17,10 @@ from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled, NotRedrivable
 from tests.operations.conftest import World
-from tests.operations.escalated import (
+from tests.operations.gated import Dying
+from tests.operations.interleave import Meeting, every_order
+from tests.operations.support import by, limited, redrive, service_sends
+from tests.worlds.incidents import (
     BREAKER,
     EXHAUSTED,
     OPEN,
@@ -32,9 +35,6 @@ from tests.operations.escalated import (
     resolve,
     retry,
 )
-from tests.operations.gated import Dying
-from tests.operations.interleave import Meeting, every_order
-from tests.operations.support import by, limited, redrive, service_sends
 
 Act = Callable[[World, str], Coroutine[Any, Any, Any]]
 

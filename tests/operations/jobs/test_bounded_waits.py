@@ -18,10 +18,10 @@ from shared.operations.gates import freed
 from shared.operations.gates.gate_logs import state_of
 from shared.telemetry import committed
 from tests.jobs import START
-from tests.operations.bulked import made, outcomes, started, worked
 from tests.operations.conftest import World
 from tests.operations.divided import served
 from tests.operations.gated import desk_of, ended, posted, staging, status
+from tests.worlds.bulks import made, outcomes, started, worked
 
 __all__ = ["staging"]  # a fixture
 

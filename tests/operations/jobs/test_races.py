@@ -23,7 +23,10 @@ from tests.contexts import changed
 from tests.fake_tables import unconditional
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of
-from tests.operations.actors import (
+from tests.operations.conftest import World
+from tests.operations.interleave import Meeting, Work, every_order, process_of, serializable
+from tests.operations.support import arrives, dispatch, limited, submitted
+from tests.worlds.jobs import (
     JOB,
     ONE,
     Prepare,
@@ -40,9 +43,6 @@ from tests.operations.actors import (
     then,
     timed_out,
 )
-from tests.operations.conftest import World
-from tests.operations.interleave import Meeting, Work, every_order, process_of, serializable
-from tests.operations.support import arrives, dispatch, limited, submitted
 
 # --- creation
 

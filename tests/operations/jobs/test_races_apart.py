@@ -17,7 +17,10 @@ from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.ports.durable import InstanceState
 from tests.jobs import registry
-from tests.operations.actors import (
+from tests.operations.conftest import StillClock, World
+from tests.operations.interleave import Meeting, Work, every_order, serializable
+from tests.operations.support import early, relisted, service_sends
+from tests.worlds.jobs import (
     JOB,
     Prepare,
     asks,
@@ -35,9 +38,6 @@ from tests.operations.actors import (
     then,
     timed_out,
 )
-from tests.operations.conftest import StillClock, World
-from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.support import early, relisted, service_sends
 
 # --- the sweeper
 

@@ -19,10 +19,10 @@ from shared.ports.durable import InstanceState
 from shared.ports.ledger import Stored
 from tests.contexts import changed
 from tests.jobs import START, planned
-from tests.operations.actors import JOB, ONE, first_of_two, in_flight, in_service, queued, sends
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, every_order, process_of
 from tests.operations.support import control, dispatch, service_sends, submitted
+from tests.worlds.jobs import JOB, ONE, first_of_two, in_flight, in_service, queued, sends
 
 
 class Counting:

@@ -19,8 +19,8 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
-from tests.operations.fed import TENANT, of
 from tests.operations.passed import OTHER, Process, Topic, event, fed_by, first_arrivals
+from tests.worlds.events import TENANT, of
 
 
 @pytest.fixture

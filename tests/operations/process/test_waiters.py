@@ -17,7 +17,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.jobs import START
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
-from tests.operations.fed import Fed, of
+from tests.worlds.events import Fed, of
 
 TENANT = "tenant_a"
 EVERY = EventFilter()

@@ -14,9 +14,9 @@ from shared.operations.gates.desk_turns import MAX_TOGETHER, directory
 from shared.operations.incidents.incidents import dismiss_incident
 from tests.operations.conftest import World
 from tests.operations.divided import PLATFORM, posted, ruled, served
-from tests.operations.escalated import an_incident
-from tests.operations.fed import of, swept
 from tests.operations.support import Counting, by, limited
+from tests.worlds.events import of, swept
+from tests.worlds.incidents import an_incident
 
 
 def test_the_model_has_the_bounds_of_the_app() -> None:

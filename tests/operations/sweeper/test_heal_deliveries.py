@@ -18,7 +18,7 @@ from shared.operations.webhooks.webhooks import read_hook, remove_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.operations.conftest import World
-from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
+from tests.worlds.webhooks import OK, TENANT, Hooked, call_of, happened, hooked, states
 
 BAD = Answer(status=500)
 BY = "user:somebody"

@@ -20,7 +20,7 @@ from shared.refusals import Overloaded
 from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World
-from tests.operations.hooked import OK, TENANT, Hooked, call_of, happened, hooked, states
+from tests.worlds.webhooks import OK, TENANT, Hooked, call_of, happened, hooked, states
 
 send_test_event.__test__ = False  # type: ignore[attr-defined]
 

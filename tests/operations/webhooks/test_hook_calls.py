@@ -14,8 +14,8 @@ from shared.core.webhooks.webhooks import DeliveryState
 from shared.operations.process.hook_calls import AT_ONCE, PLACES, HookCalls
 from shared.operations.webhooks.deliver_webhooks import deliver
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, call_of, happened, hooked, states
 from tests.running_stack import ROOT
+from tests.worlds.webhooks import TENANT, Hooked, call_of, happened, hooked, states
 
 DELIVERED = DeliveryState.DELIVERED
 

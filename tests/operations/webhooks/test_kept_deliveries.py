@@ -19,7 +19,7 @@ from shared.ports.feed import Head
 from shared.ports.hooks import HookWrite
 from shared.refusals import DeliveryNotFound, FilterInvalid
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, happened, hooked
+from tests.worlds.webhooks import TENANT, Hooked, happened, hooked
 
 BY = "user:somebody"
 

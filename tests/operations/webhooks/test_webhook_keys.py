@@ -18,8 +18,8 @@ from shared.ports.hooks import HookWrite
 from shared.refusals import HookKeyConflict
 from tests.contexts import changed
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, hooked
 from tests.operations.interleave import Meeting, every_order
+from tests.worlds.webhooks import TENANT, Hooked, hooked
 
 BY = "user:somebody"
 

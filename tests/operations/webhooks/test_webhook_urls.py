@@ -23,8 +23,8 @@ from shared.refusals import HookUrlRefused
 from tests.audit_proof import verify
 from tests.contexts import changed
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, hooked
 from tests.operations.support import cancelled, history, redrive, submitted
+from tests.worlds.webhooks import TENANT, Hooked, hooked
 
 BY = "user:somebody"
 

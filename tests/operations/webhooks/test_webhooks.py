@@ -40,8 +40,8 @@ from shared.refusals import (
 from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World
-from tests.operations.hooked import TENANT, Hooked, hooked, signed
 from tests.operations.support import limited
+from tests.worlds.webhooks import TENANT, Hooked, hooked, signed
 
 send_test_event.__test__ = False  # type: ignore[attr-defined]
 

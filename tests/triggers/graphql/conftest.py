@@ -13,8 +13,8 @@ from shared.access.caller import Caller, Scope
 from shared.operations.context import Context
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
-from tests.operations.fed import Fed, of
 from tests.operations.support import submitted
+from tests.worlds.events import Fed, of
 from triggers import events_http, graphql_http, jobs_http, quotas_http
 from triggers.http.routes import build_blueprint
 

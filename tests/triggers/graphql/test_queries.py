@@ -14,8 +14,8 @@ from graphql import GraphQLObjectType, GraphQLSchema, build_schema, get_named_ty
 from shared.access.caller import Scope
 from shared.errors import LedgerUnavailable
 from tests.operations.conftest import World
-from tests.operations.fed import of
 from tests.triggers.graphql.conftest import READER, SUBSCRIPTION, Api, codes, in_feed, refusal
+from tests.worlds.events import of
 from triggers import graphql_http
 
 

@@ -12,8 +12,8 @@ import pytest
 from shared.errors import LedgerUnavailable
 from shared.operations.process.waiters import MAX_FOLLOWERS
 from tests.operations.conftest import World
-from tests.operations.fed import Fed, of
 from tests.triggers.graphql.conftest import SUBSCRIPTION, Api, codes, in_feed, refusal
+from tests.worlds.events import Fed, of
 from triggers import events_http
 
 

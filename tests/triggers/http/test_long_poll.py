@@ -25,10 +25,10 @@ from shared.operations.process.waiters import MAX_WAITERS, End, Tail, Tails
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from shared.wiring import seen_by
-from tests.operations.actors import JOB, queued
 from tests.operations.conftest import World, world
 from tests.operations.interleave import process_of
 from tests.operations.support import control, create_numbered, limited
+from tests.worlds.jobs import JOB, queued
 from triggers.http import long_poll
 from triggers.http.long_poll import Answer, LongPoll, history_tail
 from triggers.http.problems import RequestError

@@ -16,7 +16,6 @@ from shared.operations.process.submissions import AT_ONCE
 from shared.operations.process.waiters import MAX_WAITERS
 from shared.refusals import TenantForbidden
 from tests.jobs import envelope
-from tests.operations.actors import JOB
 from tests.operations.conftest import World, world
 from tests.operations.support import control, limited
 from tests.triggers.http.waiting_requests import (
@@ -37,6 +36,7 @@ from tests.triggers.http.waiting_requests import (
     succeed,
     waiting,
 )
+from tests.worlds.jobs import JOB
 from triggers.http import batch, long_poll
 
 __all__ = ["api", "ledger", "short_looks", "world"]  # fixtures

@@ -23,8 +23,8 @@ from shared.ports.feed import Head
 from shared.refusals import TokenInvalid
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
-from tests.operations.fed import of
 from tests.operations.support import submitted
+from tests.worlds.events import of
 from triggers import events_http, job_stream, jobs_http
 from triggers.http.routes import build_blueprint
 

@@ -15,7 +15,6 @@ from shared.errors import LedgerUnavailable
 from shared.operations.jobs.control_job import change_priority
 from shared.operations.process import waiters
 from shared.refusals import JobNotFound
-from tests.operations.actors import JOB
 from tests.operations.conftest import World, world
 from tests.operations.support import by, control, limited
 from tests.triggers.http.waiting_requests import (
@@ -34,6 +33,7 @@ from tests.triggers.http.waiting_requests import (
     succeed,
     waiting,
 )
+from tests.worlds.jobs import JOB
 
 __all__ = ["api", "ledger", "short_looks", "world"]  # fixtures
 

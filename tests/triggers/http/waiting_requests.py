@@ -17,10 +17,10 @@ from shared.errors import LedgerUnavailable
 from shared.operations.process import waiters
 from shared.wiring import seen_by
 from tests.jobs import envelope
-from tests.operations.actors import JOB
 from tests.operations.conftest import World, world
 from tests.operations.interleave import process_of
 from tests.operations.support import dispatch, service_sends
+from tests.worlds.jobs import JOB
 from triggers.jobs_http import job_read
 from triggers.orchestrate_http import _orchestrate
 
