@@ -31,8 +31,8 @@ from tests.jobs import START, envelope
 from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
-from tests.operations.gated import ruled
 from tests.operations.support import control, create_numbered, limited
+from tests.worlds.gates import states_written
 from triggers.http.problems import problem_response
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -209,7 +209,7 @@ async def test_a_breaker_shows_by_its_job_type(
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
     opened = Breaker(state=BreakerState.OPEN, cooldown_s=60, until=START + timedelta(seconds=60))
     gate = Gate(GateKind.TYPE, "tenant_a", "EMBEDDING")
-    await ruled(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened))
+    await states_written(small, GateState(gate=gate, rule=Rule(breaker=BreakerRule()), breaker=opened))
     await create_numbered(small, 1)
     for expected in (2, 1):
         await sweep(small.context, small.orchestrations)

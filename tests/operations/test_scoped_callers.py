@@ -19,9 +19,10 @@ from shared.ports.index import ActiveRow
 from shared.wiring import seen_by
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.divided import BY, PLATFORM, count, posted, ruled, served
 from tests.operations.support import by, cancelled, limited
 from tests.worlds import events as feeds
+from tests.worlds.gates import OPERATOR as BY
+from tests.worlds.gates import PLATFORM, count, created, ruled, served
 
 SCOPES = frozenset(Scope)
 TENANT_A = Caller(actor="user:a", scopes=SCOPES, tenant="tenant_a")
@@ -45,10 +46,10 @@ def forget_calls(world: World) -> None:
 async def with_free_places(world: World, waiting: int) -> tuple[World, list[str]]:
     """30 free places, jobs of tenant_b that wait for them, and no call under way; returns the jobs that wait."""
     world = limited(world)
-    await ruled(world, max_active=30)
-    ended = [await posted(world, number, "tenant_c") for number in range(30)]
+    await ruled(world, PLATFORM, max_active=30)
+    ended = [await created(world, number, "tenant_c") for number in range(30)]
     await served(world)
-    jobs = [await posted(world, 100 + number, "tenant_b") for number in range(waiting)]
+    jobs = [await created(world, 100 + number, "tenant_b") for number in range(waiting)]
     forget_calls(world)
     for job_id in ended:
         await cancelled(world, job_id)
@@ -86,7 +87,7 @@ async def test_a_request_starts_the_jobs_of_other_tenants_that_its_division_admi
 @CALLERS
 async def test_a_redrive_starts_them_too(world: World, caller: Caller) -> None:
     """The second of the two ways in which a job is made."""
-    old = await posted(world, 0, "tenant_a")
+    old = await created(world, 0, "tenant_a")
     await cancelled(world, old)
     world, jobs = await with_free_places(world, 25)
     await redrive_job(scoped(world, caller), world.orchestrations, old, by())
@@ -98,7 +99,7 @@ async def test_a_control_does_not_depend_on_what_its_caller_may_read(world: Worl
     """The end of a job clears those that ended before it, and asks the feed for each."""
     fed = feeds.of(limited(world, max_inflight=3, overflow="stage"))
     world = fed.world
-    jobs = [await posted(world, number, "tenant_a") for number in range(5)]
+    jobs = [await created(world, number, "tenant_a") for number in range(5)]
     for job_id in jobs:
         world.clock.advance(15)
         stored = await control_job(scoped(world, caller), world.orchestrations, job_id, ControlKind.CANCEL, by())
@@ -111,9 +112,9 @@ async def test_a_control_does_not_depend_on_what_its_caller_may_read(world: Worl
 async def test_a_mover_who_reads_nothing_changes_a_limit_over_all_tenants(world: World) -> None:
     """Jobs of each tenant start at once with the higher limit."""
     world = limited(world)
-    await ruled(world, max_active=1)
+    await ruled(world, PLATFORM, max_active=1)
     for number, tenant in enumerate(["tenant_b", "tenant_b", "tenant_c"]):
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
     await served(world)
     forget_calls(world)
     await quotas.set_rule(scoped(world, MOVER), world.orchestrations, PLATFORM, {"max_active": 3}, BY, rule_seq=None)
@@ -128,7 +129,7 @@ async def test_a_hold_of_its_own_ends_for_its_tenant_alone(world: World) -> None
     await quotas.hold(scoped(world, TENANT_A), world.orchestrations, own, mine, until=None)
     await quotas.hold(world.context, world.orchestrations, other, BY, until=None)
     for number, tenant in enumerate(["tenant_a", "tenant_b"]):
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
     await quotas.resume(scoped(world, TENANT_A), world.orchestrations, own, mine)
     assert count(world) == {"tenant_a": 1}
     with pytest.raises(PermissionError):

@@ -22,11 +22,10 @@ from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
 from tests.memory_stores import MemoryFeed
-from tests.operations.breaking import MINUTE, ends, opened
 from tests.operations.conftest import World
-from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, held, resumed, ruled, world
 from tests.operations.support import redrive
 from tests.worlds.events import TENANT, Fed, fed, logs, of, swept, types
+from tests.worlds.gates import EVERYBODY, MINUTE, OCR, OPERATOR, SCANNER, ends, held, opened, resumed, ruled, world
 from tests.worlds.incidents import an_incident, dismiss, raised, resolve, retry
 
 __all__ = ["fed", "world"]  # fixtures

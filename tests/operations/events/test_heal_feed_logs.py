@@ -25,11 +25,10 @@ from shared.ports.sweeps import Share
 from tests.contexts import changed
 from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import World, built
-from tests.operations.gated import posted
-from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, ruled, world
-from tests.operations.ruled import TENANT as TENANT_GATE
 from tests.operations.support import limited
 from tests.worlds.events import TENANT, Fed, fed, logs, of, refusing, swept, swept_at_the_hour
+from tests.worlds.gates import EVERYBODY, OCR, OPERATOR, SCANNER, posted, ruled, world
+from tests.worlds.gates import TENANT as TENANT_GATE
 from tests.worlds.incidents import an_incident, listed, raised, resolve, retry
 
 __all__ = ["fed", "world"]  # fixtures

@@ -17,26 +17,26 @@ from shared.operations.gates.allocations import divide
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
-from tests.operations.breaking import ends
 from tests.operations.conftest import World
-from tests.operations.divided import (
-    BY,
-    OCR,
-    PLATFORM,
-    apart,
-    book,
-    breaker_of,
-    count,
-    fail,
-    inside,
-    log,
-    posted,
-    served,
-    statuses,
-    with_breaker,
-)
 from tests.operations.interleave import Meeting, Work, every_order
 from tests.operations.support import cancelled, limited
+from tests.worlds.gates import (
+    OCR_OF_ALL,
+    OPERATOR,
+    PLATFORM,
+    active_jobs,
+    apart,
+    book,
+    breaker_over_all,
+    count,
+    created,
+    ends,
+    fail,
+    logged_over_all,
+    served,
+    statuses,
+    with_breaker_over_all,
+)
 
 
 def divides(gate: Gate = PLATFORM) -> Work:
@@ -49,14 +49,14 @@ def divides(gate: Gate = PLATFORM) -> Work:
 
 def posts(number: int, tenant: str) -> Work:
     async def work(world: World) -> None:
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
 
     return work
 
 
 def cancels(tenant: str) -> Work:
     async def work(world: World) -> None:
-        await cancelled(world, inside(world)[tenant][0])
+        await cancelled(world, active_jobs(world)[tenant][0])
 
     return work
 
@@ -91,11 +91,11 @@ CASES = {
 async def prepared(world: World) -> World:
     world = limited(world, max_inflight=LIMIT, overflow="stage")
     for number in range(2):
-        await posted(world, number, "a")
-    assert await posted(world, 3, "b") == "job_6"
-    await posted(world, 4, "a")
+        await created(world, number, "a")
+    assert await created(world, 3, "b") == "job_6"
+    await created(world, 4, "a")
     await served(world)
-    await cancelled(world, inside(world)["a"][0])
+    await cancelled(world, active_jobs(world)["a"][0])
     assert (count(world), (await book(world)).lent) == ({"a": 1}, 2)
     world.clock.advance(5)
     return world
@@ -173,21 +173,24 @@ def over_the_limit(world: World) -> str | None:
     """More than the number is lent, or inside."""
     found = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
     lent = sum(
-        max(desk.share(OCR).keep, desk.counted_of(OCR)) + desk.inside_of(OCR) - desk.counted_of(OCR) for desk in found
+        max(desk.share(OCR_OF_ALL).keep, desk.counted_of(OCR_OF_ALL))
+        + desk.inside_of(OCR_OF_ALL)
+        - desk.counted_of(OCR_OF_ALL)
+        for desk in found
     )
     return f"{lent} are lent of {OPENING_LIMIT}" if lent > OPENING_LIMIT else None
 
 
 def resets() -> Work:
     async def work(world: World) -> None:
-        await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+        await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
 
     return work
 
 
 OPENINGS = {
-    "two divisions that open it, and one that comes": (divides(OCR), divides(OCR), posts(50, "t2")),
-    "a division that opens it, and a reset": (divides(OCR), resets()),
+    "two divisions that open it, and one that comes": (divides(OCR_OF_ALL), divides(OCR_OF_ALL), posts(50, "t2")),
+    "a division that opens it, and a reset": (divides(OCR_OF_ALL), resets()),
 }
 
 
@@ -204,8 +207,8 @@ def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world)
-        await with_breaker(world, max_active=OPENING_LIMIT)
-        jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
+        await with_breaker_over_all(world, max_active=OPENING_LIMIT)
+        jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(2) for each in range(3)]
         await fail(world, jobs[0])
         await ends(world, jobs[3])
         world.clock.advance(1)
@@ -214,12 +217,12 @@ def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
         await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(OPENINGS[name])})
         world.clock.advance(61)
         await sweep(world.context, world.orchestrations)
-        found, entries = await breaker_of(world), await log(world)
+        found, entries = await breaker_over_all(world), await logged_over_all(world)
         assert entries.count("BREAKER_OPENED") <= 1
         assert found.epoch == len([each for each in entries if each in ("BREAKER_OPENED", "BREAKER_RESET")])
         is_open = found.state is BreakerState.OPEN
         assert is_open is (entries[-1] == "BREAKER_OPENED")
-        late = await posted(world, 90, "t3")
+        late = await created(world, 90, "t3")
         assert not is_open or await statuses(world, [late]) == [JobStatus.THROTTLED]
         assert over_the_limit(world) is None
 

@@ -13,14 +13,14 @@ from shared.errors import LedgerUnavailable
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.divided import BY, PLATFORM, book, count, inside, posted, ruled, served, statuses
 from tests.operations.support import cancelled, limited, submitted
+from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, book, count, created, ruled, served, statuses
 
 
 async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> None:
     """At once, though each comes for the first time; the one too many waits, and goes in with the first end."""
     world = limited(world, max_inflight=4, overflow="stage")
-    jobs = [await posted(world, number, f"tenant_{number}") for number in range(5)]
+    jobs = [await created(world, number, f"tenant_{number}") for number in range(5)]
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 4 + [JobStatus.THROTTLED]
     await cancelled(world, jobs[0])
     await served(world)
@@ -31,13 +31,13 @@ async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> N
 async def test_places_that_one_tenant_does_not_need_are_anothers(world: World) -> None:
     """What an idle tenant was lent comes back when somebody asks, with no job ended for it."""
     world = limited(world, max_inflight=6, overflow="reject")
-    first = await posted(world, 0, "a")
+    first = await created(world, 0, "a")
     assert (await book(world)).accounts["a"].lent == 6
     for number in range(5):
-        await posted(world, 10 + number, f"b{number}")
+        await created(world, 10 + number, f"b{number}")
     assert count(world) == {"a": 1, "b0": 1, "b1": 1, "b2": 1, "b3": 1, "b4": 1}
     await cancelled(world, first)
-    await posted(world, 20, "b0")
+    await created(world, 20, "b0")
     assert count(world)["b0"] == 2
 
 
@@ -46,11 +46,11 @@ async def test_a_lone_tenant_starts_within_five_starts(world: World, backlog: in
     """A backlog of another keeps nobody out: every place that comes back is given anew."""
     world = limited(world, max_inflight=4, overflow="stage")
     for number in range(backlog):
-        await posted(world, number, "many")
-    [lone] = [await posted(world, backlog, "lone")]
+        await created(world, number, "many")
+    [lone] = [await created(world, backlog, "lone")]
     await served(world)
     for _ in range(5):
-        await cancelled(world, inside(world)["many"][0])
+        await cancelled(world, active_jobs(world)["many"][0])
         world.clock.advance(2)
         await served(world)
         assert sum(count(world).values()) == 4
@@ -64,9 +64,9 @@ async def test_place_time_follows_the_weights(world: World) -> None:
     world = limited(world, max_inflight=8, overflow="stage")
     await ruled(world, Gate(GateKind.TENANT, "heavy"), weight=3)
     for number in range(120):
-        await posted(world, number, "heavy")
+        await created(world, number, "heavy")
     for number in range(70):
-        await posted(world, 1000 + number, "light")
+        await created(world, 1000 + number, "light")
 
     async def run(turns: int) -> dict[str, int]:
         """Place time of each; a job runs a minute, and one ends every 7.5 seconds."""
@@ -74,7 +74,7 @@ async def test_place_time_follows_the_weights(world: World) -> None:
         for _ in range(turns):
             for tenant, ids in count(world).items():
                 spent[tenant] += ids
-            oldest = min((ids[0] for ids in inside(world).values()), key=started_at)
+            oldest = min((ids[0] for ids in active_jobs(world).values()), key=started_at)
             await cancelled(world, oldest)
             world.clock.advance(7.5)
             await served(world, world.clock.now())
@@ -96,14 +96,14 @@ async def test_place_time_follows_the_weights(world: World) -> None:
 async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: World) -> None:
     """All of them are counted first, whose tenants never had a gate; then each end makes room below the limit only."""
     for number in range(9):
-        await posted(world, number, f"tenant_{number % 3}")
-    await ruled(world, max_active=7)
+        await created(world, number, f"tenant_{number % 3}")
+    await ruled(world, PLATFORM, max_active=7)
     world.clock.advance(61)
     found = await book(world)
     assert (found.opened_at is not None, found.lent) == (True, 9)
-    waiting = await posted(world, 100, "tenant_9")
+    waiting = await created(world, 100, "tenant_9")
     assert await statuses(world, [waiting]) == [JobStatus.THROTTLED]
-    for turn, ids in enumerate(inside(world).values()):
+    for turn, ids in enumerate(active_jobs(world).values()):
         await cancelled(world, ids[0])
         world.clock.advance(2)
         await served(world)
@@ -113,28 +113,28 @@ async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: 
 
 async def test_a_change_of_the_rule_counts_at_once(world: World) -> None:
     """A higher number lets in, a lower one stops nothing that runs, and without a rule everybody goes."""
-    await ruled(world, max_active=2)
+    await ruled(world, PLATFORM, max_active=2)
     for number in range(8):
-        await posted(world, number, f"tenant_{number % 2}")
+        await created(world, number, f"tenant_{number % 2}")
     assert sum(count(world).values()) == 2
-    await ruled(world, max_active=5)
+    await ruled(world, PLATFORM, max_active=5)
     assert sum(count(world).values()) == 5
-    await ruled(world, max_active=1)
+    await ruled(world, PLATFORM, max_active=1)
     await served(world)
     assert sum(count(world).values()) == 5
-    await quotas.delete_rule(world.context, world.orchestrations, PLATFORM, BY, rule_seq=None)
+    await quotas.delete_rule(world.context, world.orchestrations, PLATFORM, OPERATOR, rule_seq=None)
     await served(world)
     assert sum(count(world).values()) == 8
 
 
 async def test_a_hold_of_the_platform_stops_every_tenant(world: World) -> None:
     """Those of priority emergency too, and who has never been here; its end lets all go on."""
-    await ruled(world, max_active=3)
-    await quotas.hold(world.context, world.orchestrations, PLATFORM, BY, until=None)
+    await ruled(world, PLATFORM, max_active=3)
+    await quotas.hold(world.context, world.orchestrations, PLATFORM, OPERATOR, until=None)
     for number in range(4):
-        await posted(world, number, f"tenant_{number}")
+        await created(world, number, f"tenant_{number}")
     assert count(world) == {}
-    await quotas.resume(world.context, world.orchestrations, PLATFORM, BY)
+    await quotas.resume(world.context, world.orchestrations, PLATFORM, OPERATOR)
     await served(world)
     assert sum(count(world).values()) == 3
 
@@ -142,11 +142,11 @@ async def test_a_hold_of_the_platform_stops_every_tenant(world: World) -> None:
 @pytest.mark.parametrize("hours", [2, pytest.param(10, marks=pytest.mark.long)])
 async def test_a_rate_over_all_tenants_is_exact_to_the_job(world: World, hours: int) -> None:
     """`max_per_hour` and `burst` of two tenants that always wait: neither a job more nor one less."""
-    await ruled(world, max_per_hour=30, burst=4)
+    await ruled(world, PLATFORM, max_per_hour=30, burst=4)
     began = world.clock.now()
     for number in range(15 * hours + 10):
-        await posted(world, number, "a")
-        await posted(world, 1000 + number, "b")
+        await created(world, number, "a")
+        await created(world, 1000 + number, "b")
     for hour in range(1, hours + 1):
         await served(world, began + timedelta(hours=hour))
         world.clock.advance((began + timedelta(hours=hour) - world.clock.now()).total_seconds())
@@ -158,9 +158,9 @@ async def test_a_rate_over_all_tenants_is_exact_to_the_job(world: World, hours: 
 async def test_a_narrow_and_a_broad_limit_leave_no_place_unused(world: World) -> None:
     """A place of the platform is not lent to a job that its type holds back."""
     await ruled(world, Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=1)
-    await ruled(world, max_active=3)
+    await ruled(world, PLATFORM, max_active=3)
     for number in range(6):
-        await posted(world, number, f"tenant_{number % 2}")
+        await created(world, number, f"tenant_{number % 2}")
     await served(world)
     assert sum(count(world).values()) == 1
     others = [await submitted(world, doc_id=f"other-{number}", tenant_id="tenant_2") for number in range(2)]
@@ -168,7 +168,7 @@ async def test_a_narrow_and_a_broad_limit_leave_no_place_unused(world: World) ->
     for job_id in others:
         await cancelled(world, job_id)
     for left in range(5, -1, -1):
-        await cancelled(world, next(iter(inside(world).values()))[0])
+        await cancelled(world, next(iter(active_jobs(world).values()))[0])
         world.clock.advance(12)
         await served(world)
         assert sum(count(world).values()) == min(1, left)
@@ -178,9 +178,9 @@ async def test_without_the_queue_lines_move_by_the_sweeps_alone(world: World) ->
     """Every call is lost: each sweep lends what came back."""
     world = limited(world, max_inflight=2, overflow="stage")
     for number in range(8):
-        await posted(world, number, f"tenant_{number}")
+        await created(world, number, f"tenant_{number}")
     for ended in range(1, 7):
-        await cancelled(world, next(iter(inside(world).values()))[0])
+        await cancelled(world, next(iter(active_jobs(world).values()))[0])
         world.clock.advance(60)
         await sweep(world.context, world.orchestrations)
         assert sum(count(world).values()) == min(2, 8 - ended)
@@ -206,7 +206,7 @@ async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(
             patch.setattr(port, broken, dies)
             for number, tenant in enumerate(tenants):
                 try:
-                    await posted(here, number, tenant)
+                    await created(here, number, tenant)
                 except LedgerUnavailable:
                     continue
         for _ in range(4):
@@ -214,9 +214,9 @@ async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(
             await sweep(here.context, here.orchestrations)
             await served(here, here.clock.now())
         assert sum(count(here).values()) == 3, broken
-        for ids in inside(here).values():
+        for ids in active_jobs(here).values():
             await cancelled(here, ids[0])
             here.clock.advance(2)
             await served(here, here.clock.now())
-        for ids in inside(here).values():
+        for ids in active_jobs(here).values():
             await cancelled(here, ids[0])

@@ -16,25 +16,25 @@ from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.divided import BY, PLATFORM, apart, book, count, inside, posted, ruled, served, statuses
 from tests.operations.support import cancelled, limited
+from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, apart, book, count, created, ruled, served, statuses
 
 
 async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
     """A tenant that ran alone for ten hours is level with whoever comes at the moment at which places run short."""
-    await ruled(world, max_active=4)
+    await ruled(world, PLATFORM, max_active=4)
     for number in range(3):
-        await posted(world, number, "busy")
-    await posted(world, 100, "idle")
+        await created(world, number, "busy")
+    await created(world, 100, "idle")
     world.clock.advance(36_000)
-    await quotas.hold(world.context, world.orchestrations, PLATFORM, BY, until=None)
+    await quotas.hold(world.context, world.orchestrations, PLATFORM, OPERATOR, until=None)
     for number in range(20):
-        await posted(world, 200 + number, "busy")
-        await posted(world, 300 + number, "idle")
-    await quotas.resume(world.context, world.orchestrations, PLATFORM, BY)
+        await created(world, 200 + number, "busy")
+        await created(world, 300 + number, "idle")
+    await quotas.resume(world.context, world.orchestrations, PLATFORM, OPERATOR)
     await served(world)
     for _ in range(20):
-        oldest = min((ids[0] for ids in inside(world).values()), key=lambda job_id: int(job_id[4:]))
+        oldest = min((ids[0] for ids in active_jobs(world).values()), key=lambda job_id: int(job_id[4:]))
         await cancelled(world, oldest)
         world.clock.advance(15)
         await served(world, world.clock.now())
@@ -44,11 +44,11 @@ async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
 async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
     """Processes whose clocks differ by a second take turns at a desk: no second counts twice."""
     world = limited(world, max_inflight=50, overflow="stage")
-    await posted(world, 0, "a")
+    await created(world, 0, "a")
     began = world.clock.now()
     for number in range(20):
         world.clock.time = began + timedelta(seconds=number / 10 + number % 2)
-        await posted(world, 1 + number, "a")
+        await created(world, 1 + number, "a")
     desk = (await world.context.desks.read("a")).desk  # type: ignore[union-attr]
     most = sum(1 + number for number in range(20)) * 100 + 20 * 1000
     assert desk.share(PLATFORM).place_ms <= most
@@ -70,18 +70,18 @@ async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) ->
 
 async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
     """Its own rate opens by time, and then it asks for a place: it does not wait for the sweeper."""
-    await ruled(world, max_active=4)
+    await ruled(world, PLATFORM, max_active=4)
     await ruled(world, Gate(GateKind.TENANT, "a"), max_per_hour=360, burst=1)
     for number in range(30):
-        await posted(world, 100 + number, "b")
+        await created(world, 100 + number, "b")
     for number in range(12):
-        await posted(world, number, "a")
+        await created(world, number, "a")
     started: set[str] = set()
     for _ in range(120):
         world.clock.advance(1)
         await served(world, world.clock.now())
-        started |= {*inside(world).get("a", [])}
-        for ids in inside(world).values():
+        started |= {*active_jobs(world).get("a", [])}
+        for ids in active_jobs(world).values():
             if world.clock.now().second % 4 == 0:
                 await cancelled(world, ids[0])
     assert len(started) >= 8
@@ -89,50 +89,50 @@ async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
 
 async def test_a_number_that_is_set_again_counts_who_is_inside(world: World) -> None:
     """While the gate had none nobody asked: so all are counted anew, before anything is lent."""
-    await ruled(world, max_active=2)
+    await ruled(world, PLATFORM, max_active=2)
     world.clock.advance(1)
-    await ruled(world, max_active=None)
+    await ruled(world, PLATFORM, max_active=None)
     for number in range(6):
-        await posted(world, number, f"tenant_{number % 2}")
+        await created(world, number, f"tenant_{number % 2}")
     world.clock.advance(1)
-    await ruled(world, max_active=5)
+    await ruled(world, PLATFORM, max_active=5)
     assert (await book(world)).lent == 6
-    late = await posted(world, 10, "late")
+    late = await created(world, 10, "late")
     assert await statuses(world, [late]) == [JobStatus.THROTTLED]
 
 
 async def test_jobs_of_a_process_that_did_not_know_the_rule_yet_are_counted(world: World) -> None:
     """For ten seconds it starts jobs of any tenant: those are inside too."""
     other = apart(world)
-    await posted(other, 0, "first")
-    await ruled(world, max_active=3)
+    await created(other, 0, "first")
+    await ruled(world, PLATFORM, max_active=3)
     world.clock.advance(5)
     for number in range(3):
-        await posted(other, 1 + number, "unheard")
+        await created(other, 1 + number, "unheard")
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
     await served(world)
-    jobs = [await posted(world, 10 + number, "b") for number in range(2)]
+    jobs = [await created(world, 10 + number, "b") for number in range(2)]
     assert await statuses(world, jobs) == [JobStatus.THROTTLED] * 2
 
 
 @pytest.mark.parametrize("kind", ["hold", "emergency"])
 async def test_who_passes_a_limit_counts(world: World, kind: str) -> None:
     """An emergency, or a job that somebody admitted, of a tenant that was lent nothing: others get less."""
-    await ruled(world, max_active=2)
+    await ruled(world, PLATFORM, max_active=2)
     await ruled(world, Gate(GateKind.TENANT, "vip"), emergency_max_active=5)
     if kind == "hold":
-        await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "vip"), BY, until=None)
+        await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "vip"), OPERATOR, until=None)
         for number in range(2):
-            waiting = await posted(world, number, "vip")
-            await admit_job(world.context, world.orchestrations, waiting, BY)
+            waiting = await created(world, number, "vip")
+            await admit_job(world.context, world.orchestrations, waiting, OPERATOR)
     else:
         for number in range(2):
-            await posted(world, number, "vip", priority="emergency")
+            await created(world, number, "vip", priority="emergency")
     assert count(world) == {"vip": 2}
     world.clock.advance(2)
     await served(world)
-    await posted(world, 5, "b")
+    await created(world, 5, "b")
     assert count(world) == {"vip": 2}
 
 
@@ -140,10 +140,10 @@ async def test_a_line_at_another_gate_has_no_request_refused(world: World) -> No
     """Jobs of the tenant that wait at another gate say nothing about this one."""
     world = limited(world, max_inflight=5, overflow="reject")
     held = Gate(GateKind.TYPE, "a", "OCR")
-    await quotas.hold(world.context, world.orchestrations, held, BY, until=None)
-    waiting = await posted(world, 0, "a")
+    await quotas.hold(world.context, world.orchestrations, held, OPERATOR, until=None)
+    waiting = await created(world, 0, "a")
     assert await statuses(world, [waiting]) == [JobStatus.THROTTLED]
-    started = await posted(world, 1, "a", request_type="OCR_EMBEDDING")
+    started = await created(world, 1, "a", request_type="OCR_EMBEDDING")
     assert await statuses(world, [started]) == [JobStatus.QUEUED]
 
 
@@ -153,10 +153,10 @@ async def test_a_gate_without_a_number_is_not_divided_at_each_end(
 ) -> None:
     """Nor called for: an end makes no room at a rate or a throttle."""
     if numbers:
-        await ruled(world, **numbers)
+        await ruled(world, PLATFORM, **numbers)
     else:
-        await quotas.throttle(world.context, world.orchestrations, PLATFORM, BY, max_per_hour=36_000, until=None)
-    jobs = [await posted(world, number, "a") for number in range(20)]
+        await quotas.throttle(world.context, world.orchestrations, PLATFORM, OPERATOR, max_per_hour=36_000, until=None)
+    jobs = [await created(world, number, "a") for number in range(20)]
     world.clock.advance(20)
     await served(world)
     before = (await book(world)).epoch
@@ -178,9 +178,9 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
     for second in range(seconds):
         if len(world.ledger.jobs) - started < 30:
             number += 1
-            await posted(processes[number % 3], number, f"tenant_{number % 5}")
+            await created(processes[number % 3], number, f"tenant_{number % 5}")
         if second % 3 == 0:
-            oldest = min((ids[0] for ids in inside(world).values()), key=lambda job_id: int(job_id[4:]))
+            oldest = min((ids[0] for ids in active_jobs(world).values()), key=lambda job_id: int(job_id[4:]))
             await cancelled(processes[second % 3], oldest)
             world.ledger.take(oldest)
             started = sum(count(world).values())
@@ -196,8 +196,8 @@ async def test_a_call_without_a_request_ends_with_the_next_divisions(world: Worl
     """While jobs always wait each division is behind: such calls, sent each second, do not add up."""
     world = limited(world, max_inflight=1, overflow="stage")
     calls: Any = world.context.bus.desk_calls
-    await posted(world, 1, "t0")
-    await posted(world, 2, "t1")
+    await created(world, 1, "t0")
+    await created(world, 2, "t1")
     for _ in range(60):
         await calls.divide(PLATFORM.id, at=world.clock.now())
         world.clock.advance(1)
@@ -211,12 +211,12 @@ async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
 ) -> None:
     """Its tenant keeps what it was lent, and the others are lent the rest."""
     world = limited(world, max_inflight=4, overflow="stage")
-    running = await posted(world, 0, "sick")
+    running = await created(world, 0, "sick")
     assert (await book(world)).accounts["sick"].lent == 4
     await cancelled(world, running)
-    await posted(world, 1, "well")
-    await posted(world, 2, "sick")
-    assert await posted(world, 3, "well")
+    await created(world, 1, "well")
+    await created(world, 2, "sick")
+    assert await created(world, 3, "well")
     port: Any = world.context.desks if broken == "read" else world.index
     found = getattr(port, broken)
 
@@ -228,8 +228,8 @@ async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
     with monkeypatch.context() as patch:
         patch.setattr(port, broken, away)
         for number in range(4):
-            await posted(world, 10 + number, "well")
-        await posted(world, 20, "other")
+            await created(world, 10 + number, "well")
+        await created(world, 20, "other")
         world.clock.advance(11)
         await served(world, world.clock.now())
     lent = (await book(world)).accounts
@@ -244,9 +244,9 @@ async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world:
     """A hold ends by time: one type starts at once, the other needs a place of its gate over all tenants."""
     await ruled(world, Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=1)
     until = world.clock.now() + timedelta(seconds=20)
-    await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), BY, until=until)
-    free = await posted(world, 0, "a", request_type="OCR_EMBEDDING")
-    limited_too = await posted(world, 1, "a")
+    await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), OPERATOR, until=until)
+    free = await created(world, 0, "a", request_type="OCR_EMBEDDING")
+    limited_too = await created(world, 1, "a")
     world.clock.advance(21)
     await served(world, world.clock.now())
     world.clock.advance(2)

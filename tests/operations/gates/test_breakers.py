@@ -17,11 +17,27 @@ from shared.errors import LedgerUnavailable
 from shared.operations.gates.waiting import queue_position_of, read_desk
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
-from tests.operations.breaking import MINUTE, breaker_of, ends, inside, later, opened, with_breaker
 from tests.operations.conftest import World
-from tests.operations.gated import killed_at, posted
-from tests.operations.ruled import OCR, OPERATOR, TENANT, entries, held, ruled, statuses, world
 from tests.operations.support import swept
+from tests.worlds.gates import (
+    MINUTE,
+    OCR,
+    OPERATOR,
+    TENANT,
+    breaker_of,
+    ends,
+    entries,
+    held,
+    inside,
+    killed_at,
+    later,
+    opened,
+    posted,
+    ruled,
+    statuses,
+    with_breaker,
+    world,
+)
 
 __all__ = ["world"]  # a fixture
 

@@ -17,8 +17,8 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from tests.contexts import changed
 from tests.operations.conftest import StillClock, World
-from tests.operations.divided import BY, PLATFORM, inside, posted
 from tests.operations.support import cancelled, create_numbered, limited
+from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, created
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
 SKEWS = [-3.0, -0.05, 0.0, 1.0, 5.0]
@@ -70,7 +70,7 @@ async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(wo
     """A process whose clock is behind takes the call before the hold is over, and has it come again."""
     world = limited(world, overflow="stage")
     until = world.clock.now() + timedelta(seconds=30)
-    await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=until)
+    await quotas.hold(world.context, world.orchestrations, TENANT, OPERATOR, until=until)
     job_id = (await create_numbered(world, 1)).stored.record.job.job_id
     assert (await world.job(job_id)).job.status is JobStatus.THROTTLED
     count = await delivered(world, skewed(world, skew_s), until=until + timedelta(seconds=6))
@@ -82,7 +82,7 @@ async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
     """One waiting job a second is admitted, by one call a second, also while sweeps and ends take turns in between."""
     world = limited(world, overflow="stage")
     numbers = {"max_per_hour": 3600, "burst": 1}
-    await quotas.set_rule(world.context, world.orchestrations, TENANT, numbers, BY, rule_seq=None)
+    await quotas.set_rule(world.context, world.orchestrations, TENANT, numbers, OPERATOR, rule_seq=None)
     jobs = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(60)]
     counts = []
     for _ in range(4):
@@ -94,7 +94,9 @@ async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
 
 async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(world: World) -> None:
     world = limited(world, overflow="stage")
-    await quotas.hold(world.context, world.orchestrations, TENANT, BY, until=world.clock.now() + timedelta(hours=9))
+    await quotas.hold(
+        world.context, world.orchestrations, TENANT, OPERATOR, until=world.clock.now() + timedelta(hours=9)
+    )
     await create_numbered(world, 1)
     asked = len(world.context.bus.desk_calls.calls)  # type: ignore[attr-defined]
     for _ in range(5):
@@ -112,13 +114,13 @@ async def test_an_ask_is_answered_whatever_the_clock_of_the_last_division(
     """All places are "a"'s, nobody waits; the hold of "b" is ended, which asks for a place of a job that waited."""
     world = limited(world, max_inflight=3, overflow="stage")
     tenant = Gate(GateKind.TENANT, "b")
-    await quotas.hold(world.context, world.orchestrations, tenant, BY, until=None)
-    job_id = await posted(world, 1, "b")
+    await quotas.hold(world.context, world.orchestrations, tenant, OPERATOR, until=None)
+    job_id = await created(world, 1, "b")
     world.clock.advance(60)
-    await posted(skewed(world, last_s), 2, "a")
+    await created(skewed(world, last_s), 2, "a")
     world.clock.advance(0.2)
     asker = skewed(world, asker_s)
-    await quotas.resume(asker.context, asker.orchestrations, tenant, BY)
+    await quotas.resume(asker.context, asker.orchestrations, tenant, OPERATOR)
     assert (await world.job(job_id)).job.status is JobStatus.THROTTLED
     count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
@@ -133,13 +135,13 @@ async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last
 ) -> None:
     """Before the division that follows the last one after 10 s: its call is taken away here."""
     world = limited(world, max_inflight=2, overflow="stage")
-    await posted(world, 1, "a")
-    await posted(world, 2, "a")
+    await created(world, 1, "a")
+    await created(world, 2, "a")
     world.clock.advance(60)
-    job_id = await posted(skewed(world, last_s), 3, "b")
+    job_id = await created(skewed(world, last_s), 3, "b")
     world.clock.advance(0.2)
     world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
-    await cancelled(skewed(world, ender_s), inside(world)["a"][0])
+    await cancelled(skewed(world, ender_s), active_jobs(world)["a"][0])
     count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
     assert count <= 60

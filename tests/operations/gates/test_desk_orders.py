@@ -37,17 +37,12 @@ from tests.contexts import changed
 from tests.jobs import envelope
 from tests.memory_stores import MemoryIndex
 from tests.operations.conftest import World
-from tests.operations.interleave import Killed, Meeting, Work, every_order, process_of
+from tests.operations.interleave import Killed, Meeting, Work, every_order
 from tests.operations.support import dispatch, limited, service_sends, submitted
+from tests.worlds.gates import apart
 from tests.worlds.jobs import ONE, asks, nothing, posts
 
 FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under a number of its own
-
-
-def apart(world: World) -> World:
-    """As another process has it: with turns and a directory of its own."""
-    other = process_of(world)
-    return replace(other, context=changed(other.context, gate_directory=GateDirectory()))
 
 
 def ends(job_id: str) -> Work:

@@ -19,9 +19,9 @@ from shared.operations.sweeper.sweep import sweep
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
-from tests.operations.gated import Dying, desk_of, ended, posted, ruled, staging, status
 from tests.operations.gates.test_gate_counts import counted_by_another, hurrying
 from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends, submitted
+from tests.worlds.gates import Dying, desk_of, ended, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -43,14 +43,14 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     await posted(world, 3)
     world.clock.advance(2)
     [late] = await posted(world, 4)
-    assert await status(world, late) == ["THROTTLED"]
+    assert await statuses(world, [late]) == ["THROTTLED"]
     await dispatch(world, second)
     await service_sends(world, second, "RESULT", 1)
     assert await world.index.read_active("tenant_a", second) is None
     world.index.desks.versions = versions  # type: ignore[method-assign]
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
-    assert await status(world, late) == ["QUEUED"]
+    assert await statuses(world, [late]) == ["QUEUED"]
 
 
 async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
@@ -59,7 +59,7 @@ async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
     [row] = [row for row in staging.index.listed if row.job_id == first]
     staging.index.rows.remove("tenant_a", row.cursor)
     await ended(staging, first)
-    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
     staging.clock.advance(1)
     await sweep(staging.context, staging.orchestrations)
     rows = await staging.index.list_jobs("tenant_a", after=None, limit=9)
@@ -74,7 +74,7 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
     [third] = await posted(staging, 3)
     ports: Any = {"index": Dying(staging.index, name)}
     await ended(replace(staging, context=changed(staging.context, **ports)), first)
-    assert await status(staging, first, third) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, third]) == ["SUCCEEDED", "QUEUED"]
     calls = staging.context.bus.desk_calls.calls  # type: ignore[attr-defined]
     assert first not in [job_id for _, job_id, _ in calls]
     await ended(staging, third)
@@ -82,7 +82,7 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
         staging.clock.advance(61)
         await sweep(staging.context, staging.orchestrations)
     assert await staging.index.read_active("tenant_a", first) is None
-    assert await status(staging, waits.stored.record.job.job_id) == ["QUEUED"]
+    assert await statuses(staging, [waits.stored.record.job.job_id]) == ["QUEUED"]
 
 
 async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.Monke
     assert ends.record_outcome is not broken
     first, second = await posted(staging, 1, 2)
     await ended(staging, first)
-    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
     assert (await desk_of(staging)).active == 1
 
 
@@ -114,7 +114,7 @@ async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault:
     await dispatch(staging, first)
     context = changed(staging.context, feed=feed, hinting=hinting)
     await service_sends(replace(staging, context=context), first, "RESULT", 1)
-    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
     soon = staging.clock.now() + timedelta(minutes=1)
     assert [row.job_id for row in await staging.index.due_for_clearing("tenant_a", now=soon, limit=9)] == [first]
 
@@ -125,10 +125,10 @@ async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     ports: Any = {"desks": Dying(staging.context.desks, "freed")}
     await ended(replace(staging, context=changed(staging.context, **ports)), first)
     assert await staging.index.read_active("tenant_a", first) is None
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
     staging.clock.advance(60)
     await sweep(staging.context, staging.orchestrations)
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     assert (await desk_of(staging)).active == 1
 
 
@@ -143,7 +143,7 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     world.clock.advance(61)
     ports: Any = {"index": Dying(world.index, "dependants")}
     await service_sends(replace(world, context=changed(world.context, **ports)), first, "RESULT", 1)
-    assert sorted(await status(world, second, *waiting)) == ["QUEUED", "QUEUED", "THROTTLED"]
+    assert sorted(await statuses(world, [second, *waiting])) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert (await create_numbered(world, 6)).stored.record.job.status is JobStatus.THROTTLED
 
 
@@ -151,7 +151,7 @@ async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
     """Sixty at once, beside an end: the jobs of another line keep theirs, and start."""
     types = ("OCR", "OCR_EMBEDDING_SIS")
     gates = [Gate(GateKind.TYPE, "tenant_a", each) for each in types]
-    await ruled(world, *(GateState(gate=gate, rule=Rule(max_active=1), rule_seq=1) for gate in gates))
+    await states_written(world, *(GateState(gate=gate, rule=Rule(max_active=1), rule_seq=1) for gate in gates))
     world.clock.advance(61)
     jobs = await posted(world, *range(61))
     others = [await submitted(world, doc_id=f"other-{number}") for number in range(3)]
@@ -165,7 +165,7 @@ async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
     assert (desk.active, desk.staged, desk.waiting) == (1, 2, 2)
     for job_id in others[:2]:
         await cancelled(world, job_id)
-    assert await status(world, others[2]) == ["QUEUED"]
+    assert await statuses(world, [others[2]]) == ["QUEUED"]
 
 
 def yielding(port: Any) -> Any:

@@ -18,8 +18,8 @@ from shared.ports.desks import DeskWrite
 from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.gated import TENANT, desk_of, ended, posted, ruled, staging, status
 from tests.operations.support import dispatch, limited, service_sends, swept
+from tests.worlds.gates import TENANT, desk_of, ended, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -35,22 +35,22 @@ async def counted_by_another(world: World, time: timedelta) -> None:
 async def test_a_rule_is_known_ten_seconds_later(world: World) -> None:
     """By a process that had looked just before; who is inside already is counted, whatever it was created under."""
     running = await posted(world, 1, 2, 3)
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=2)))
+    await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=2)))
     [unseen] = await posted(world, 4)
-    assert await status(world, unseen) == ["QUEUED"]
+    assert await statuses(world, [unseen]) == ["QUEUED"]
     world.clock.advance(10)
     [waits] = await posted(world, 5)
-    assert await status(world, waits) == ["THROTTLED"]
+    assert await statuses(world, [waits]) == ["THROTTLED"]
     assert (await desk_of(world)).active == 4
     for number, job_id in enumerate((*running[:2], unseen)):
         await ended(world, job_id, number)
-    assert await status(world, waits) == ["QUEUED"]
+    assert await statuses(world, [waits]) == ["QUEUED"]
     await desk_of(world)
 
 
 async def test_a_second_count_takes_in_what_older_directories_did(world: World) -> None:
     """Begun and ended past the desk within the first minute: exact from then on."""
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=9)))
+    await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=9)))
     first, *_ = await posted(world, 1, 2)
     older = replace(world, context=changed(world.context, gate_directory=_blind()))
     await posted(older, 3)
@@ -82,10 +82,10 @@ async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World)
     staging.clock.advance(120)
     await dispatch(older, first)
     await service_sends(older, first, "RESULT", 1)
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
     staging.clock.advance(601)
     await swept(staging)
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     await desk_of(staging)
 
 
@@ -96,12 +96,12 @@ async def test_a_setting_set_and_taken_back(world: World) -> None:
     free = limited(world)
     await posted(free, 3)
     await swept(free)
-    assert await status(free, second) == ["QUEUED"]
+    assert await statuses(free, [second]) == ["QUEUED"]
     assert (await world.index.desks.directory()).settings_since is None
     world.clock.advance(60)
     again = limited(world, max_inflight_per_tenant=4, overflow="stage")
     fourth, fifth = await posted(again, 4, 5)
-    assert await status(again, fourth, fifth) == ["QUEUED", "THROTTLED"]
+    assert await statuses(again, [fourth, fifth]) == ["QUEUED", "THROTTLED"]
     assert (await desk_of(again)).active == 4
 
 
@@ -121,14 +121,14 @@ async def test_jobs_come_and_end_during_a_count(staging: World) -> None:
     began = staging.clock.now()
     [second] = await posted(hurrying(staging), 2)
     assert staging.clock.now() - began <= timedelta(seconds=3)
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
     [called] = [call for call in staging.context.bus.desk_calls.calls if call[1] == second]  # type: ignore[attr-defined]
     assert called[2] is not None
     await ended(hurrying(staging), first)
     assert await staging.index.read_active("tenant_a", first) is None
     staging.clock.advance(61)
     await swept(staging)
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     desk = await desk_of(staging)
     assert (desk.counting_until, desk.active, desk.staged) == (None, 1, 0)
 
@@ -139,12 +139,12 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
     await posted(world, *range(5))
     counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
     [late] = await posted(counted, 6)
-    assert await status(world, late) == ["THROTTLED"]
+    assert await statuses(world, [late]) == ["THROTTLED"]
     await let_in(counted.context, "tenant_a")
     stored = await world.ledger.read(late)
     assert stored is not None
     await reconcile_place(counted.context, counted.orchestrations, stored)
-    assert await status(world, late) == ["QUEUED"]
+    assert await statuses(world, [late]) == ["QUEUED"]
     assert (await desk_of(counted)).active == 6
 
 
@@ -173,13 +173,15 @@ async def test_another_tenants_desk_is_its_own(staging: World) -> None:
     """A full tenant keeps nobody else out."""
     await posted(staging, 1, 2)
     [other] = await posted(staging, 3, tenant_id="tenant_b")
-    assert await status(staging, other) == ["QUEUED"]
+    assert await statuses(staging, [other]) == ["QUEUED"]
     assert ((await desk_of(staging)).active, (await desk_of(staging, "tenant_b")).active) == (1, 1)
 
 
 async def test_a_tenant_without_gates_has_no_desk(world: World) -> None:
     """Nothing is read, written or counted for it."""
-    await ruled(world, GateState(gate=Gate(GateKind.TENANT, "tenant_b"), rule=Rule(max_active=1)), tenant="tenant_b")
+    await states_written(
+        world, GateState(gate=Gate(GateKind.TENANT, "tenant_b"), rule=Rule(max_active=1)), tenant="tenant_b"
+    )
     reads: list[str] = []
     read = world.index.desks.read
 

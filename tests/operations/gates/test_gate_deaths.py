@@ -11,8 +11,8 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.errors import CreationWithdrawn, DataLost, LedgerUnavailable, OrchestrationUnavailable
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.gated import desk_of, ended, held, killed_at, posted, ruled, staging, status
 from tests.operations.support import control, dispatch, service_sends, swept
+from tests.worlds.gates import desk_of, ended, held_state, killed_at, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -27,7 +27,7 @@ async def test_a_creation_that_died_is_withdrawn_and_gives_back_what_it_held(sta
     assert (desk.active, desk.staged, desk.waiting) == (1, 2, 1)
     staging.clock.advance(301)
     assert sorted(await swept(staging))[:2] == ["withdraw", "withdraw"]
-    assert await status(staging, third) == ["QUEUED"]
+    assert await statuses(staging, [third]) == ["QUEUED"]
     desk = await desk_of(staging)
     assert (desk.active, desk.staged) == (1, 0)
 
@@ -44,7 +44,7 @@ async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: Wo
     await swept(staging)
     desk = await desk_of(staging)
     assert (desk.active, desk.waiting, desk.staged) == (1, 2, 2)
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
 
 
 async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -> None:
@@ -75,7 +75,7 @@ async def test_a_lost_answer_takes_one_place(staging: World) -> None:
 
     staging.index.reserve = answer_lost  # type: ignore[method-assign]
     first, second = await posted(staging, 1, 2)
-    assert await status(staging, first, second) == ["QUEUED", "THROTTLED"]
+    assert await statuses(staging, [first, second]) == ["QUEUED", "THROTTLED"]
     desk = await desk_of(staging)
     assert (desk.active, desk.waiting) == (1, 1)
 
@@ -93,11 +93,11 @@ async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
     staging.ledger.read = fails  # type: ignore[method-assign]
     await ended(staging, first)
     staging.ledger.read = read  # type: ignore[method-assign]
-    assert await status(staging, first, second) == ["SUCCEEDED", "THROTTLED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "THROTTLED"]
     assert (await desk_of(staging)).active == 1
     staging.clock.advance(61)
     assert await swept(staging) == ["admit"]
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     assert staging.orchestrations.started == [first, second]
 
 
@@ -112,7 +112,7 @@ async def test_an_engine_that_is_away_fails_nobody_elses_end(staging: World) -> 
 
     staging.orchestrations.start = away  # type: ignore[method-assign]
     await service_sends(staging, first, "RESULT", 1)
-    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
     staging.orchestrations.start = start  # type: ignore[method-assign]
     staging.clock.advance(61)
     assert await swept(staging) == ["start"]
@@ -122,7 +122,7 @@ async def test_an_engine_that_is_away_fails_nobody_elses_end(staging: World) -> 
 async def test_a_hold_that_ends_by_time_moves_the_line_in_a_sweep(world: World) -> None:
     """Nobody is there at the instant: more than a transaction takes go in, in their order, in one pass."""
     until = START + timedelta(hours=1)
-    await ruled(world, held(until))
+    await states_written(world, held_state(until))
     waiting = await posted(world, *range(45))
     assert world.orchestrations.started == []
     world.clock.advance(3600)
@@ -156,10 +156,10 @@ async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging
     with pytest.raises(LedgerUnavailable):
         await control(killed_at(staging, "index", "move_place"), second, ControlKind.PAUSE)
     await ended(staging, first)
-    assert await status(staging, second, third) == ["PAUSED", "THROTTLED"]
+    assert await statuses(staging, [second, third]) == ["PAUSED", "THROTTLED"]
     staging.clock.advance(61)
     await swept(staging)
-    assert await status(staging, second, third) == ["PAUSED", "QUEUED"]
+    assert await statuses(staging, [second, third]) == ["PAUSED", "QUEUED"]
     desk = await desk_of(staging)
     assert (desk.active, desk.staged) == (1, 1)
 
@@ -182,7 +182,7 @@ async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fa
     await dispatch(staging, first)
     await service_sends(staging, first, "RESULT", 1)
     staging.ledger.read = read  # type: ignore[method-assign]
-    assert await status(staging, first) == ["SUCCEEDED"]
+    assert await statuses(staging, [first]) == ["SUCCEEDED"]
     stored = await staging.index.desks.read("tenant_a")
     assert stored is not None
     assert (stored.desk.active, stored.desk.waiting) == (1, 0)

@@ -23,8 +23,8 @@ from tests.directory_table import DirectoryTable, directory_over
 from tests.jobs import START
 from tests.memory_stores import MemoryDesks
 from tests.operations.conftest import World
-from tests.operations.gated import posted, status
 from tests.operations.support import limited
+from tests.worlds.gates import posted, statuses
 
 SETTINGS = load(
     {
@@ -262,11 +262,11 @@ async def test_a_process_that_starts_without_the_directory_stages_new_jobs(world
 
     world.index.desks.versions = away  # type: ignore[method-assign]
     [job_id] = await posted(starting, 1)
-    assert await status(starting, job_id) == ["THROTTLED"]
+    assert await statuses(starting, [job_id]) == ["THROTTLED"]
     world.index.desks.versions = versions  # type: ignore[method-assign]
     world.clock.advance(61)
     await sweep(starting.context, starting.orchestrations)
-    assert await status(starting, job_id) == ["QUEUED"]
+    assert await statuses(starting, [job_id]) == ["QUEUED"]
 
 
 async def test_250_processes_stay_below_a_tenth_of_what_a_partition_gives() -> None:

@@ -14,12 +14,10 @@ from shared.operations.quotas import quotas
 from shared.ports.desks import DeskWrite
 from shared.refusals import RuleChanged
 from shared.wiring import seen_by
-from tests.operations.breaking import MIN_CALLS, breaker_of, ends, with_breaker
 from tests.operations.conftest import World
-from tests.operations.gated import desk_of, posted
-from tests.operations.ruled import OCR, OPERATOR, entries, ruled
 from tests.operations.support import limited
 from tests.worlds.events import TENANT, Fed, logs, of, swept_at_the_hour
+from tests.worlds.gates import MIN_CALLS, OCR, OPERATOR, breaker_of, desk_of, ends, entries, posted, ruled, with_breaker
 
 EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
 

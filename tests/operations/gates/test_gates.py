@@ -21,8 +21,8 @@ from shared.ports.index import Reservation
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.gated import TENANT, desk_of, ended, held, posted, ruled, staging, status
 from tests.operations.support import cancelled, control, create_numbered, limited, redrive, swept
+from tests.worlds.gates import TENANT, desk_of, ended, held_state, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -33,12 +33,12 @@ __all__ = ["staging"]  # a fixture
 async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World) -> None:
     """202 and THROTTLED, without an orchestration; with the end of the first it is QUEUED, and its time begins."""
     first, second, third = await posted(staging, 1, 2, 3)
-    assert await status(staging, first, second, third) == ["QUEUED", "THROTTLED", "THROTTLED"]
+    assert await statuses(staging, [first, second, third]) == ["QUEUED", "THROTTLED", "THROTTLED"]
     assert staging.orchestrations.started == [first]
     assert (await staging.job(second)).job.deadline_at is None
     staging.clock.advance(600)
     await ended(staging, first)
-    assert await status(staging, first, second, third) == ["SUCCEEDED", "QUEUED", "THROTTLED"]
+    assert await statuses(staging, [first, second, third]) == ["SUCCEEDED", "QUEUED", "THROTTLED"]
     assert staging.orchestrations.started == [first, second]
     job = (await staging.job(second)).job
     assert job.admitted_at == staging.clock.now()
@@ -82,7 +82,7 @@ async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
     """It leaves its line, its index rows say how it ended, and nothing was started."""
     first, second, third = await posted(staging, 1, 2, 3)
     await cancelled(staging, second)
-    assert await status(staging, first, second, third) == ["QUEUED", "CANCELLED", "THROTTLED"]
+    assert await statuses(staging, [first, second, third]) == ["QUEUED", "CANCELLED", "THROTTLED"]
     desk = await desk_of(staging)
     assert (desk.active, desk.waiting, desk.staged) == (1, 1, 1)
     assert await staging.index.read_active("tenant_a", second) is None
@@ -108,7 +108,7 @@ async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: Wor
     assert staging.orchestrations.started[-1] == fourth
     await ended(staging, fourth, 3)
     await control(staging, third, ControlKind.RESUME)
-    assert await status(staging, third) == ["QUEUED"]
+    assert await statuses(staging, [third]) == ["QUEUED"]
     assert staging.orchestrations.started[-1] == third
     await desk_of(staging)
 
@@ -116,13 +116,13 @@ async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: Wor
 @pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
 async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKind) -> None:
     """Nobody has looked since the hold's time was over: its own transaction does not let in what leaves with it."""
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_active=1)))
+    await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=1)))
     until = START + timedelta(hours=1)
-    await ruled(world, held(until, Rule(max_active=1)))
+    await states_written(world, held_state(until, Rule(max_active=1)))
     first, second = await posted(world, 1, 2)
     world.clock.advance(3601)
     await control(world, first, kind)
-    assert await status(world, second) == ["QUEUED"]
+    assert await statuses(world, [second]) == ["QUEUED"]
     assert world.orchestrations.started == [second]
     desk = await desk_of(world)
     assert (desk.active, desk.waiting) == (1, 0)
@@ -158,12 +158,12 @@ async def test_those_let_in_before_a_redrive_are_notified(world: World) -> None:
     [old] = await posted(world, 1)
     await cancelled(world, old)
     until = START + timedelta(hours=1)
-    await ruled(world, held(until, Rule(max_active=1)))
+    await states_written(world, held_state(until, Rule(max_active=1)))
     world.clock.advance(20)
     [waits] = await posted(world, 2)
     world.clock.advance(3601)
     new = (await redrive(world, old)).stored.record.job
-    assert await status(world, waits, new.job_id) == ["QUEUED", "THROTTLED"]
+    assert await statuses(world, [waits, new.job_id]) == ["QUEUED", "THROTTLED"]
     await desk_of(world)
 
 
@@ -172,7 +172,7 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     _, second = await posted(staging, 1, 2)
     staging.clock.advance(6 * 86_400)
     await swept(staging)
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
     assert (await desk_of(staging)).waiting == 1
 
 
@@ -183,7 +183,7 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
         raise LedgerUnavailable
 
     until = START + timedelta(hours=1)
-    await ruled(world, held(until))
+    await states_written(world, held_state(until))
     waiting = await posted(world, *range(50))
     world.clock.advance(3601)
     reserve, write, sizes = world.index.reserve_together, world.index.write_desk, []
@@ -202,14 +202,14 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
     world.index.reserve_together, world.index.write_desk = reserves, writes  # type: ignore[method-assign]
     await posted(world, 60, dependencies=waiting)
     assert 90 < sizes[0] <= 100
-    await ruled(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
+    await states_written(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
     held_again = await posted(world, *range(61, 141))
     for job_id in held_again[-40:]:
         # their turn is never taken
         with monkeypatch.context() as patched:
             patched.setattr(freed, "let_in", no_turn)
             await cancelled(world, job_id)
-    await ruled(world, GateState(gate=TENANT, rule_seq=3))
+    await states_written(world, GateState(gate=TENANT, rule_seq=3))
     sizes.clear()
     await let_in(world.context, "tenant_a")
     assert 80 < sizes[0] <= 100
@@ -236,7 +236,7 @@ async def test_jobs_that_come_and_end_together_share_transactions(world: World) 
         setattr(world.index, name, counted(name))
     created = await asyncio.gather(*(create_numbered(world, number) for number in range(1, 41)))
     jobs = [each.stored.record.job.job_id for each in created]
-    assert await status(world, *jobs) == ["QUEUED"] * 40
+    assert await statuses(world, jobs) == ["QUEUED"] * 40
     assert writes["reserve_together"] <= 5
     await asyncio.gather(*(ended(world, job_id) for job_id in jobs))
     assert writes["write_desk"] <= 8
@@ -281,7 +281,7 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
 
 async def test_the_end_of_the_line_is_refused(world: World) -> None:
     """`max_staged`, with the time at which the rate lets the next one in; paused ones count."""
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1, max_staged=1)))
+    await states_written(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1, max_staged=1)))
     _, second = await posted(world, 1, 2)
     await control(world, second, ControlKind.PAUSE)
     world.clock.advance(20)
@@ -293,10 +293,10 @@ async def test_the_end_of_the_line_is_refused(world: World) -> None:
 
 async def test_a_newcomer_waits_behind_whom_time_has_let_in(world: World) -> None:
     """The first in line goes in with the creation of another type's job, and is told."""
-    await ruled(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
+    await states_written(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
     first, second = await posted(world, 1, 2)
     world.clock.advance(61)
     [third] = await posted(world, 3, request_type="OCR_EMBEDDING")
-    assert await status(world, first, second, third) == ["QUEUED", "QUEUED", "THROTTLED"]
+    assert await statuses(world, [first, second, third]) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert world.orchestrations.started == [first, second]
     await desk_of(world)

@@ -9,8 +9,8 @@ import pytest
 from shared.core.gates.rules import Gate, GateKind
 from shared.operations.quotas import quotas
 from tests.operations.conftest import World
-from tests.operations.divided import BY, count, inside, posted, served
 from tests.operations.support import cancelled, limited
+from tests.worlds.gates import OPERATOR, active_jobs, count, created, served
 
 #: maximum time in which an idle share is granted
 WITHIN_S = 2.0
@@ -22,14 +22,14 @@ async def contended(world: World, *, first: str) -> World:
     jobs = {"a": 3, "b": 22}
     for tenant in sorted(jobs, reverse=first == "b"):
         for number in range(jobs[tenant]):
-            await posted(world, number + 1000 * (tenant == "b"), tenant)
+            await created(world, number + 1000 * (tenant == "b"), tenant)
     for _ in range(40):
         if count(world) == {"a": 2, "b": 2}:
             break
         rich = max(count(world), key=lambda tenant: count(world)[tenant])
         if rich == "a":
-            await posted(world, int(world.clock.now().timestamp()), "a")
-        await cancelled(world, inside(world)[rich][0])
+            await created(world, int(world.clock.now().timestamp()), "a")
+        await cancelled(world, active_jobs(world)[rich][0])
         await elapsed(world, 11)
     assert count(world) == {"a": 2, "b": 2}
     return world
@@ -49,10 +49,10 @@ async def test_a_queue_that_ran_empty_gives_its_places_to_the_tenant_that_waits(
 ) -> None:
     """`after_s`: seconds between the end that empties the queue, and between each of the next ends."""
     world = await contended(world, first=first)
-    while (left := inside(world).get("a")) is not None:
+    while (left := active_jobs(world).get("a")) is not None:
         others = count(world).get("b", 0)
         await cancelled(world, left[0])
-        idle = len(inside(world).get("a", [])) < len(left)
+        idle = len(active_jobs(world).get("a", [])) < len(left)
         await elapsed(world, WITHIN_S)
         if idle:
             assert count(world).get("b", 0) == others + 1
@@ -65,15 +65,15 @@ async def test_a_queue_that_ran_empty_gives_its_places_to_the_tenant_that_waits(
 async def test_a_tenant_that_stops_waiting_gives_its_places_back_as_its_jobs_end(world: World, stops: str) -> None:
     """By a hold of its own, or as its waiting jobs are cancelled."""
     world = await contended(world, first="a")
-    await posted(world, 500, "a")
+    await created(world, 500, "a")
     await elapsed(world, 1)
     if stops == "hold":
-        await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), BY, until=None)
+        await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), OPERATOR, until=None)
     else:
         for stored in [*world.ledger.jobs.values()]:
             if stored.record.job.tenant == "a" and stored.record.job.is_staged:
                 await cancelled(world, stored.record.job.job_id)
     for left in (2, 1):
-        await cancelled(world, inside(world)["a"][0])
+        await cancelled(world, active_jobs(world)["a"][0])
         await elapsed(world, WITHIN_S)
         assert count(world) == ({"a": left - 1, "b": 5 - left} if left > 1 else {"b": 4})

@@ -14,8 +14,8 @@ from shared.operations.process.parts import Process
 from shared.operations.quotas import quotas
 from shared.refusals import LimitReached
 from tests.operations.conftest import World
-from tests.operations.divided import BY
 from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends
+from tests.worlds.gates import OPERATOR
 
 
 async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
         (Gate(GateKind.TENANT, "tenant_a"), {"max_staged": 1}),
         (Gate(GateKind.TYPE, "tenant_a", "OCR"), {"max_active": 1}),
     ):
-        await quotas.set_rule(world.context, world.orchestrations, gate, number, BY, rule_seq=None)
+        await quotas.set_rule(world.context, world.orchestrations, gate, number, OPERATOR, rule_seq=None)
     jobs = [
         (await create_numbered(world, number, request_type="EMBEDDING")).stored.record.job.job_id
         for number in range(others)

@@ -21,8 +21,8 @@ from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.gated import desk_of, ended, killed_at, posted, ruled, staging, status
 from tests.operations.support import cancelled, control, history, redrive, swept
+from tests.worlds.gates import desk_of, ended, killed_at, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -47,7 +47,7 @@ async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
     desk = await desk_of(staging)
     assert (desk.active, desk.staged, desk.waiting) == (1, 3, 3)
     await ended(staging, first)
-    assert await status(staging, fourth, third) == ["QUEUED", "THROTTLED"]
+    assert await statuses(staging, [fourth, third]) == ["QUEUED", "THROTTLED"]
     record, events = await history(staging, fourth)
     [event] = [each for each in events if each.type == "PRIORITY_CHANGED"]
     assert (event.actor, event.reason, event.data["from"], event.data["to"]) == ("op", "on the phone", "normal", "high")
@@ -101,10 +101,10 @@ async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
     first, second = await posted(staging, 1, 2)
     [third] = await posted(staging, 3, dependencies=[first])
     await prioritise(staging, third, "high")
-    assert await status(staging, third) == ["WAITING_FOR_JOBS"]
+    assert await statuses(staging, [third]) == ["WAITING_FOR_JOBS"]
     await ended(staging, first)
     await reconcile_place(staging.context, staging.orchestrations, await _stored(staging, third))
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     active = await staging.index.read_active("tenant_a", third)
     assert active is not None
     assert active.place is not None
@@ -149,16 +149,16 @@ async def test_a_death_on_the_way_is_made_up_for(staging: World, *, after: bool)
     desk = await desk_of(staging)
     assert (desk.active, desk.staged, desk.waiting) == (1, 3, 3)
     await ended(staging, first)
-    assert await status(staging, third, second) == ["QUEUED", "THROTTLED"]
+    assert await statuses(staging, [third, second]) == ["QUEUED", "THROTTLED"]
 
 
 async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
     """Where a rule lets emergencies pass the numbers, one that becomes one goes in at once; and is counted as one."""
     rule = Rule(max_active=1, emergency_max_active=1)
-    await ruled(world, GateState(gate=Gate(GateKind.TENANT, "tenant_a"), rule=rule, rule_seq=1))
+    await states_written(world, GateState(gate=Gate(GateKind.TENANT, "tenant_a"), rule=rule, rule_seq=1))
     first, second, third, fourth = await posted(world, 1, 2, 3, 4)
     await prioritise(world, third, "emergency")
-    assert await status(world, first, second, third) == ["QUEUED", "THROTTLED", "QUEUED"]
+    assert await statuses(world, [first, second, third]) == ["QUEUED", "THROTTLED", "QUEUED"]
     await prioritise(world, fourth, "emergency")
     desk = await desk_of(world)
     assert (desk.active, desk.emergencies, sorted(each.emergency for each in desk.lines.values())) == (
@@ -167,7 +167,7 @@ async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
         [False, True],
     )
     await ended(world, third)
-    assert await status(world, second, fourth) == ["THROTTLED", "QUEUED"]
+    assert await statuses(world, [second, fourth]) == ["THROTTLED", "QUEUED"]
     await ended(world, fourth, 2)
     desk = await desk_of(world)
     assert (desk.active, desk.emergencies) == (1, 0)
@@ -193,7 +193,7 @@ async def test_a_job_that_expires_stays_due(staging: World) -> None:
     assert (active.place.state, active.check_at) == (PlaceState.WAITING, START + timedelta(hours=1))
     staging.clock.advance(3700)
     await swept(staging)
-    assert await status(staging, second) == ["FAILED_FINAL"]
+    assert await statuses(staging, [second]) == ["FAILED_FINAL"]
     # what it waited with is what its redrive begins with
     again = await redrive(staging, second)
     assert again.stored.record.job.priority == "high"

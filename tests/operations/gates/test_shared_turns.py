@@ -20,8 +20,8 @@ from shared.ports.desks import DeskWrite
 from shared.ports.index import PlaceMove
 from tests.contexts import changed
 from tests.operations.conftest import World
-from tests.operations.gated import desk_of, ended, killed_at, posted, staging, status
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
+from tests.worlds.gates import desk_of, ended, killed_at, posted, staging, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -127,7 +127,7 @@ async def test_those_that_join_wait_for_a_count_once(staging: World) -> None:
     found = await repeated(waits, *numbers)
     assert [type(each).__name__ for each in found] == ["Created"] * 8
     assert staging.clock.now() - began < timedelta(seconds=3)
-    assert await status(staging, *(each.stored.record.job.job_id for each in found)) == ["THROTTLED"] * 8
+    assert await statuses(staging, (each.stored.record.job.job_id for each in found)) == ["THROTTLED"] * 8
 
 
 async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

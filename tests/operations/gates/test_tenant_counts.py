@@ -17,10 +17,10 @@ from shared.operations.gates.allocations import divide
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.divided import OCR, PLATFORM, apart, book, count, inside, posted, ruled, served, statuses
 from tests.operations.gates.test_gate_counts import hurrying
 from tests.operations.interleave import Meeting, Work, every_order
 from tests.operations.support import cancelled, limited
+from tests.worlds.gates import OCR_OF_ALL, PLATFORM, active_jobs, apart, book, count, created, ruled, served, statuses
 
 UNREADABLE = [LedgerUnavailable("the row is away"), TypeError("a decoder's own fault")]
 
@@ -57,15 +57,15 @@ async def minutes(world: World, number: int) -> None:
 async def test_an_unreadable_desk_holds_no_limit_closed(world: World, fault: Exception) -> None:
     """Its jobs are counted by their ACTIVE rows; a request of another tenant hears nothing of the fault."""
     for number, tenant in enumerate(("bad", "bad", "good")):
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
     Away(world, fault, "bad")
-    await ruled(world, max_active=4)
-    jobs = [await posted(world, 10 + number, "good") for number in range(2)]
+    await ruled(world, PLATFORM, max_active=4)
+    jobs = [await created(world, 10 + number, "good") for number in range(2)]
     await served(world)
     assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
     await minutes(world, 3)
     assert count(world) == {"bad": 2, "good": 2}
-    await cancelled(world, inside(world)["good"][0])
+    await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED]
 
@@ -74,12 +74,12 @@ async def test_an_unreadable_desk_holds_no_limit_closed(world: World, fault: Exc
 async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, fault: Exception) -> None:
     """The others keep what they have, so its jobs of before never come on top; its first count gives the rest back."""
     for number, tenant in enumerate(("bad", "worse", "good")):
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
     away = Away(world, fault, "bad", "worse", rows=True)
-    await ruled(world, max_active=4)
-    jobs = [await posted(world, 10 + number, "good") for number in range(2)]
+    await ruled(world, PLATFORM, max_active=4)
+    jobs = [await created(world, 10 + number, "good") for number in range(2)]
     assert await statuses(world, jobs) == [JobStatus.THROTTLED] * 2
-    await cancelled(world, inside(world)["good"][0])
+    await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
     # as many as it had when the limit was set
     assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
@@ -97,12 +97,12 @@ async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, 
 async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: World) -> None:
     """More than a page of jobs: the first division reserves slots, a call counts the jobs, the next division knows."""
     for number, tenant in enumerate(("many", "many", "good")):
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
     began, patched = world.clock.now(), pytest.MonkeyPatch()
     with patched.context() as patch:
         patch.setattr(desk_counts, "_PAGE", 2)
         world = hurrying(limited(world, max_inflight=3, overflow="stage"))
-        late = await posted(world, 10, "good")
+        late = await created(world, 10, "good")
         assert await statuses(world, [late]) == [JobStatus.THROTTLED]
         assert world.clock.now() - began <= timedelta(seconds=2)
         assert (await book(world)).uncounted == {"many"}
@@ -110,7 +110,7 @@ async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: Wor
         await minutes(world, 1)
     found = await book(world)
     assert (found.uncounted, found.accounts["many"].lent) == (frozenset(), 2)
-    await cancelled(world, inside(world)["good"][0])
+    await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
     assert await statuses(world, [late]) == [JobStatus.QUEUED]
 
@@ -118,11 +118,11 @@ async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: Wor
 async def test_the_second_count_goes_by_the_first(world: World) -> None:
     """A tenant that is away then keeps what it is lent, and the others get all that is free."""
     for number, tenant in enumerate(("bad", "good")):
-        await posted(world, number, tenant)
-    await ruled(world, max_active=4)
+        await created(world, number, tenant)
+    await ruled(world, PLATFORM, max_active=4)
     Away(world, UNREADABLE[0], "bad", rows=True)
     world.clock.advance(61)
-    jobs = [await posted(world, 10 + number, "good") for number in range(3)]
+    jobs = [await created(world, 10 + number, "good") for number in range(3)]
     await served(world)
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED]
     assert (await book(world)).uncounted == frozenset()
@@ -130,7 +130,7 @@ async def test_the_second_count_goes_by_the_first(world: World) -> None:
 
 async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, capsys: Any) -> None:
     """The divisions of the other gates follow; so does the change that could not be divided."""
-    await ruled(world, max_active=1)
+    await ruled(world, PLATFORM, max_active=1)
     read = world.context.books.read
     broken = PLATFORM.id
 
@@ -140,12 +140,12 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
         return await read(gate_id)
 
     world.context.books.read = failing  # type: ignore[method-assign]
-    await ruled(world, OCR, max_active=1)
-    await ruled(world, max_active=2)
+    await ruled(world, OCR_OF_ALL, max_active=1)
+    await ruled(world, PLATFORM, max_active=2)
     world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
-    assert (await book(world, OCR)).divided_at == world.clock.now()
+    assert (await book(world, OCR_OF_ALL)).divided_at == world.clock.now()
     broken = ""
     await sweep(world.context, world.orchestrations)
     assert (await book(world)).divided_at == world.clock.now()
@@ -153,14 +153,14 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
 
 async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
     """A new job is staged, and starts once the book can be read."""
-    await ruled(world, max_active=2)
+    await ruled(world, PLATFORM, max_active=2)
     read = world.context.books.read
 
     async def failing(gate_id: str) -> Any:
         raise UNREADABLE[0]
 
     world.context.books.read = failing  # type: ignore[method-assign]
-    job_id = await posted(world, 1, "a")
+    job_id = await created(world, 1, "a")
     assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
     world.context.books.read = read  # type: ignore[method-assign]
     await minutes(world, 1)
@@ -191,7 +191,7 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
     world = limited(meeting.world, max_inflight=LIMIT, overflow="stage")
     before = limited(meeting.world)
     for number, tenant in enumerate("ab"):
-        await posted(before, number, tenant)
+        await created(before, number, tenant)
     away = Away(world, UNREADABLE[0], *tenants, rows=True)
     meeting.watch = lambda: wrong(world)
 
@@ -219,7 +219,7 @@ def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str
 
 def posts(number: int, tenant: str) -> Work:
     async def work(world: World) -> None:
-        await posted(world, number, tenant)
+        await created(world, number, tenant)
 
     return work
 

@@ -23,49 +23,49 @@ from shared.operations.gates.waiting import queue_position_of
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
-from tests.operations.breaking import ends
 from tests.operations.conftest import World
-from tests.operations.divided import (
-    BY,
+from tests.operations.support import cancelled
+from tests.worlds.gates import (
     COOLDOWN,
-    OCR,
+    OCR_OF_ALL,
+    OPERATOR,
+    active_jobs,
     book,
-    breaker_of,
+    breaker_over_all,
     count,
+    created,
+    ends,
     fail,
-    inside,
-    log,
-    posted,
+    logged_over_all,
     ruled,
     served,
     statuses,
-    with_breaker,
+    with_breaker_over_all,
+    world,
 )
-from tests.operations.ruled import world
-from tests.operations.support import cancelled
 
 __all__ = ["world"]  # a fixture
 
 
 async def opened(world: World, **numbers: Any) -> list[str]:
     """An open breaker, with a job of before at each of three tenants, and two that wait at each."""
-    await with_breaker(world, **numbers)
-    jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
+    await with_breaker_over_all(world, **numbers)
+    jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
     await fail(world, jobs[0], jobs[2])
-    assert (await breaker_of(world)).state is BreakerState.OPEN
-    waiting = [await posted(world, 100 + number, f"t{number % 3}") for number in range(6)]
+    assert (await breaker_over_all(world)).state is BreakerState.OPEN
+    waiting = [await created(world, 100 + number, f"t{number % 3}") for number in range(6)]
     await served(world)
     assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
     return waiting
 
 
 async def gone_in(world: World, jobs: Iterable[str]) -> list[str]:
-    held = {job_id for ids in inside(world).values() for job_id in ids}
+    held = {job_id for ids in active_jobs(world).values() for job_id in ids}
     return [job_id for job_id in jobs if job_id in held]
 
 
 async def cooled_down(world: World) -> None:
-    until = (await breaker_of(world)).until
+    until = (await breaker_over_all(world)).until
     assert until is not None
     world.clock.advance((until - world.clock.now()).total_seconds())
     await served(world)
@@ -74,7 +74,7 @@ async def cooled_down(world: World) -> None:
 async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None:
     """Nobody goes in though jobs of before end; then one of all tenants, two, four, and at the end everybody."""
     waiting = await opened(world, max_active=6)
-    for ids in inside(world).values():
+    for ids in active_jobs(world).values():
         for job_id in ids:
             await cancelled(world, job_id)
     world.clock.advance(20)
@@ -95,9 +95,9 @@ async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None
         await ends(world, job_id, good=True)
         world.clock.advance(1)
         await served(world)
-    assert (await breaker_of(world)).state is BreakerState.CLOSED
-    assert await log(world) == ["RULE_SET", "BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
-    late = [await posted(world, 200 + number, f"t{number % 4}") for number in range(5)]
+    assert (await breaker_over_all(world)).state is BreakerState.CLOSED
+    assert await logged_over_all(world) == ["RULE_SET", "BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
+    late = [await created(world, 200 + number, f"t{number % 4}") for number in range(5)]
     assert await gone_in(world, late) == late
 
 
@@ -105,7 +105,7 @@ async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
     """And an emergency too; at the end of the cool-down one of all goes in, and in the end each."""
     await opened(world)
     await ruled(world, Gate(GateKind.TENANT, "new"), emergency_max_active=5)
-    late = [await posted(world, 300, "new"), await posted(world, 301, "new", priority="emergency")]
+    late = [await created(world, 300, "new"), await created(world, 301, "new", priority="emergency")]
     assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
     standing = await queue_position_of(world.context, (await world.job(late[1])).job)
     text = explain(await world.job(late[1]), world.clock.now(), None, standing=standing).text
@@ -114,55 +114,55 @@ async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
     await sweep(world.context, world.orchestrations)
     await served(world)
     assert await gone_in(world, late) == late
-    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    assert (await breaker_over_all(world)).state is BreakerState.CLOSED
 
 
 async def test_a_tenant_that_leaves_the_book_counts_again(world: World) -> None:
     """Its first end in six hours asks for a division to read it, also a good one."""
-    await with_breaker(world)
-    await ends(world, await posted(world, 1, "t0"), good=True)
+    await with_breaker_over_all(world)
+    await ends(world, await created(world, 1, "t0"), good=True)
     await served(world)
-    assert (await breaker_of(world)).calls == 1
-    assert set((await book(world, OCR)).accounts) == {"t0"}
+    assert (await breaker_over_all(world)).calls == 1
+    assert set((await book(world, OCR_OF_ALL)).accounts) == {"t0"}
     world.clock.advance(timedelta(hours=7).total_seconds())
     await sweep(world.context, world.orchestrations)
-    assert (await book(world, OCR)).accounts == {}
+    assert (await book(world, OCR_OF_ALL)).accounts == {}
     for number in (2, 3):
-        await ends(world, await posted(world, number, "t0"), good=True)
+        await ends(world, await created(world, number, "t0"), good=True)
     world.clock.advance(1)
     await served(world)
-    assert [end.good for end in (await breaker_of(world)).ring] == [True, True]
+    assert [end.good for end in (await breaker_over_all(world)).ring] == [True, True]
 
 
 async def test_a_reset_lets_all_in(world: World) -> None:
     """In an epoch of its own; again it changes nothing."""
     waiting = await opened(world)
-    changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+    changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
     assert changed.after is not changed.before
     await served(world)
     assert await gone_in(world, waiting) == waiting
-    found = await breaker_of(world)
+    found = await breaker_over_all(world)
     assert (found.state, found.epoch, found.calls) == (BreakerState.CLOSED, 2, 0)
-    again = await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+    again = await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
     assert again.after is again.before
-    assert (await log(world))[-1] == "BREAKER_RESET"
+    assert (await logged_over_all(world))[-1] == "BREAKER_RESET"
 
 
 async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
     """And one that comes later begins anew; so does one of a rule that was deleted."""
     waiting = await opened(world)
-    await ruled(world, OCR, breaker=None, max_active=50)
+    await ruled(world, OCR_OF_ALL, breaker=None, max_active=50)
     await served(world)
     assert await gone_in(world, waiting) == waiting
-    await with_breaker(world)
-    assert ((await breaker_of(world)).state, (await breaker_of(world)).calls) == (BreakerState.CLOSED, 0)
+    await with_breaker_over_all(world)
+    assert ((await breaker_over_all(world)).state, (await breaker_over_all(world)).calls) == (BreakerState.CLOSED, 0)
     await fail(world, waiting[0], waiting[1])
-    assert (await breaker_of(world)).state is BreakerState.OPEN
-    await quotas.delete_rule(world.context, world.orchestrations, OCR, BY, rule_seq=None)
-    late = await posted(world, 400, "t0")
+    assert (await breaker_over_all(world)).state is BreakerState.OPEN
+    await quotas.delete_rule(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR, rule_seq=None)
+    late = await created(world, 400, "t0")
     assert await gone_in(world, [late]) == [late]
-    await with_breaker(world)
-    assert (await breaker_of(world)).state is BreakerState.CLOSED
+    await with_breaker_over_all(world)
+    assert (await breaker_over_all(world)).state is BreakerState.CLOSED
 
 
 @pytest.mark.parametrize("broken", ["write_desk", "write", "put_over_all"])
@@ -171,8 +171,8 @@ async def test_a_division_that_dies_while_it_opens_is_repeated(
     world: World, monkeypatch: pytest.MonkeyPatch, broken: str, turn: int
 ) -> None:
     """At each of its writes: the next one goes on; it opens once, and nobody goes in meanwhile who was told."""
-    await with_breaker(world)
-    jobs = [await posted(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
+    await with_breaker_over_all(world)
+    jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
     await fail(world, jobs[0])
     await ends(world, jobs[2])
     port = {"write_desk": world.index, "write": world.context.books, "put_over_all": world.context.desks}[broken]
@@ -191,50 +191,50 @@ async def test_a_division_that_dies_while_it_opens_is_repeated(
             await served(world)
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
-    found_now = await breaker_of(world)
+    found_now = await breaker_over_all(world)
     assert (found_now.state, found_now.epoch) == (BreakerState.OPEN, 1)
-    assert await log(world) == ["RULE_SET", "BREAKER_OPENED"]
-    late = [await posted(world, 100 + number, f"t{number}") for number in range(4)]
+    assert await logged_over_all(world) == ["RULE_SET", "BREAKER_OPENED"]
+    late = [await created(world, 100 + number, f"t{number}") for number in range(4)]
     assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
 
 
 async def test_a_limit_holds_while_a_breaker_comes_and_goes(world: World) -> None:
     """Four at once of three tenants, at every moment of two openings and a reset."""
-    await with_breaker(world, max_active=4)
+    await with_breaker_over_all(world, max_active=4)
     for turn in range(60):
-        await posted(world, turn, f"t{turn % 3}")
-        held = sorted((job_id for ids in inside(world).values() for job_id in ids), key=lambda each: int(each[4:]))
+        await created(world, turn, f"t{turn % 3}")
+        held = sorted((job_id for ids in active_jobs(world).values() for job_id in ids), key=lambda each: int(each[4:]))
         assert len(held) <= 4
         if turn % 2 and held:
             await ends(world, held[0], good=turn > 20)
         world.clock.advance(5)
         await served(world)
         if turn == 40:
-            await quotas.reset_breaker(world.context, world.orchestrations, OCR, BY)
+            await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
         assert sum(count(world).values()) <= 4
-    assert (await log(world)).count("BREAKER_OPENED") >= 1
+    assert (await logged_over_all(world)).count("BREAKER_OPENED") >= 1
 
 
 async def test_what_was_published_too_late_is_made_good(world: World) -> None:
     """A directory that says less than the desk of `*`: the next division publishes that one, with its rule."""
     await opened(world)
     rows = await world.context.desks.directory()
-    state, since = rows.over_all[OCR.id]
-    await ruled(world, OCR, max_active=7)
-    await world.context.desks.put_over_all(OCR, replace(state, breaker=None), since)
+    state, since = rows.over_all[OCR_OF_ALL.id]
+    await ruled(world, OCR_OF_ALL, max_active=7)
+    await world.context.desks.put_over_all(OCR_OF_ALL, replace(state, breaker=None), since)
     world.clock.advance(12)
-    await divide(world.context, OCR)
+    await divide(world.context, OCR_OF_ALL)
     stored = await world.context.desks.read(EVERY)
     assert stored is not None
-    assert (await world.context.desks.directory()).over_all[OCR.id][0] == stored.desk.state(OCR)
-    assert stored.desk.state(OCR).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
+    assert (await world.context.desks.directory()).over_all[OCR_OF_ALL.id][0] == stored.desk.state(OCR_OF_ALL)
+    assert stored.desk.state(OCR_OF_ALL).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
 
 
 async def test_the_gate_shows_its_breaker(world: World) -> None:
     """To an operator and to others: as the last division left it."""
     await opened(world)
     for by_operator in (True, False):
-        state = await state_over_all(world.context, OCR, by_operator=by_operator)
+        state = await state_over_all(world.context, OCR_OF_ALL, by_operator=by_operator)
         shown = quota_over_all(
             await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
         ).breaker
@@ -243,7 +243,7 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     await cooled_down(world)
     world.clock.advance(COOLDOWN)
     await served(world)
-    state = await state_over_all(world.context, OCR, by_operator=True)
+    state = await state_over_all(world.context, OCR_OF_ALL, by_operator=True)
     shown = quota_over_all(
         await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
     ).breaker
@@ -253,12 +253,12 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
 
 async def test_which_rules_may_have_one(world: World) -> None:
     """Of a type, over all tenants with `min_tenants`; the platform and a mode have none."""
-    await ruled(world, OCR, breaker={"min_tenants": 3})  # type: ignore[arg-type]
+    await ruled(world, OCR_OF_ALL, breaker={"min_tenants": 3})  # type: ignore[arg-type]
     for gate, members in (
         (Gate.over_all(GateKind.PLATFORM), {"breaker": {}}),
         (Gate.over_all(GateKind.MODE, "BURST"), {"breaker": {}}),
-        (OCR, {"weight": 2}),
-        (OCR, {"max_staged": 2}),
+        (OCR_OF_ALL, {"weight": 2}),
+        (OCR_OF_ALL, {"max_staged": 2}),
     ):
         with pytest.raises(QuotaInvalid):
             await ruled(world, gate, **members)  # type: ignore[arg-type]
@@ -266,7 +266,7 @@ async def test_which_rules_may_have_one(world: World) -> None:
 
 async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the desk."""
-    await ruled(world, OCR, max_active=9)
+    await ruled(world, OCR_OF_ALL, max_active=9)
     asked: list[str] = []
     found = world.context.books.ask
 
@@ -274,11 +274,11 @@ async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pyt
         asked.append(tenant)
         await found(gate_id, tenant)
 
-    jobs = [await posted(world, number, "t0") for number in range(3)]
+    jobs = [await created(world, number, "t0") for number in range(3)]
     monkeypatch.setattr(world.context.books, "ask", ask)
     await fail(world, jobs[0])
     await ends(world, jobs[1], good=True)
     assert asked == []
     stored = await world.context.desks.read("t0")
     assert stored is not None
-    assert (stored.desk.share(OCR).breaker.ring, stored.desk.share(OCR).breaker.epoch) == ((), 0)
+    assert (stored.desk.share(OCR_OF_ALL).breaker.ring, stored.desk.share(OCR_OF_ALL).breaker.epoch) == ((), 0)

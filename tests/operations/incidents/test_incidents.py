@@ -17,9 +17,9 @@ from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled, NotRedrivable
 from tests.operations.conftest import World
-from tests.operations.gated import Dying
 from tests.operations.interleave import Meeting, every_order
 from tests.operations.support import by, limited, redrive, service_sends
+from tests.worlds.gates import Dying
 from tests.worlds.incidents import (
     BREAKER,
     EXHAUSTED,

@@ -23,8 +23,8 @@ from shared.ports.desks import DirectoryRows
 from tests.contexts import changed
 from tests.operations.bulks.test_bulk_limits import begun
 from tests.operations.conftest import World
-from tests.operations.gated import ended, posted, staging
 from tests.operations.support import by, cancelled, limited, submitted
+from tests.worlds.gates import ended, posted, staging
 
 __all__ = ["staging"]  # a fixture
 

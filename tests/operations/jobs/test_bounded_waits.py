@@ -19,9 +19,8 @@ from shared.operations.gates.gate_logs import state_of
 from shared.telemetry import committed
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.divided import served
-from tests.operations.gated import desk_of, ended, posted, staging, status
 from tests.worlds.bulks import made, outcomes, started, worked
+from tests.worlds.gates import desk_of, ended, posted, served, staging, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -42,10 +41,10 @@ async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch:
     staging.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
     await asyncio.gather(*(freed.take_turn(staging.context, "tenant_a", f"job_{number}") for number in range(5)))
     assert [tenant for tenant, *_ in staging.context.bus.desk_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
-    assert await status(staging, second) == ["THROTTLED"]
+    assert await statuses(staging, [second]) == ["THROTTLED"]
     answers.set()
     await served(staging)
-    assert await status(staging, second) == ["QUEUED"]
+    assert await statuses(staging, [second]) == ["QUEUED"]
     await desk_of(staging)
 
 
@@ -60,7 +59,7 @@ async def test_a_fault_of_telemetry_is_none_of_the_job(
 
     monkeypatch.setattr(committed, "increment", faulty)
     await ended(staging, first)
-    assert await status(staging, first, second) == ["SUCCEEDED", "QUEUED"]
+    assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
     assert "TELEMETRY_FAILED" in caplog.text
 
 
@@ -109,4 +108,4 @@ async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None
     assert await outcomes(world, bulk) == {}
     world.context.process.bulk_turns.release()
     assert (await worked(world, bulk)).state is BulkState.DONE
-    assert await status(world, job_id) == ["CANCELLED"]
+    assert await statuses(world, [job_id]) == ["CANCELLED"]

@@ -15,8 +15,8 @@ from shared.refusals import LimitReached, Overloaded, ProtocolUnknown
 from shared.wiring import seen_by
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.divided import OCR, PLATFORM, book, posted, ruled, served
 from tests.operations.support import cancelled, create_numbered, limited
+from tests.worlds.gates import OCR_OF_ALL, PLATFORM, book, created, ruled, served
 
 
 async def test_it_has_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
@@ -92,14 +92,14 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
     tenant as for one of all.
     """
     world = limited(world)
-    for gate in (PLATFORM, Gate.over_all(GateKind.MODE, "BURST"), OCR):
+    for gate in (PLATFORM, Gate.over_all(GateKind.MODE, "BURST"), OCR_OF_ALL):
         await ruled(world, gate, max_active=1000)
     context, accounts = world.context, [world.index._account, world.context.books._account]  # type: ignore[attr-defined]
     request = envelope(tenant_id="asking", request_type="OCR", payload={}, mode="BURST", doc_id="d")
     costs: list[Counter[str]] = []
     for tenants in (range(1), range(1, 50)):
         for number in tenants:
-            await posted(world, number, f"tenant_{number}", mode="BURST")
+            await created(world, number, f"tenant_{number}", mode="BURST")
         # the first one opens the tenant's desk
         for seen in (context, context, seen_by(CALLER, context, moving=True)):
             for account in accounts:
@@ -113,12 +113,12 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
 
 async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None:
     """All places are lent to the first tenant, which uses one: a job of another would start."""
-    await ruled(limited(world), max_active=3)
-    await posted(world, 0, "busy")
+    await ruled(limited(world), PLATFORM, max_active=3)
+    await created(world, 0, "busy")
     assert (await book(world)).lent == 3
     assert await _verdict(world, "other") == "ADMITTED"
-    await posted(world, 1, "other")
-    await posted(world, 2, "third")
+    await created(world, 1, "other")
+    await created(world, 2, "third")
     assert [await _verdict(world, tenant) for tenant in ("busy", "other", "fourth")] == ["STAGED"] * 3
     assert (await create_numbered(world, 3, tenant_id="fourth")).stored.record.job.is_staged
 
@@ -126,8 +126,8 @@ async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None
 async def test_those_that_wait_come_first(world: World) -> None:
     """A place that a division gave to a job in line is used."""
     world = limited(world)
-    await ruled(world, max_active=2)
-    jobs = [await posted(world, number, "busy") for number in range(6)]
+    await ruled(world, PLATFORM, max_active=2)
+    jobs = [await created(world, number, "busy") for number in range(6)]
     await served(world)
     await cancelled(world, jobs[0])
     await served(world)

@@ -19,8 +19,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
-from tests.operations.passed import OTHER, Process, Topic, event, fed_by, first_arrivals
-from tests.worlds.events import TENANT, of
+from tests.worlds.events import OTHER, TENANT, Process, Topic, event, fed_by, first_arrivals, of
 
 
 @pytest.fixture

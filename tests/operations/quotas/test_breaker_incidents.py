@@ -17,12 +17,26 @@ from shared.operations.incidents.incidents import resolve_incident
 from shared.operations.quotas import quotas
 from shared.operations.quotas.breaker_incidents import answer_call, keep_incident
 from tests.contexts import changed
-from tests.operations import divided
-from tests.operations.breaking import MINUTE, after_a_second, breaker_of, ends, later, opened, with_breaker
 from tests.operations.conftest import World
-from tests.operations.gated import posted
-from tests.operations.ruled import OCR, OPERATOR, world
 from tests.operations.support import by, limited, swept
+from tests.worlds.gates import (
+    MINUTE,
+    OCR,
+    OCR_OF_ALL,
+    OPERATOR,
+    after_a_second,
+    breaker_of,
+    breaker_over_all,
+    created,
+    ends,
+    fail,
+    later,
+    opened,
+    posted,
+    with_breaker,
+    with_breaker_over_all,
+    world,
+)
 
 __all__ = ["world"]  # a fixture
 
@@ -205,10 +219,10 @@ async def test_a_log_that_is_gone_keeps_no_open_breaker_without_an_incident(worl
 
 async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) -> None:
     """Of no tenant; the division that opened it is not held up by a call that fails."""
-    await divided.with_breaker(world)
-    jobs = [await divided.posted(world, 10 * number, f"t{number}") for number in range(3)]
-    await divided.fail(world, *jobs[:2])
-    gate = divided.OCR
+    await with_breaker_over_all(world)
+    jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
+    await fail(world, *jobs[:2])
+    gate = OCR_OF_ALL
     assert world.context.bus.desk_calls.breaker_calls == [(EVERY, gate.id)]  # type: ignore[attr-defined]
     await called(world)
     [incident] = await incidents(world, gate)
@@ -220,14 +234,14 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
 async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: World) -> None:
     broken: Any = Broken(world.context.bus.desk_calls, BusUnavailable("away"))
     world = replace(world, context=changed(world.context, desk_calls=broken))
-    await divided.with_breaker(world)
-    jobs = [await divided.posted(world, 10 * number, f"t{number}") for number in range(3)]
+    await with_breaker_over_all(world)
+    jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:
         await ends(world, job_id)
-    await allocations.divide(world.context, divided.OCR)
-    assert (await divided.breaker_of(world)).state is BreakerState.OPEN
+    await allocations.divide(world.context, OCR_OF_ALL)
+    assert (await breaker_over_all(world)).state is BreakerState.OPEN
     await swept(world)
-    assert [each.state for each in await incidents(world, divided.OCR)] == [IncidentState.OPEN]
+    assert [each.state for each in await incidents(world, OCR_OF_ALL)] == [IncidentState.OPEN]
 
 
 async def test_a_gate_without_a_breaker_has_no_incident(world: World) -> None:

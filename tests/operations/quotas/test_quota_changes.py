@@ -22,7 +22,8 @@ from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInva
 from tests.contexts import changed
 from tests.memory_stores import MemoryIndex
 from tests.operations.conftest import World
-from tests.operations.ruled import (
+from tests.operations.support import swept
+from tests.worlds.gates import (
     OCR,
     OPERATOR,
     OWN,
@@ -36,7 +37,6 @@ from tests.operations.ruled import (
     statuses,
     world,
 )
-from tests.operations.support import swept
 
 __all__ = ["world"]  # a fixture
 

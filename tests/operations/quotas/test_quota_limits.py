@@ -13,9 +13,9 @@ from shared.operations.gates.allocations import divide
 from shared.operations.gates.desk_turns import MAX_TOGETHER, directory
 from shared.operations.incidents.incidents import dismiss_incident
 from tests.operations.conftest import World
-from tests.operations.divided import PLATFORM, posted, ruled, served
 from tests.operations.support import Counting, by, limited
 from tests.worlds.events import of, swept
+from tests.worlds.gates import PLATFORM, created, ruled, served
 from tests.worlds.incidents import an_incident
 
 
@@ -32,14 +32,14 @@ async def test_an_allocation_reads_each_tenant_once_and_each_that_changes_twice(
 ) -> None:
     """With a limit that was doubled, or is as it was."""
     world = limited(world)
-    await ruled(world, max_active=tenants)
+    await ruled(world, PLATFORM, max_active=tenants)
     for number in range(5 * tenants):
-        await posted(world, number, f"tenant_{number // 5}")
+        await created(world, number, f"tenant_{number // 5}")
     for _ in range(4):
         world.clock.advance(30)
         await served(world)
     if is_changed:
-        await ruled(world, max_active=2 * tenants)
+        await ruled(world, PLATFORM, max_active=2 * tenants)
     world.clock.advance(11)
     desks, books, index = (Counting(each) for each in (world.context.desks, world.context.books, world.context.index))
     context = replace(world.context, desks=desks, books=books, index=index)

@@ -20,8 +20,8 @@ from shared.ports.desks import DeskWrite
 from shared.refusals import TooManyRules
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.ruled import entries, held, world
 from tests.operations.support import create_numbered
+from tests.worlds.gates import entries, held, world
 
 __all__ = ["world"]  # a fixture
 

@@ -18,7 +18,8 @@ from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from tests.operations.conftest import World
-from tests.operations.ruled import (
+from tests.operations.support import control, create_numbered, dispatch, history, service_sends
+from tests.worlds.gates import (
     OCR,
     OPERATOR,
     OWN,
@@ -32,7 +33,6 @@ from tests.operations.ruled import (
     statuses,
     world,
 )
-from tests.operations.support import control, create_numbered, dispatch, history, service_sends
 from triggers.orchestrate_http import accepted
 
 __all__ = ["world"]  # a fixture

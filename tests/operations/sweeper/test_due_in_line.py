@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from shared.core.jobs.states import JobStatus
 from tests.operations.conftest import World
-from tests.operations.gated import posted
-from tests.operations.ruled import ruled, statuses
 from tests.operations.support import limited, swept
+from tests.worlds.gates import posted, ruled, statuses
 
 
 async def test_who_waits_is_let_in_after_a_look_that_was_due(world: World) -> None:

@@ -23,8 +23,8 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.desks import DeskWrite
 from shared.ports.sweeps import Share
 from tests.operations.conftest import World
-from tests.operations.divided import BY, PLATFORM, inside, posted, ruled, served, with_breaker
 from tests.operations.support import create_numbered, limited, submitted
+from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, created, ruled, served, with_breaker_over_all
 
 _NAMES = [duty.name for duty in DUTIES]
 
@@ -212,9 +212,9 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
     world = limited(world)
     tenant, other = Gate(GateKind.TENANT, "tenant_a"), Gate(GateKind.TYPE, "tenant_a", "OCR_EMBEDDING")
     rule: Any = {"breaker": {"min_calls": 1, "cooldown_s": 900}}
-    await quotas.set_rule(world.context, world.orchestrations, other, rule, BY, rule_seq=None)
+    await quotas.set_rule(world.context, world.orchestrations, other, rule, OPERATOR, rule_seq=None)
     until = world.clock.now() + timedelta(minutes=2)
-    await quotas.hold(world.context, world.orchestrations, tenant, BY, until=until)
+    await quotas.hold(world.context, world.orchestrations, tenant, OPERATOR, until=until)
     job_id = (await create_numbered(world, 5)).stored.record.job.job_id
     stored = await world.index.desks.read("tenant_a")
     assert stored is not None
@@ -232,12 +232,12 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
 async def test_quotas_are_allocated_while_no_incident_can_be_written(world: World) -> None:
     """The breaker of one type over all tenants is open; a job of another type waits for an allocation that was lost."""
     world = limited(world, overflow="stage")
-    await with_breaker(world)
+    await with_breaker_over_all(world)
     await ruled(world, PLATFORM, max_active=1)
-    first = await posted(world, 1, "t1")
+    first = await created(world, 1, "t1")
     await served(world)
-    waits = await posted(world, 2, "t2", request_type="OCR_EMBEDDING")
-    assert waits not in inside(world).get("t2", [])
+    waits = await created(world, 2, "t2", request_type="OCR_EMBEDDING")
+    assert waits not in active_jobs(world).get("t2", [])
     known = await directory(world.context)
     [breaker] = [state for state in known.over_all.values() if state.gate.kind is GateKind.PLATFORM_TYPE]
     now = world.clock.now()

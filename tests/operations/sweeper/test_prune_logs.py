@@ -24,11 +24,11 @@ from shared.operations.sweeper import prune_logs
 from shared.ports.desks import LogPlace
 from tests.memory_stores import MemoryDesks, MemoryUsage
 from tests.operations.conftest import World
-from tests.operations.ruled import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world
 from tests.operations.support import Counting, by, create_numbered
 from tests.operations.sweeper.test_retention import ended
 from tests.operations.sweeper.test_retention import swept as sweep_labels
 from tests.worlds.events import logs, of, swept_at_the_hour
+from tests.worlds.gates import EVERYBODY, OCR, OPERATOR, SCANNER, TENANT, entries, held, resumed, ruled, world
 
 __all__ = ["world"]  # a fixture
 

@@ -16,8 +16,8 @@ from shared.ports.index import ActiveRow
 from tests.jobs import START
 from tests.memory_stores import MemorySweepMark
 from tests.operations.conftest import World
-from tests.operations.ruled import created, held, statuses
 from tests.operations.support import limited, submitted
+from tests.worlds.gates import created, held, statuses
 
 #: a row of the test stands for 250: 4,000 for a million, and a page of four for one of 1,000
 PAGE, PAGE_S, ROW_S = 4, 0.1, 0.15

@@ -22,8 +22,8 @@ from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.memory_stores import MemoryUsage
 from tests.operations.conftest import World
-from tests.operations.gated import ended, posted
 from tests.operations.support import create_numbered, limited, one_pass
+from tests.worlds.gates import ended, posted
 
 HOUR = timedelta(hours=1)
 FIRST = hour_of(START)
