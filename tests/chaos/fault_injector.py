@@ -37,8 +37,8 @@ ENVIRONMENT = {
     "LUCIUS_DISPATCH_BACKOFF_SECONDS": "1,2,3,4,5,5,5,5",
     "LUCIUS_MAX_ATTEMPTS": "5",
     "LUCIUS_SWEEP_SCHEDULE": "*/10 * * * * *",
-    # a function that waits without a time limit is lost at once, as it may be in Azure (R43)
-    "EMULATOR_COLLECT_GARBAGE": "200ms",
+    # a function that waits without a time limit is lost soon, as it may be in Azure (R43)
+    "EMULATOR_COLLECT_GARBAGE": "2s",
 }
 #: of an activity that a killed host ran: how long until its successor has it
 ACTIVITY_COMES_BACK_S = 60
