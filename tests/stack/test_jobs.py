@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -105,17 +104,11 @@ def test_whole_jobs_are_driven_over_the_api(stack: RunningStack, tmp_path: Path)
     assert 0 < shown["accepted_s"]["50"] <= shown["job_s"]["100"]
 
 
-def test_a_job_survives_kills_of_processes(stack: RunningStack) -> None:
-    """SIGKILL in the middle of a job: each process comes back and the job ends SUCCEEDED, each step's result once."""
-    job_id = post(
-        stack,
-        documents(stack).upload(SAMPLES / "minutes-scan.pdf"),
-        {"ocr": {"force_ocr": True}, "sis": {"prompt_set": ["Who was elected as chairwoman?"]}},
-    )
-    # a look may come after the first step's end
-    until(stack, job_id, lambda job: job["steps"][0]["status"] in ("PROCESSING", "SUCCEEDED"))
-    for name in ("host", "bus", "sis"):
-        stack.restart(name)
+def test_a_job_survives_the_kill_of_a_service(stack: RunningStack) -> None:
+    """SIGKILL while its step is ahead or at work: the service comes back, and each step has one result."""
+    payload = {"sis": {"prompt_set": ["What is the invoice number?"]}}
+    job_id = post(stack, documents(stack).upload(SMALL_INVOICE), payload)
+    stack.restart("sis")
     job = until_ended(stack, job_id)
     assert job["status"] == "SUCCEEDED"
     events = stack.get(f"/v1/jobs/{job_id}/events", limit=1000)["events"]
@@ -129,11 +122,4 @@ def test_a_stack_goes_on_where_it_was(stack: RunningStack) -> None:
     stack.pause("bus")
     time.sleep(1)
     stack.resume("bus")
-    assert until_ended(stack, job_id)["status"] == "SUCCEEDED"
-
-
-def test_an_orderly_stop_of_storage_is_an_outage_only(stack: RunningStack) -> None:
-    """Azurite stopped in order and started again keeps every row; a job in flight ends SUCCEEDED."""
-    job_id = post(stack, documents(stack).upload(SMALL_INVOICE), {}, "OCR_EMBEDDING")
-    stack.restart("azurite", signal.SIGTERM)
     assert until_ended(stack, job_id)["status"] == "SUCCEEDED"
