@@ -14,7 +14,6 @@ from shared.core.events.event_types import PublicType
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.incidents import IncidentKind
 from shared.core.jobs.routing import PLATFORM
-from shared.errors import LedgerUnavailable
 from shared.operations.events.read_feed import EventFilter, read_feed
 from shared.operations.gates.find_gate import find_gate
 from shared.operations.incidents import incidents
@@ -25,7 +24,7 @@ from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.support import redrive
 from tests.worlds.events import TENANT, Fed, fed, logs, of, swept, types
-from tests.worlds.gates import EVERYBODY, MINUTE, OCR, OPERATOR, SCANNER, ends, held, opened, resumed, ruled, world
+from tests.worlds.gates import EVERYBODY, MINUTE, OCR, OPERATOR, ends, held, opened, resumed, ruled, world
 from tests.worlds.incidents import an_incident, dismiss, raised, resolve, retry
 
 __all__ = ["fed", "world"]  # fixtures
@@ -183,27 +182,15 @@ async def test_nothing_is_done_for_it_where_events_are_off(world: World, monkeyp
     await sweep(world.context, world.orchestrations)
 
 
-# --- hints that are late, doubled, out of order or large
+# --- hints without their events: the log is read, as the rows of a job are (test_feed.py)
 
 
-@pytest.mark.parametrize("order", ["doubled", "backwards", "one by one backwards", "without events", "the last alone"])
-async def test_hints_in_any_order(fed: Fed, order: str) -> None:
+@pytest.mark.parametrize("given", ["without events", "the last alone"])
+async def test_hints_whose_log_is_read(fed: Fed, given: str) -> None:
     for number in (1, 2, 3):
         await ruled(fed.world, OCR, max_active=number)
     hints = await fed.hints()
-    match order:
-        case "doubled":
-            await fed.taken(hints + hints)
-            await fed.taken(hints)
-        case "backwards":
-            await fed.taken(hints[::-1])
-        case "one by one backwards":
-            for hint in hints[::-1]:
-                await fed.taken([hint])
-        case "without events":
-            await fed.taken([replace(hint, events=None) for hint in hints])
-        case _:
-            await fed.taken(hints[-1:])
+    await fed.taken(hints[-1:] if given == "the last alone" else [replace(hint, events=None) for hint in hints])
     assert await fed.ids() == [f"{OCR.id}:{seq}:0" for seq in (1, 2, 3)]
 
 
@@ -225,26 +212,6 @@ async def test_hints_that_follow_are_taken_as_they_are(fed: Fed, monkeypatch: py
     monkeypatch.setattr(fed.world.index.incidents, "log", unread)
     await fed.taken()
     assert [each for each in await types(fed) if each.startswith("breaker")] == ["breaker.opened", "breaker.closed"]
-
-
-async def test_a_log_that_cannot_be_read_holds_up_no_other(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (1, 2):
-        await ruled(fed.world, OCR, max_active=number)
-        await ruled(fed.world, SCANNER, max_active=number)
-    hints = [hint for hint in await fed.hints() if hint.gate == SCANNER or hint.last == 2]
-    real = fed.world.index.desks.log
-
-    async def log(tenant: str, gate_id: str, *, after: int, limit: int) -> Any:
-        raise LedgerUnavailable("away")
-
-    monkeypatch.setattr(fed.world.index.desks, "log", log)
-    await fed.taken(hints)
-    assert await fed.ids() == [f"{SCANNER.id}:{seq}:0" for seq in (1, 2)]
-    monkeypatch.setattr(fed.world.index.desks, "log", real)
-    [(again, _)] = fed.queue.sent
-    assert (again.gate, again.tries, again.events) == (OCR, 1, None)
-    await fed.taken()
-    assert (await fed.ids())[2:] == [f"{OCR.id}:{seq}:0" for seq in (1, 2)]
 
 
 async def test_a_feed_begins_where_events_are_turned_on(world: World) -> None:
