@@ -28,20 +28,20 @@ def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]
 def test_what_there_is_to_say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """`--help` names the parts and systems; an unknown one is refused before anything starts."""
 
-    def said(main: Callable[[], None], word: str) -> tuple[object, str]:
+    def shown_by(main: Callable[[], None], word: str) -> tuple[object, str]:
         monkeypatch.setattr(sys, "argv", ["a benchmark", word])
         with pytest.raises(SystemExit) as ended:
             main()
         written = capsys.readouterr()
         return ended.value.code, written.out + written.err
 
-    code, text = said(jobs.main, "--help")
+    code, text = shown_by(jobs.main, "--help")
     assert (code, [part for part in PARTS if part not in text]) == (0, [])
     for main, word, refusal in (
         (jobs.main, "latencies", "no such part: latencies"),
         (peers.main, "Temporal", "no such system: Temporal"),
     ):
-        code, text = said(main, word)
+        code, text = shown_by(main, word)
         assert (code, refusal in text) == (2, True)
 
 
