@@ -33,7 +33,7 @@ def dropped(faulty: Host) -> httpx.Response:
     return faulty.post("/start/chain?id=job", json="x")
 
 
-@pytest.mark.parametrize("commit", [2, 3, 4, 5])
+@pytest.mark.parametrize("commit", [2, 4, *(pytest.param(commit, marks=pytest.mark.long) for commit in (3, 5))])
 def test_a_kill_around_any_commit_loses_nothing(tmp_path: Path, commit: int) -> None:
     """A host dies before the n-th commit of a job, the next one right after that commit; the third ends the job."""
     data = tmp_path / "data"
