@@ -78,10 +78,11 @@ def test_samples_are_those_of_the_script(name: str) -> None:
     assert np.abs(committed - generated).mean() < 0.5
 
 
+@pytest.mark.long
 def test_the_three_services_over_the_bus(
     tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
 ) -> None:
-    """The scan goes from service to service as processes, each reading the result of the one before."""
+    """The scan goes from service to service as processes, as in `make demo`, and without LUCIUS."""
     name = "minutes-scan.pdf"
     services = ("ocr", "embedding", "sis")
     with ExitStack() as stack:
