@@ -24,8 +24,8 @@ from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.scoped.stores import (
+    TenantAdmissions,
     TenantBulks,
-    TenantDesks,
     TenantFeed,
     TenantHooks,
     TenantIncidents,
@@ -40,17 +40,17 @@ from shared.adapters.servicebus.links import bus_client
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
 from shared.adapters.servicebus.senders import (
+    ServiceBusAdmissionCalls,
     ServiceBusDeliveries,
-    ServiceBusDeskCalls,
     ServiceBusEvents,
     ServiceBusHints,
 )
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.answers import TablesAnswers
-from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.claim_check import TextStore
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
@@ -70,9 +70,9 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
-from shared.ports.books import Books
+from shared.ports.admissions import AdmissionStates
+from shared.ports.allocations import Allocations
 from shared.ports.bulks import Bulks
-from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
 from shared.ports.feed import EventTopic, Feed
@@ -190,7 +190,7 @@ class Wiring:
             registry=self._packaged.registry,
             ledger=stores.ledger,
             index=stores.index,
-            desks=stores.desks,
+            admissions=stores.admissions,
             bulks=stores.bulks,
             incidents=stores.incidents,
             rejected=stores.rejected,
@@ -198,11 +198,11 @@ class Wiring:
             usage=stores.usage,
             answers=stores.answers,
             sweep_marks=stores.sweep_marks,
-            books=stores.books,
+            allocations=stores.allocations,
             bus=Bus(
                 publisher=publisher,
                 lanes=lanes,
-                desk_calls=ServiceBusDeskCalls(publisher.client),
+                admission_calls=ServiceBusAdmissionCalls(publisher.client),
                 dead_replies=dead_replies,
                 counts=counts,
             ),
@@ -227,7 +227,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         unscoped=context.of_all_tenants,
         ledger=TenantLedger(context.ledger, caller, moving=moving),
         index=TenantIndex(context.index, caller, moving=moving),
-        desks=TenantDesks(context.desks, caller, moving=moving),
+        admissions=TenantAdmissions(context.admissions, caller, moving=moving),
         usage=TenantUsage(context.usage, caller, moving=moving),
         bulks=TenantBulks(context.bulks, caller, moving=moving),
         incidents=TenantIncidents(context.incidents, caller, moving=moving),
@@ -299,8 +299,8 @@ class Stores:
 
     ledger: Ledger
     index: Index
-    desks: Desks
-    books: Books
+    admissions: AdmissionStates
+    allocations: Allocations
     bulks: Bulks
     incidents: Incidents
     rejected: RejectedMessages
@@ -349,8 +349,8 @@ def stores_over(
     return Stores(
         ledger=TablesLedger(account, settings.ledger_table, texts),
         index=TablesIndex(account, index, settings.tenants_table),
-        desks=TablesDesks(account, index, gates),
-        books=TablesBooks(account, gates),
+        admissions=TablesAdmissions(account, index, gates),
+        allocations=TablesAllocations(account, gates),
         bulks=TablesBulks(account, index, gates),
         incidents=TablesIncidents(account, index, gates),
         rejected=TablesRejected(account, settings.rejected_table, texts),

@@ -12,8 +12,8 @@ from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall
 
 
-class MemoryDeskCalls:
-    """See `shared.ports.bus.DeskCalls`. Keeps each call and wakes no desk."""
+class MemoryAdmissionCalls:
+    """See `shared.ports.bus.AdmissionCalls`. Keeps each call and wakes no admission state."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, datetime | None]] = []

@@ -13,11 +13,11 @@ from urllib.parse import unquote
 
 from shared.adapters.memory_tables import MemoryTexts
 from shared.adapters.tables.active import active_of
+from shared.adapters.tables.admissions import TablesAdmissions, _admission_of, _waiting_of
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.answers import TablesAnswers
-from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.creating import decode_claim
-from shared.adapters.tables.desks import TablesDesks, _desk_of, _waiting_of
 from shared.adapters.tables.ending import ended_of
 from shared.adapters.tables.feed import TablesFeed, _event_of, _head_of, event_entity
 from shared.adapters.tables.hook_rows import delivery_of, hook_of
@@ -49,8 +49,8 @@ from shared.core.gates.log import LogEntry
 from shared.core.incidents import Incident
 from shared.core.jobs.job import Record
 from shared.core.webhooks.webhooks import Delivery, Hook, HookEntry
+from shared.ports.admissions import StoredAdmission
 from shared.ports.dead_letters import DeadRow
-from shared.ports.desks import StoredDesk
 from shared.ports.feed import FeedEvent, Head
 from shared.ports.index import ActiveRow, Claim, EndedRow, ListRow
 from shared.ports.ledger import Stored
@@ -147,8 +147,8 @@ class MemoryUsage(TablesUsage):
         super().__init__(FakeAccount(), "index", sleep=no_sleep)
 
 
-class MemoryBooks(TablesBooks):
-    """See `shared.ports.books.Books`."""
+class MemoryAllocations(TablesAllocations):
+    """See `shared.ports.allocations.Allocations`."""
 
     def __init__(self) -> None:
         super().__init__(FakeAccount(), "gates")
@@ -271,7 +271,7 @@ class MemoryIndex(TablesIndex):
         self.account = FakeAccount()
         super().__init__(self.account, "index", "tenants", sleep=no_sleep)
         self.rows = self.account.of("index")
-        self.desks = MemoryDesks(self.account)
+        self.admissions = MemoryAdmissions(self.account)
         self.incidents = MemoryIncidents(self.account)
         self._claims = rows_of(self.rows, "CLAIM:", lambda _, row: decode_claim(row))
         self._active = rows_of(self.rows, "ACTIVE:", active_of)
@@ -306,21 +306,23 @@ class MemoryIndex(TablesIndex):
         at_once(self._tenants.wake(tenant, at))
 
 
-class MemoryDesks(TablesDesks):
-    """See `shared.ports.desks.Desks`."""
+class MemoryAdmissions(TablesAdmissions):
+    """See `shared.ports.admissions.AdmissionStates`."""
 
     def __init__(self, account: FakeAccount | None = None) -> None:
         account = account or FakeAccount()
         super().__init__(account, "index", "gates")
         self.rows = account.of("index")
-        self._desks = rows_of(self.rows, GATES_ROW, lambda _, row: StoredDesk(_desk_of(row), row.metadata["etag"], row))
+        self._admissions = rows_of(
+            self.rows, GATES_ROW, lambda _, row: StoredAdmission(_admission_of(row), row.metadata["etag"], row)
+        )
         self._waiting = rows_of(self.rows, "WAIT:", lambda _, row: _waiting_of(row))
         self._freed = rows_of(self.rows, "FREED:", lambda _, row: freed_of(row))
 
     @property
-    def desks(self) -> dict[str, StoredDesk]:
+    def admissions(self) -> dict[str, StoredAdmission]:
         """By tenant."""
-        return {tenant: stored for (tenant, _), stored in self._desks.objects.items()}
+        return {tenant: stored for (tenant, _), stored in self._admissions.objects.items()}
 
     @property
     def waiting(self) -> list[tuple[str, Waiting]]:

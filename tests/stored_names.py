@@ -11,10 +11,10 @@ from typing import Any
 
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.answers import TablesAnswers
-from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
@@ -29,8 +29,8 @@ from shared.adapters.tables.usage import TablesUsage
 from shared.api.audit import bundle
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.gates.admission import Waiting
-from shared.core.gates.allocation import Account, Book
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.admission_state import AdmissionState, Candidate
+from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.log import logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
@@ -42,8 +42,8 @@ from shared.core.webhooks.hook_log import logged as hook_logged
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper.retention import archive_name
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
-from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
 from shared.ports.index import ActiveRow, EndedRow, ListRow
@@ -159,12 +159,12 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     await _used(TablesUsage(account, "index"), job)
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
-    await _at_a_desk(index, TablesDesks(account, "index", "gates"), job)
+    await _at_a_admission(index, TablesAdmissions(account, "index", "gates"), job)
     await _freed(index, account, job)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START, error_code="ATTEMPTS_EXHAUSTED")
     await index.close(failed, claim_expires_at=START)
     await _incidents(TablesIncidents(account, "index", "gates"), failed)
-    await _books(TablesBooks(account, "gates"))
+    await _books(TablesAllocations(account, "gates"))
     await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
     await index.refresh_listing(active, job, unacked=1, unacked_since=START)
@@ -260,23 +260,27 @@ async def _freed(index: TablesIndex, account: Any, job: Job) -> None:
     await (await account.table("index")).submit_transaction(ending_owed(job))
 
 
-async def _at_a_desk(index: TablesIndex, desks: TablesDesks, job: Job) -> None:
+async def _at_a_admission(index: TablesIndex, admissions: TablesAdmissions, job: Job) -> None:
     """The rows of a job that waits for its gates, and those of the gates."""
     hold = Hold(reason="r", actor="a", at=START, until=START)
     throttle = Throttle(max_per_hour=1, reason="r", actor="a", at=START, until=START)
     gate = Gate(GateKind.SOURCE, job.tenant, "s")
     state = GateState(gate=gate, rule=Rule(), hold=hold, throttle=throttle, credit=1, credit_at=START)
     state, entry = logged(state, "HELD", actor="a", reason="r", at=START, data={})
-    desk = Desk(tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START)
+    admission = AdmissionState(
+        tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START
+    )
     candidate = replace(Candidate.of(job), source="s")
     waiting = Waiting(candidate, 0, job.idempotency_hash, START)
-    write = DeskWrite(before=None, after=desk, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,))
+    write = AdmissionWrite(
+        before=None, after=admission, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,)
+    )
     place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
-    await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, desk=write)
-    await desks.enter_tenant(job.tenant, START)
-    await desks.put_default(gate, Rule(), START)
-    await desks.put_over_all(gate, state, START)
-    await desks.note_settings(START)
+    await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, admission=write)
+    await admissions.enter_tenant(job.tenant, START)
+    await admissions.put_default(gate, Rule(), START)
+    await admissions.put_over_all(gate, state, START)
+    await admissions.note_settings(START)
 
 
 async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
@@ -290,9 +294,9 @@ async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
     await incidents.enter_open(found[0], START)
 
 
-async def _books(books: TablesBooks) -> None:
+async def _books(allocations: TablesAllocations) -> None:
     account = Account(lent=1, time=1, seen_ms=1, requested=True, tokens_lent=1)
-    book = Book(
+    allocation_record = AllocationRecord(
         gate_id="0" * 16,
         accounts={"tenant_a": account},
         divided_at=START,
@@ -302,8 +306,8 @@ async def _books(books: TablesBooks) -> None:
         credit=1,
         credit_at=START,
     )
-    await books.write(book, before=None)
-    await books.ask(book.gate_id, "tenant_a")
+    await allocations.write(allocation_record, before=None)
+    await allocations.ask(allocation_record.gate_id, "tenant_a")
 
 
 async def _a_bulk(bulks: TablesBulks, job: Job) -> None:

@@ -328,19 +328,19 @@ def test_a_type_of_event_is_in_two_files(copy: Copy) -> None:
 
 
 _FILL_MODE = """
-from shared.core.gates.desk import Desk, Line, evaluate_gates
+from shared.core.gates.admission_state import AdmissionState, WaitingQueue, evaluate_gates
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.api.quota import quota
 from tests.jobs import START
 
 gate = Gate(GateKind.TENANT_MODE, "tenant_a", "BURST")
 state = GateState(gate=gate, rule=Rule(max_active=2))
-desk = Desk(tenant="tenant_a", gates={gate.id: state}, inside={("OCR", "BURST"): 2}, counted_at=START)
+admission = AdmissionState(tenant="tenant_a", gates={gate.id: state}, inside={("OCR", "BURST"): 2}, counted_at=START)
 for mode in ("BURST", "DEFAULT"):
-    line = Line(job_type="OCR", mode=mode, source=None, emergency=False)
-    found = evaluate_gates(desk, Directory(), line, START, emergency=False)
+    line = WaitingQueue(job_type="OCR", mode=mode, source=None, emergency=False)
+    found = evaluate_gates(admission, Directory(), line, START, emergency=False)
     print([verdict.gate.words for verdict in found if verdict.blocked_by])
-print(quota(desk, Directory(), state, START, None).mode)
+print(quota(admission, Directory(), state, START, None).mode)
 """
 
 

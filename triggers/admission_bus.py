@@ -1,6 +1,6 @@
-"""The queue `lucius-admission`: calls to look at a tenant's desk, when a gate opens by time or more may go in, at a job
-that waited for others (R51), at a breaker that opened (R63), to divide a gate over all tenants (R54), and to work on a
-bulk (R65).
+"""The queue `lucius-admission`: calls to look at a tenant's admission state, when a gate opens by time or more may go
+in, at a job that waited for others (R51), at a breaker that opened (R63), to divide a gate over all tenants (R54), and
+to work on a bulk (R65).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
@@ -53,7 +53,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             admissions = await divide_called(context, gate, call.since or context.clock.now())
             await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
         elif call.tenant is None:
-            # of a later release, or of nobody: the sweeper looks at every desk
+            # of a later release, or of nobody: the sweeper looks at every admission state
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
         elif call.bulk_id is not None:
             await work_bulk(context, orchestrations, call.tenant, call.bulk_id)
@@ -69,14 +69,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 class Call:
     """What a message asks for; neither tenant nor gate: it is no call."""
 
-    #: a look at its desk, or at one of its jobs or bulks
+    #: a look at its admission state, or at one of its jobs or bulks
     tenant: str | None = None
     job_id: str | None = None
     bulk_id: str | None = None
     #: a division of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
     gate_id: str | None = None
     since: datetime | None = None
-    #: when a call to a desk was due
+    #: when a call to an admission state was due
     due_at: datetime | None = None
 
 

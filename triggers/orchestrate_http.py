@@ -121,7 +121,7 @@ def accepted(created: Created) -> Accepted:
         links=job_links(job.job_id),
         gate=decision.stopped_by.gate.words,
         position=decision.position,
-        nextEligibleAt=expected(decision.desk, decision.words, decision.position, job.created_at),
+        nextEligibleAt=expected(decision.admission, decision.words, decision.position, job.created_at),
     )
 
 

@@ -26,17 +26,17 @@ from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.gates import changes
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.changes import Patch
-from shared.core.gates.desk import Desk
 from shared.core.gates.queue_position import waiting_of
 from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Directory, Gate, GateKind, GateState
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
-from shared.operations.gates.desk_turns import directory
+from shared.operations.gates.admission_turns import directory
 from shared.operations.gates.find_gate import find_gate, over_all, over_all_of_id
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.platform_gates import parts, state_over_all, waiting_over_all
-from shared.operations.gates.waiting import first_waiting, oldest, read_desk
+from shared.operations.gates.waiting import first_waiting, oldest, read_admission
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
@@ -138,7 +138,7 @@ async def quotas_list(request: Request) -> func.HttpResponse:
         return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
     if tenant is not None:
         return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
-    known = sorted({EVERY, *(await context.desks.directory()).tenants})
+    known = sorted({EVERY, *(await context.admissions.directory()).tenants})
     following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
     gates = [state.gate for state in (await directory(context)).over_all.values()] if not position else []
     found = [await shown(context, gate, request.caller) for gate in gates]
@@ -240,9 +240,9 @@ async def _waiting(request: Request) -> func.HttpResponse:
         standings = await waiting_over_all(context, gate, (part.tenant for part in found if part.waiting))
         total = sum(part.waiting for part in found)
     else:
-        desk, known = await read_desk(context, gate.tenant)
-        standings = await first_waiting(context, desk, gate, known)
-        total = waiting_of(desk, gate)
+        admission, known = await read_admission(context, gate.tenant)
+        standings = await first_waiting(context, admission, gate, known)
+        total = waiting_of(admission, gate)
     chosen = [waiting_job(each, number) for number, each in enumerate(standings, start=1) if number > after][:limit]
     following = cursor(str(after + limit)) if after + limit < len(standings) else None
     return respond(request.http, WaitingPage(waiting=chosen, total=total, next=following))
@@ -268,7 +268,7 @@ async def _log(request: Request) -> func.HttpResponse:
     gate = await _gate(request, context)
     if gate.tenant == EVERY and not request.caller.sees_all:
         raise refusals.QuotaForbidden("only callers who see all tenants can read the log of a quota over all tenants")
-    entries = await context.desks.log(gate.tenant, gate.id, after=_number(position), limit=limit)
+    entries = await context.admissions.log(gate.tenant, gate.id, after=_number(position), limit=limit)
     following = cursor(str(entries[-1].seq)) if len(entries) == limit else None
     return respond(request.http, QuotaLogPage(entries=[log_entry(each) for each in entries], next=following))
 
@@ -346,7 +346,7 @@ async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
     if changed.after.gate.kind in OVER_ALL:
         # its caller is an operator, who may move the jobs of all tenants
         return await _over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
-    return await _shown(context, changed.desk, changed.directory, changed.after)
+    return await _shown(context, changed.admission, changed.directory, changed.after)
 
 
 async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
@@ -354,16 +354,16 @@ async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
     if gate.kind in OVER_ALL:
         state = await state_over_all(context, gate, by_operator=caller.sees_all or caller.moves_all)
         return await _over_all(context, state, await directory(context), caller, shows_reasons=caller.sees_all)
-    desk, known = await read_desk(context, gate.tenant, also=gate)
-    return await _quota(context, gate, desk, known)
+    admission, known = await read_admission(context, gate.tenant, also=gate)
+    return await _quota(context, gate, admission, known)
 
 
-async def _quota(context: Context, gate: Gate, desk: Desk, known: Directory) -> Quota:
-    return await _shown(context, desk, known, await state_of(context, desk, gate))
+async def _quota(context: Context, gate: Gate, admission: AdmissionState, known: Directory) -> Quota:
+    return await _shown(context, admission, known, await state_of(context, admission, gate))
 
 
-async def _shown(context: Context, desk: Desk, known: Directory, state: GateState) -> Quota:
-    return quota(desk, known, state, context.clock.now(), await oldest(context, desk, state.gate))
+async def _shown(context: Context, admission: AdmissionState, known: Directory, state: GateState) -> Quota:
+    return quota(admission, known, state, context.clock.now(), await oldest(context, admission, state.gate))
 
 
 async def _over_all(
@@ -375,12 +375,12 @@ async def _over_all(
 
 
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
-    """The tenant's own gate, then those for which something stands in its desk."""
-    desk, known = await read_desk(context, tenant)
+    """The tenant's own gate, then those for which something stands in its admission state."""
+    admission, known = await read_admission(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
     # one that is kept for its feed alone says nothing to anybody (R79)
-    idle = {state.gate for state in desk.gates.values() if changes.is_idle(state, known, context.clock.now())}
+    idle = {state.gate for state in admission.gates.values() if changes.is_idle(state, known, context.clock.now())}
     hidden = idle if context.events is not None else set()
-    others = [state.gate for state in desk.gates.values() if state.gate != own and state.gate not in hidden]
+    others = [state.gate for state in admission.gates.values() if state.gate != own and state.gate not in hidden]
     ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
-    return [await _quota(context, gate, desk, known) for gate in (own, *ordered)]
+    return [await _quota(context, gate, admission, known) for gate in (own, *ordered)]

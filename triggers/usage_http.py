@@ -11,7 +11,7 @@ from shared.apidocs.route import Parameter, Route
 from shared.core.filters import parse_instant
 from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
-from shared.operations.gates import desk_turns
+from shared.operations.gates import admission_turns
 from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
 from shared.refusals import FilterInvalid, TenantForbidden
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
@@ -93,11 +93,11 @@ async def _sources(request: Request) -> func.HttpResponse:
     if position and not position.startswith("SOURCE:"):
         raise bad_cursor()
     rows = await context.usage.sources(tenant, after=position, limit=limit)
-    counted = (await desk_turns.directory(context)).concerns(tenant)
-    stored = await context.desks.read(tenant) if counted else None
-    desk, now = stored.desk if stored is not None else None, context.clock.now()
+    counted = (await admission_turns.directory(context)).concerns(tenant)
+    stored = await context.admissions.read(tenant) if counted else None
+    admission, now = stored.admission if stored is not None else None, context.clock.now()
     following = cursor(rows[-1].cursor) if len(rows) == limit else None
-    found = [seen_source(row, tenant, desk, now) for row in rows]
+    found = [seen_source(row, tenant, admission, now) for row in rows]
     return respond(request.http, SourcePage(sources=found, next=following))
 
 

@@ -36,9 +36,9 @@ from shared.wiring import Wiring
 
 TENANT = "tenant-a"
 #: ports of the context that are a store's
-STORES = ("ledger", "index", "desks", "incidents", "books", "bulks", "usage")
+STORES = ("ledger", "index", "admissions", "incidents", "allocations", "bulks", "usage")
 #: calls of the memory stores that are a transaction of the tenant's partition
-_TRANSACTIONS = frozenset({"reserve", "reserve_together", "move_place", "move_places", "write_desk", "close"})
+_TRANSACTIONS = frozenset({"reserve", "reserve_together", "move_place", "move_places", "write_admission", "close"})
 #: between two tries of a request that was refused for load, or of a reply that met a fault
 _PAUSE_S = 0.1
 #: a call to a memory store takes its delay times a number between these
@@ -73,7 +73,7 @@ class _Engine:
 
 
 class _Calls:
-    """See `shared.ports.bus.DeskCalls`: no call is made."""
+    """See `shared.ports.bus.AdmissionCalls`: no call is made."""
 
     async def call(self, *_: Any, **__: Any) -> None: ...
 
@@ -124,7 +124,7 @@ class QuotaProcess:
     _directives: _Directives = field(default_factory=_Directives)
 
     def __post_init__(self) -> None:
-        bus = replace(self.context.bus, publisher=self._directives, desk_calls=_Calls())
+        bus = replace(self.context.bus, publisher=self._directives, admission_calls=_Calls())
         self.context = replace(self.context, bus=bus)
 
     async def obey(self, command: Mapping[str, Any]) -> Any:
@@ -193,13 +193,13 @@ class QuotaProcess:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _count(self) -> dict[str, int]:
-        stored = await self.context.desks.read(TENANT)
+        stored = await self.context.admissions.read(TENANT)
         rows, after = [], None
         while page := await self.context.index.list_active(TENANT, after=after, limit=1000):
             rows += page
             after = page[-1].job_id
-        desk = stored.desk if stored is not None else None
-        return {"counted": desk.active + desk.staged if desk is not None else 0, "rows": len(rows)}
+        admission = stored.admission if stored is not None else None
+        return {"counted": admission.active + admission.staged if admission is not None else 0, "rows": len(rows)}
 
     async def _bare(self, command: Mapping[str, Any]) -> list[tuple[float, float]]:
         """`chains` at once, each of `transactions` and `reads` one after the other, in one partition; a transaction

@@ -30,9 +30,9 @@ OPENING_WRITES, SETTLING_WRITES = 2, 3
 #: share of jobs that fail
 FAILING = 0.05
 
-#: tenants that one quota over all tenants has in its book: `MAX_TENANTS` of the app
+#: tenants that one quota over all tenants has in its allocation record: `MAX_TENANTS` of the app
 BOOK_TENANTS = 1_000
-#: of an allocation, beside the tenants: the book and its requests read, the book written
+#: of an allocation, beside the tenants: the allocation record and its requests read, the allocation record written
 BOOK_READS, BOOK_WRITES = 2, 1
 #: seconds between two allocations of a quota at least
 ALLOCATED_EVERY_S = 1

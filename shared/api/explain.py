@@ -13,7 +13,7 @@ from typing import Literal
 
 from shared.api.response import Instant, JobId, JobStatusName, Response
 from shared.contracts.messages import Reply
-from shared.core.gates.desk import BlockReason, GateVerdict
+from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition
 from shared.core.gates.rules import GateKind
 from shared.core.jobs.backlog import MAX_SHOWN

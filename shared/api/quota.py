@@ -12,9 +12,9 @@ from pydantic import Field, WithJsonSchema
 from shared.api.response import Cursor, Instant, JobId, Response
 from shared.core.gates import rate
 from shared.core.gates.admission import Waiting
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerState, at
 from shared.core.gates.changes import NUMBERS, plain
-from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.queue_position import QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
@@ -224,13 +224,15 @@ class QuotaLogPage(Response):
     next: Cursor
 
 
-def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, oldest: Waiting | None) -> Quota:
+def quota(
+    admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: Waiting | None
+) -> Quota:
     """A gate as it stands; `oldest` is the first in its lines."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.rule_of(state)
     credit = rate.settled(state, rule, now).credit if rate.rate_of(state, rule, now) is not None else None
     path = f"/v1/quotas/{gate.id}"
-    staged = desk.staged if gate.kind is GateKind.TENANT else waiting_of(desk, gate)
+    staged = admission.staged if gate.kind is GateKind.TENANT else waiting_of(admission, gate)
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     return Quota(
@@ -245,7 +247,7 @@ def quota(desk: Desk, directory: Directory, state: GateState, now: datetime, old
         hold=QuotaHold.of(hold) if hold is not None else None,
         throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
         breaker=_breaker(state.breaker, rule, now) if not of_all or gate.kind is GateKind.PLATFORM_TYPE else None,
-        active=None if of_all else desk.inside_of(gate),
+        active=None if of_all else admission.inside_of(gate),
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
         next_start_at=None if of_all else rate.next_start(state, rule, now),
@@ -264,7 +266,7 @@ def quota_over_all(
     `shows_reasons`: whether a hold and a throttle have their reason and their actor, which may concern other tenants.
     """
     divided = state.gate.kind in DIVIDED
-    whole = quota(Desk(tenant=EVERY, counted_at=now), directory, state, now, None)
+    whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)
     unsaid = {} if shows_reasons else {"reason": None, "actor": None}
     oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
     shares = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.api.response import Cursor, Instant, JobId, Response
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.queue_position import waiting_of
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.usage import Sum
@@ -84,11 +84,11 @@ def usage_sum(used: Sum) -> UsageSum:
     )
 
 
-def seen_source(row: SourceRow, tenant: str, desk: Desk | None, now: datetime) -> SeenSource:
-    """`desk`: that of the tenant; None: it has none, so that nobody counts its sources."""
+def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
+    """`admission`: that of the tenant; None: it has none, so that nobody counts its sources."""
     gate = Gate(GateKind.SOURCE, tenant, row.name)
-    state = desk.gates.get(gate.id) if desk is not None else None
-    if desk is None or state is None:
+    state = admission.gates.get(gate.id) if admission is not None else None
+    if admission is None or state is None:
         return SeenSource.of(row, active=None, staged=None, held=None)
     held = state.hold is not None and state.hold.is_on(now)
-    return SeenSource.of(row, active=desk.inside_of(gate), staged=waiting_of(desk, gate), held=held)
+    return SeenSource.of(row, active=admission.inside_of(gate), staged=waiting_of(admission, gate), held=held)

@@ -11,8 +11,8 @@ from shared.api.quota import log_entry, quota, quota_change, waiting_job
 from shared.api.usage import UsageReport, seen_source, usage_sum
 from shared.apidocs.json_schema import JsonObject
 from shared.core.gates.admission import Waiting
+from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue
 from shared.core.gates.changes import ChangeType, changed
-from shared.core.gates.desk import Candidate, Desk, Line
 from shared.core.gates.queue_position import queue_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
@@ -34,8 +34,8 @@ def by_model(job_id: str) -> JsonObject:
         reason="a small contract",
         at=_AT,
     )
-    line = Line(job_type="OCR", mode="DEFAULT", source=None, emergency=False, count=1)
-    desk = Desk(
+    line = WaitingQueue(job_type="OCR", mode="DEFAULT", source=None, emergency=False, count=1)
+    admission = AdmissionState(
         tenant="tenant_a",
         gates={_GATE.id: after},
         inside={("OCR", "DEFAULT"): 2},
@@ -48,8 +48,8 @@ def by_model(job_id: str) -> JsonObject:
     )
     waiting = Waiting(candidate, 0, "", _AT + timedelta(seconds=30))
     now = _AT + timedelta(minutes=1)
-    gate = quota(desk, Directory(), after, now, waiting)
-    stands = waiting_job(queue_position(desk, Directory(), waiting, 1, now), 1)
+    gate = quota(admission, Directory(), after, now, waiting)
+    stands = waiting_job(queue_position(admission, Directory(), waiting, 1, now), 1)
     return {
         "Quota": _body(gate),
         "QuotaPage": {"quotas": [_body(gate)], "next": None},

@@ -12,9 +12,9 @@ from shared.core.jobs.routing import Modes
 from shared.core.registry import Registry
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.operations.process.parts import Bus, Events, Process, Webhooks
-from shared.ports.books import Books
+from shared.ports.admissions import AdmissionStates
+from shared.ports.allocations import Allocations
 from shared.ports.bulks import Bulks
-from shared.ports.desks import Desks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
 from shared.ports.incidents import Incidents
@@ -50,8 +50,8 @@ class Context:
     ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     ledger: Ledger
     index: Index
-    desks: Desks
-    books: Books
+    admissions: AdmissionStates
+    allocations: Allocations
     bulks: Bulks
     incidents: Incidents
     rejected: RejectedMessages

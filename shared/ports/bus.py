@@ -21,9 +21,9 @@ class DirectivePublisher(Protocol):
         """
 
 
-class DeskCalls(Protocol):
-    """Calls to look at a tenant's desk, at what is owed to one of its jobs (R51), or at the breaker of one of its
-    gates (R63); or to work on a bulk (R65).
+class AdmissionCalls(Protocol):
+    """Calls to look at a tenant's admission state, at what is owed to one of its jobs (R51), or at the breaker of one
+    of its gates (R63); or to work on a bulk (R65).
     """
 
     async def call(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
 from shared.core.incidents import escalates
 from shared.core.jobs.job import Job
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.dead_letters import DeadLetters
-from shared.ports.desks import DeskWrite
 from shared.ports.sweeps import SweepPosition
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
@@ -194,16 +194,19 @@ class Index(DeadLetters, Protocol):
         """Raises LedgerUnavailable."""
 
     async def reserve(
-        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
     ) -> None:
         """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
-        gives way. Where gates concern the job, its `place` and the change of the `desk` are part of it; so is a DEP row
-        for each job that it depends on.
+        gives way. Where gates concern the job, its `place` and the change of the `admission` are part of it; so is a
+        DEP row for each job that it depends on.
 
-        Raises AlreadyExists or Conflict where the claim is taken, or the desk moved (look again), LedgerUnavailable.
+        Raises AlreadyExists or Conflict where the claim is taken, or the admission state moved (look again),
+        LedgerUnavailable.
         """
 
-    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+    async def reserve_together(
+        self, reservations: Sequence[Reservation], admission: AdmissionWrite | None = None
+    ) -> None:
         """`reserve` of several jobs of one tenant, in one transaction. Raises as `reserve`."""
 
     async def close(
@@ -232,21 +235,22 @@ class Index(DeadLetters, Protocol):
         active: ActiveRow,
         place: Place,
         check_at: datetime,
-        desk: DeskWrite | None = None,
+        admission: AdmissionWrite | None = None,
         *,
         settled: str | None = None,
         succeeded: bool = True,
         freed: Freed | None = None,
     ) -> None:
-        """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the desk.
+        """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the admission state.
 
         `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
-        a desk it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
+        an admission state it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
         AlreadyExists where a row moved or is gone, LedgerUnavailable.
         """
 
-    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
-        """ACTIVE of each job with its new place, DUE and WAIT, in one transaction with the change of the desk.
+    async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
+        """ACTIVE of each job with its new place, DUE and WAIT, in one transaction with the change of the admission
+        state.
 
         Jobs of one tenant, none of them twice. Raises as `move_place`.
         """
@@ -317,9 +321,9 @@ class Index(DeadLetters, Protocol):
     async def write_position(self, share: int, position: SweepPosition) -> None:
         """Raises LedgerUnavailable."""
 
-    async def write_desk(self, desk: DeskWrite) -> None:
-        """A change of the desk alone, with those that it lets in. Raises Conflict or AlreadyExists if it moved,
-        LedgerUnavailable.
+    async def write_admission(self, admission: AdmissionWrite) -> None:
+        """A change of the admission state alone, with those that it lets in. Raises Conflict or AlreadyExists if it
+        moved, LedgerUnavailable.
         """
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:

@@ -113,7 +113,7 @@ LINES: tuple[Line, ...] = (
     Line("ROW_UNDECODABLE", _W, "A row cannot be decoded and is left out of its list; `row` has the key"),
     Line("ROW_REFUSED", _W, "The store refused a row of an ended job; the job ended without it; `row` has the key"),
     Line("WAITING_RESTORED", _W, "A waiting job was missing in its waiting queue; the sweeper restored its row"),
-    Line("DESK_COUNTED_ANEW", _W, "A tenant's desk counted other jobs than its rows have; it was corrected"),
+    Line("DESK_COUNTED_ANEW", _W, "A tenant's admission state counted other jobs than its rows have; it was corrected"),
     Line("DEPENDENCIES_COUNTED_ANEW", _W, "A waiting job had not heard of a dependency's end; it was corrected"),
     Line("DESK_CALL_UNKNOWN", _W, "A message of the queue lucius-admission names no tenant"),
     Line(

@@ -10,18 +10,18 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.ports.books import Books
+from shared.ports.admissions import AdmissionStates
+from shared.ports.allocations import Allocations
 from shared.ports.bulks import Bulks
-from shared.ports.desks import Desks
 from shared.ports.feed import Feed
 from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
@@ -30,7 +30,7 @@ from shared.ports.ledger import Ledger
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
 from tests.jobs import START
-from tests.memory_stores import MemoryBooks, MemoryBulks, MemoryFeed, MemoryIndex, MemoryLedger, MemoryRejected
+from tests.memory_stores import MemoryAllocations, MemoryBulks, MemoryFeed, MemoryIndex, MemoryLedger, MemoryRejected
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Storage:
     ledger: Ledger
     index: Index
     rejected: RejectedMessages
-    desks: Desks
+    admissions: AdmissionStates
     incidents: Incidents
-    books: Books
+    allocations: Allocations
     bulks: Bulks
     feed: Feed
     hooks: Hooks
@@ -56,8 +56,10 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
-        incidents, books, bulks, feed = index.incidents, MemoryBooks(), MemoryBulks(), MemoryFeed()
-        yield Storage(MemoryLedger(), index, MemoryRejected(), index.desks, incidents, books, bulks, feed, feed.hooks)
+        incidents, allocations, bulks, feed = index.incidents, MemoryAllocations(), MemoryBulks(), MemoryFeed()
+        yield Storage(
+            MemoryLedger(), index, MemoryRejected(), index.admissions, incidents, allocations, bulks, feed, feed.hooks
+        )
         return
     connection = request.getfixturevalue("azurite")
     own = uuid.uuid4().hex[:12]
@@ -69,9 +71,9 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesLedger(account, f"ledger{own}", texts),
         TablesIndex(account, f"index{own}", f"tenants{own}"),
         TablesRejected(account, f"rejected{own}", texts),
-        TablesDesks(account, f"index{own}", f"gates{own}"),
+        TablesAdmissions(account, f"index{own}", f"gates{own}"),
         TablesIncidents(account, f"index{own}", f"gates{own}"),
-        TablesBooks(account, f"gates{own}"),
+        TablesAllocations(account, f"gates{own}"),
         TablesBulks(account, f"index{own}", f"gates{own}"),
         TablesFeed(account, f"feed{own}", lambda: START),
         TablesHooks(account, f"feed{own}"),

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.answers import TablesAnswers
-from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.columns import text_of
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
@@ -22,11 +22,11 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.adapters.tables.table import INT64, Entity
 from shared.adapters.tables.usage import TablesUsage
-from shared.core.gates.allocation import Account, Book
+from shared.core.gates.admission_state import AdmissionState, WaitingQueue
+from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
-from shared.core.gates.desk import Desk, Line
-from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
-from shared.ports.desks import DeskWrite
+from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.ports.admissions import AdmissionWrite
 from tests.fake_tables import FakeAccount
 from tests.jobs import START
 from tests.stored_names import Rows, stored_and_sent
@@ -79,8 +79,8 @@ class Stores:
         account: Any = self.account
         self.ledger = TablesLedger(account, "ledger", self.texts)
         self.index = TablesIndex(account, "index", "tenants")
-        self.desks = TablesDesks(account, "index", "gates")
-        self.books = TablesBooks(account, "gates")
+        self.admissions = TablesAdmissions(account, "index", "gates")
+        self.allocations = TablesAllocations(account, "gates")
         self.bulks = TablesBulks(account, "index", "gates")
         self.incidents = TablesIncidents(account, "index", "gates")
         self.feed = TablesFeed(account, "feed", lambda: START)
@@ -121,7 +121,9 @@ def kind_of(table: str, row: Mapping[str, Any]) -> str:
 
 
 async def stores() -> Stores:
-    """One row of each type that `tests.stored_names` knows; the desk and the book with every member."""
+    """One row of each type that `tests.stored_names` knows; the admission state and the allocation record with every
+    member.
+    """
     if not _ROWS:
         await stored_and_sent(_ROWS)
     made = Stores()
@@ -142,21 +144,23 @@ async def stores() -> Stores:
         throttle=Throttle(max_per_hour=1, reason="r", actor="a", at=START),
         breaker=breaker,
     )
-    share = Share(gate=ALL_OCR, keep=1, breaker=DeskBreaker(epoch=1, since=1, ring=ring, until=START))
-    desk = Desk(
+    share = Share(gate=ALL_OCR, keep=1, breaker=AdmissionBreaker(epoch=1, since=1, ring=ring, until=START))
+    admission = AdmissionState(
         tenant=TENANT,
         gates={OCR.id: state},
         inside={("OCR", "fast"): 1},
         inside_by_source={"s": 1},
-        lines={3: Line(job_type="OCR", mode="fast", source=None, emergency=False, count=1, head=1)},
+        lines={3: WaitingQueue(job_type="OCR", mode="fast", source=None, emergency=False, count=1, head=1)},
         shares={ALL_OCR.id: share},
         counted_at=START,
         counting_until=START,
         wake_at=START,
     )
-    await made.index.write_desk(DeskWrite(before=None, after=desk))
-    book = Book(gate_id=BOOK, accounts={TENANT: Account(lent=1)}, breaker=breaker, credit=1, credit_at=START)
-    await made.books.write(book, before=None)
+    await made.index.write_admission(AdmissionWrite(before=None, after=admission))
+    allocation_record = AllocationRecord(
+        gate_id=BOOK, accounts={TENANT: Account(lent=1)}, breaker=breaker, credit=1, credit_at=START
+    )
+    await made.allocations.write(allocation_record, before=None)
     return made
 
 
@@ -215,6 +219,6 @@ async def later_stores() -> Stores:
     return made
 
 
-def changed(desk: Desk, **changes: Any) -> Desk:
-    """The desk with its one quota changed."""
-    return desk.with_state(replace(desk.gates[OCR.id], **changes))
+def changed(admission: AdmissionState, **changes: Any) -> AdmissionState:
+    """The admission state with its one quota changed."""
+    return admission.with_state(replace(admission.gates[OCR.id], **changes))

@@ -12,9 +12,9 @@ from shared.adapters.tables.tenants import TenantRows
 from shared.core.incidents import IncidentState, Settlement
 from shared.core.jobs.states import JobStatus
 from shared.core.webhooks.webhooks import DeliveryState
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.bulks import BulkWrite, DueBulk
 from shared.ports.dead_letters import LetterState
-from shared.ports.desks import DeskWrite
 from shared.ports.feed import FeedWrite, Head
 from shared.ports.hooks import HookWrite
 from shared.ports.usage import FoldPosition, SeenSource
@@ -33,8 +33,8 @@ BULK = f"bulk_{0:013d}{'f' * 16}"
 DONE = Settlement(state=IncidentState.RESOLVED, actor="a", reason="r", at=LATER)
 
 
-async def desk_of(made: Stores) -> Any:
-    found = await made.desks.read(TENANT)
+async def admission_of(made: Stores) -> Any:
+    found = await made.admissions.read(TENANT)
     assert found is not None
     return found
 
@@ -110,16 +110,18 @@ async def clearing(made: Stores) -> None:
 
 async def counting(made: Stores) -> None:
     for staged in (1, 2):
-        before = await desk_of(made)
-        after = replace(changed(before.desk, credit=staged, credit_at=START), staged=staged, wake_at=None)
-        await made.index.write_desk(DeskWrite(before=before, after=after))
+        before = await admission_of(made)
+        after = replace(changed(before.admission, credit=staged, credit_at=START), staged=staged, wake_at=None)
+        await made.index.write_admission(AdmissionWrite(before=before, after=after))
 
 
 async def dividing(made: Stores) -> None:
-    before = await made.books.read(BOOK)
+    before = await made.allocations.read(BOOK)
     assert before is not None
-    accounts = {tenant: replace(each, lent=7) for tenant, each in before.book.accounts.items()}
-    await made.books.write(replace(before.book, accounts=accounts, credit=None, credit_at=None), before=before)
+    accounts = {tenant: replace(each, lent=7) for tenant, each in before.allocation_record.accounts.items()}
+    await made.allocations.write(
+        replace(before.allocation_record, accounts=accounts, credit=None, credit_at=None), before=before
+    )
 
 
 async def bulk_step(made: Stores) -> None:
@@ -205,7 +207,7 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "ENDED": clearing,
     "GATES": counting,
     "BOOK": dividing,
-    "asks": lambda made: made.books.ask(BOOK, TENANT),
+    "asks": lambda made: made.allocations.ask(BOOK, TENANT),
     "BULK": bulk_step,
     "BULKITEM": bulk_step,
     "BULKSLOT": next_bulk,
@@ -237,5 +239,5 @@ REPLACED = {
     **dict.fromkeys(
         ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION"), "counts of one writer, as a whole"
     ),
-    "directory": "copies of what the desks of `*` have, in tests/adapters/test_directory.py",
+    "directory": "copies of what the admission states of `*` have, in tests/adapters/test_directory.py",
 }

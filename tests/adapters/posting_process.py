@@ -19,9 +19,9 @@ from typing import Any
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -34,7 +34,7 @@ from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.control_job import control_job
 from shared.refusals import Overloaded
-from tests.memory_bus import MemoryDeskCalls
+from tests.memory_bus import MemoryAdmissionCalls
 from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import RecordingOrchestrations, World, built
 from tests.operations.support import create_numbered
@@ -85,9 +85,9 @@ def world_of(asked: dict[str, Any], account: TablesAccount, texts: BlobTexts) ->
         settings=settings,
         ledger=TablesLedger(account, f"ledger{own}", texts),
         index=TablesIndex(account, f"index{own}", f"tenants{own}"),
-        desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+        admissions=TablesAdmissions(account, f"index{own}", f"gates{own}"),
         incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
-        books=TablesBooks(account, f"gates{own}"),
+        allocations=TablesAllocations(account, f"gates{own}"),
         bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
         clock=Clock(),
         sleep=asyncio.sleep,
@@ -141,8 +141,8 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
 
 async def serve(world: World) -> None:
     """What the queue does with this process's calls."""
-    context, calls = world.context, world.context.bus.desk_calls
-    assert isinstance(calls, MemoryDeskCalls)
+    context, calls = world.context, world.context.bus.admission_calls
+    assert isinstance(calls, MemoryAdmissionCalls)
     while True:
         await asyncio.sleep(0.05)
         now = context.clock.now()

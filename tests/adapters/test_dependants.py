@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from shared.core.gates.admission import ASLEEP
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.places import Place, PlaceState, after_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -34,10 +34,10 @@ def place(job: Job) -> Place:
 
 async def reserved(storage: Storage, *jobs: Job) -> None:
     for job in jobs:
-        before = await storage.desks.read("tenant_a")
-        desk = before.desk if before is not None else Desk(tenant="tenant_a", counted_at=START)
-        write = DeskWrite(before=before, after=replace(desk, staged=desk.staged + 1))
-        await storage.index.reserve(job, replacing=None, place=place(job), desk=write)
+        before = await storage.admissions.read("tenant_a")
+        admission = before.admission if before is not None else AdmissionState(tenant="tenant_a", counted_at=START)
+        write = AdmissionWrite(before=before, after=replace(admission, staged=admission.staged + 1))
+        await storage.index.reserve(job, replacing=None, place=place(job), admission=write)
 
 
 async def test_each_end_counts_once(storage: Storage) -> None:

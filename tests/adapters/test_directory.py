@@ -17,7 +17,7 @@ from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Hold, Rule
 from shared.errors import Contended, LedgerUnavailable, Undecodable
-from shared.ports.desks import joined
+from shared.ports.admissions import joined
 from tests.adapters.conftest import Storage
 from tests.directory_table import DirectoryTable, directory_over, size_of
 from tests.jobs import START
@@ -35,7 +35,7 @@ def table() -> DirectoryTable:
 
 async def test_each_change_moves_the_version_of_its_group_alone(storage: Storage) -> None:
     """The group then has the change; a repetition, and the removal of what is not there, move nothing."""
-    desks = storage.desks
+    admissions = storage.admissions
     changes: list[tuple[str, Any]] = [
         ("enter_tenant", ("tenant_a", START)),
         ("enter_tenant", ("b/ü", LATER)),
@@ -48,32 +48,32 @@ async def test_each_change_moves_the_version_of_its_group_alone(storage: Storage
         ("put_over_all", (PLATFORM, None, START)),
         ("note_settings", (None,)),
     ]
-    copy = await desks.groups()
+    copy = await admissions.groups()
     for name, values in changes:
-        before = await desks.versions()
-        await getattr(desks, name)(*values)
-        versions = await desks.versions()
+        before = await admissions.versions()
+        await getattr(admissions, name)(*values)
+        versions = await admissions.versions()
         [changed] = [group for group in versions if versions[group] != before.get(group)]
-        copy[changed] = await desks.group(changed)
-        assert joined(copy.values()) == await desks.directory()
-    versions = await desks.versions()
-    await desks.enter_tenant("tenant_a", LATER)
-    await desks.remove_tenant("b/ü")
-    assert await desks.versions() == versions
-    assert (await desks.directory()).tenants == {"tenant_a": START}
+        copy[changed] = await admissions.group(changed)
+        assert joined(copy.values()) == await admissions.directory()
+    versions = await admissions.versions()
+    await admissions.enter_tenant("tenant_a", LATER)
+    await admissions.remove_tenant("b/ü")
+    assert await admissions.versions() == versions
+    assert (await admissions.directory()).tenants == {"tenant_a": START}
 
 
 async def test_tenants_that_enter_and_leave_at_once(storage: Storage) -> None:
     """Processes that change the same rows: nothing is lost, and each row of tenants has a new version."""
     names = [f"tenant_{number}" for number in range(40)]
-    await asyncio.gather(*(storage.desks.enter_tenant(name, START) for name in names[::2]))
-    before = await storage.desks.versions()
-    enter = [storage.desks.enter_tenant(name, START) for name in names[1::2]]
-    await asyncio.gather(*enter, *(storage.desks.remove_tenant(name) for name in names[::2]))
-    assert {*(await storage.desks.directory()).tenants} == {*names[1::2]}
-    after = await storage.desks.versions()
+    await asyncio.gather(*(storage.admissions.enter_tenant(name, START) for name in names[::2]))
+    before = await storage.admissions.versions()
+    enter = [storage.admissions.enter_tenant(name, START) for name in names[1::2]]
+    await asyncio.gather(*enter, *(storage.admissions.remove_tenant(name) for name in names[::2]))
+    assert {*(await storage.admissions.directory()).tenants} == {*names[1::2]}
+    after = await storage.admissions.versions()
     changed = [group for group in after if after[group] != before.get(group)]
-    assert {name for group in changed for name in (await storage.desks.group(group)).tenants} == {*names[1::2]}
+    assert {name for group in changed for name in (await storage.admissions.group(group)).tenants} == {*names[1::2]}
 
 
 async def test_a_tenant_that_enters_and_leaves_at_the_same_time(table: DirectoryTable) -> None:

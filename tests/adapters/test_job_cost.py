@@ -21,9 +21,9 @@ from benchmarks.scale.events import EVENT_BYTES, HINT_BYTES, Events
 from benchmarks.scale.job import GATED, Gated
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.books import TablesBooks
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.incidents import TablesIncidents
@@ -154,9 +154,9 @@ async def app(
                 world.context,
                 ledger=TablesLedger(account, f"ledger{own}", texts),
                 index=TablesIndex(account, f"index{own}", f"tenants{own}"),
-                desks=TablesDesks(account, f"index{own}", f"gates{own}"),
+                admissions=TablesAdmissions(account, f"index{own}", f"gates{own}"),
                 incidents=TablesIncidents(account, f"index{own}", f"gates{own}"),
-                books=TablesBooks(account, f"gates{own}"),
+                allocations=TablesAllocations(account, f"gates{own}"),
                 bulks=TablesBulks(account, f"index{own}", f"gates{own}"),
                 gate_directory=GateDirectory(),
                 recent_jobs=RecentJobs(),
@@ -202,21 +202,23 @@ async def test_cost_of_a_job(app: App) -> None:
 
 
 async def test_requests_of_a_job_with_own_gates(app: App) -> None:
-    """One read more at POST and one at the end, of the desk; its row goes with the transactions that are made anyway.
+    """One read more at POST and one at the end, of the admission state; its row goes with the transactions that are
+    made anyway.
 
     A staged job costs beside that the transaction of its line and the ledger's move when it is let in, and reads: at
-    POST five (the desk and ACTIVE twice each, and the job), and at the end of whoever lets it in two (line, job).
+    POST five (the admission state and ACTIVE twice each, and the job), and at the end of whoever lets it in two (line,
+    job).
     """
     gated = app.limited(max_inflight_per_tenant=2, overflow="stage")
     await gated.job("OCR", 0)
-    # the second count of a desk that was opened
+    # the second count of an admission state that was opened
     app.world.clock.advance(60)
     await gated.job("OCR", 1)
     app.requests.clear()
     await gated.job("OCR", 2)
     reads = 0 if app.lane is app.http else 2
     app.requests.pop("directory")
-    # the end reads ACTIVE; its turn reads the desk and FREED rows, and writes the desk
+    # the end reads ACTIVE; its turn reads the admission state and FREED rows, and writes the admission state
     assert app.requests == {"writes": 7, "reads": reads + 4}
 
     first, second = await gated.post("OCR", 3), await gated.post("OCR", 4)
@@ -252,7 +254,7 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
         return await real(self, operations)
 
     monkeypatch.setattr(DirectTable, "submit_transaction", submit)
-    calls: Any = app.world.context.bus.desk_calls
+    calls: Any = app.world.context.bus.admission_calls
 
     def counted() -> Counter[str]:
         app.requests.pop("directory", None)
@@ -279,7 +281,7 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
         plain = await lives(app, 1)
     gated = app.limited(max_inflight_per_tenant=1, overflow="stage")
     await lives(gated, 1)
-    # the second count of a desk that was opened
+    # the second count of an admission state that was opened
     app.world.clock.advance(60)
     await lives(gated, 1)
     at_once = await lives(gated, 1)
@@ -341,9 +343,9 @@ async def test_forty_ends_of_a_tenant_with_gates_share_turns(app: App) -> None:
     assert 1 <= turns <= 3
     # a turn of two reads, too, whose rows the turn before it took
     assert app.requests["reads"] <= 40 + 2 * (turns + 2)
-    stored = await gated.lane.context.desks.read("tenant_a")
+    stored = await gated.lane.context.admissions.read("tenant_a")
     assert stored is not None
-    assert stored.desk.active == 0
+    assert stored.admission.active == 0
 
 
 @pytest.mark.parametrize(

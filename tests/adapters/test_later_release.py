@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.gates.rules import Rule
 from shared.errors import Undecodable
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from tests.adapters.later_rows import (
     BOOK,
     JOB,
@@ -23,7 +23,7 @@ from tests.adapters.later_rows import (
     missing,
     stores,
 )
-from tests.adapters.later_writes import REPLACED, WRITES_AGAIN, desk_of
+from tests.adapters.later_writes import REPLACED, WRITES_AGAIN, admission_of
 
 
 async def test_each_type_of_row_is_covered() -> None:
@@ -49,7 +49,7 @@ async def test_unknown_members_stay(kind: str) -> None:
 
 
 async def test_an_unchanged_row_is_written_as_it_was() -> None:
-    """The desk and the book, to the last member."""
+    """The admission state and the allocation record, to the last member."""
     made = await later_stores()
     for kind, write in (("GATES", counting_nothing), ("BOOK", dividing_nothing)):
         [before] = made.of(kind)
@@ -63,35 +63,37 @@ def _values(row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def counting_nothing(made: Stores) -> None:
-    before = await desk_of(made)
-    await made.index.write_desk(DeskWrite(before=before, after=before.desk))
+    before = await admission_of(made)
+    await made.index.write_admission(AdmissionWrite(before=before, after=before.admission))
 
 
 async def dividing_nothing(made: Stores) -> None:
-    before = await made.books.read(BOOK)
+    before = await made.allocations.read(BOOK)
     assert before is not None
-    await made.books.write(before.book, before=before)
+    await made.allocations.write(before.allocation_record, before=before)
 
 
 async def test_a_new_rule_has_nothing_of_the_old_one() -> None:
     """Of the old rule nothing stays; the hold beside it, which was not set, keeps all."""
     made = await later_stores()
-    before = await desk_of(made)
-    after = changed(before.desk, rule=Rule(max_active=9), throttle=None)
+    before = await admission_of(made)
+    after = changed(before.admission, rule=Rule(max_active=9), throttle=None)
 
-    await made.index.write_desk(DeskWrite(before=before, after=after))
+    await made.index.write_admission(AdmissionWrite(before=before, after=after))
 
     [row] = made.of("GATES")
     state = json.loads(row[f"gate_{OCR.id}"])
     assert ("later" in state["rule"], "later" in state["hold"], "throttle" in state) == (False, True, False)
-    assert (await desk_of(made)).desk == after
+    assert (await admission_of(made)).admission == after
 
 
 async def test_a_quota_that_is_removed_goes_with_all_of_it() -> None:
     """The column of the quota, with the members of the later release."""
     made = await later_stores()
-    before = await desk_of(made)
-    await made.index.write_desk(DeskWrite(before=before, after=replace(before.desk, gates={}, shares={}, lines={})))
+    before = await admission_of(made)
+    await made.index.write_admission(
+        AdmissionWrite(before=before, after=replace(before.admission, gates={}, shares={}, lines={}))
+    )
     [row] = made.of("GATES")
     assert [name for name in row if name.startswith("gate_")] == []
     assert (json.loads(row["shares"]), json.loads(row["lines"])) == ({}, {})
@@ -104,10 +106,10 @@ async def test_a_quota_of_an_unknown_kind_stops_no_job_and_stays() -> None:
     region = json.dumps({"gate": {"kind": "tenant/region", "tenant": TENANT, "name": "eu"}, "limit": {"max": 1}})
     shares = {**json.loads(row["shares"]), "f" * 16: {"gate": ["region", "eu"], "keep": 1}}
     made.amend("GATES", **{"gate_" + "e" * 16: region, "shares": json.dumps(shares)})
-    before = await desk_of(made)
-    assert (set(before.desk.gates), len(before.desk.shares)) == ({OCR.id}, 1)
+    before = await admission_of(made)
+    assert (set(before.admission.gates), len(before.admission.shares)) == ({OCR.id}, 1)
 
-    await made.index.write_desk(DeskWrite(before=before, after=changed(before.desk, rule=None)))
+    await made.index.write_admission(AdmissionWrite(before=before, after=changed(before.admission, rule=None)))
 
     [row] = made.of("GATES")
     assert row["gate_" + "e" * 16] == region
@@ -117,19 +119,21 @@ async def test_a_quota_of_an_unknown_kind_stops_no_job_and_stays() -> None:
 async def test_unknown_members_survive_in_columns_that_grow() -> None:
     """Waiting queues in more columns than before, with what a later release has for one of them."""
     made = await later_stores()
-    before = await desk_of(made)
-    [line] = before.desk.lines.values()
+    before = await admission_of(made)
+    [line] = before.admission.lines.values()
     lines = {number: replace(line, source="s" * 250) for number in range(100, 300)}
 
-    longer = replace(before.desk, lines={**before.desk.lines, **lines})
-    await made.index.write_desk(DeskWrite(before=before, after=longer))
+    longer = replace(before.admission, lines={**before.admission.lines, **lines})
+    await made.index.write_admission(AdmissionWrite(before=before, after=longer))
 
     [row] = made.of("GATES")
     assert "lines_2" in row
     assert "of a later release" in row["lines"]
-    after = await desk_of(made)
-    assert (len(after.desk.lines), after.desk.lines[3]) == (201, line)
-    await made.index.write_desk(DeskWrite(before=after, after=replace(after.desk, lines=before.desk.lines)))
+    after = await admission_of(made)
+    assert (len(after.admission.lines), after.admission.lines[3]) == (201, line)
+    await made.index.write_admission(
+        AdmissionWrite(before=after, after=replace(after.admission, lines=before.admission.lines))
+    )
     [row] = made.of("GATES")
     assert "lines_1" not in row
     assert list(missing("GATES", row)) == []
@@ -154,8 +158,8 @@ async def test_an_unknown_state_closes_its_job_or_tenant_alone(kind: str, column
     made.amend(kind, **{column: value})
     read = {
         "ACTIVE": lambda: made.index.read_active(TENANT, JOB),
-        "GATES": lambda: made.desks.read(TENANT),
-        "BOOK": lambda: made.books.read(BOOK),
+        "GATES": lambda: made.admissions.read(TENANT),
+        "BOOK": lambda: made.allocations.read(BOOK),
     }
     with pytest.raises(Undecodable) as raised:
         await read[kind]()

@@ -10,22 +10,22 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.scoped.stores import TenantDesks, TenantIndex, TenantLedger, TenantRejected
+from shared.adapters.scoped.stores import TenantAdmissions, TenantIndex, TenantLedger, TenantRejected
 from shared.adapters.tables.index import TablesIndex
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Record
+from shared.ports.admissions import AdmissionStates, AdmissionWrite, LogPlace, joined
 from shared.ports.dead_letters import LetterState
-from shared.ports.desks import Desks, DeskWrite, LogPlace, joined
 from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden
 from tests.jobs import START, planned
-from tests.memory_stores import MemoryDesks, MemoryIndex, MemoryLedger, MemoryRejected
+from tests.memory_stores import MemoryAdmissions, MemoryIndex, MemoryLedger, MemoryRejected
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)
@@ -72,9 +72,9 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.failed_dependants("tenant_b", "job_b", limit=1),
         lambda index: index.is_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
-        lambda index: index.write_desk(DESK),
-        lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, DESK),
-        lambda index: index.move_places([PlaceMove(replace(ACTIVE, tenant="tenant_b"), PLACE, START)], DESK),
+        lambda index: index.write_admission(ADMISSION),
+        lambda index: index.move_place(replace(ACTIVE, tenant="tenant_b"), PLACE, START, ADMISSION),
+        lambda index: index.move_places([PlaceMove(replace(ACTIVE, tenant="tenant_b"), PLACE, START)], ADMISSION),
         lambda index: index.reserve_together([Reservation(replace(OTHER, job_id="job_c", idempotency_hash="c"))]),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
@@ -84,7 +84,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
-        *("write_desk", "move_place", "move_places", "reserve_together", "list_jobs", "reschedule_clearing"),
+        *("write_admission", "move_place", "move_places", "reserve_together", "list_jobs", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
 )
@@ -120,7 +120,7 @@ async def test_an_index_that_all_is_seen_of_takes_writes_of_the_own_tenant(movin
 
 ACTIVE = ActiveRow(job_id="job_a", tenant="tenant_a", claim="c", created_at=START, check_at=START)
 #: of the other tenant
-DESK = DeskWrite(before=None, after=Desk(tenant="tenant_b", counted_at=START))
+ADMISSION = AdmissionWrite(before=None, after=AdmissionState(tenant="tenant_b", counted_at=START))
 PLACE = Place(candidate=Candidate.of(OTHER))
 ENDED = EndedRow(job_id="job_a", tenant="tenant_a", clear_at=START)
 CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
@@ -155,7 +155,7 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
-    served |= {"write_desk", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
+    served |= {"write_admission", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
     served |= {"failed_dependants", "move_places"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(TablesIndex, inspect.isfunction) if not name.startswith("_")}
@@ -267,37 +267,37 @@ async def test_events_come_of_jobs_that_the_request_has_read() -> None:
 
 
 #: of another tenant, or of all of them
-FOREIGN_DESKS: dict[str, Callable[[TenantDesks], Awaitable[object]]] = {
-    "read": lambda desks: desks.read("tenant_b"),
-    "first_waiting": lambda desks: desks.first_waiting("tenant_b", 0, 1),
-    "freed": lambda desks: desks.freed("tenant_b", limit=1),
-    "drop_freed": lambda desks: desks.drop_freed("tenant_b", "job_1"),
-    "log": lambda desks: desks.log("tenant_b", "0" * 16, after=0, limit=1),
-    "enter_tenant": lambda desks: desks.enter_tenant("tenant_b", START),
-    "remove_tenant": lambda desks: desks.remove_tenant("tenant_b"),
-    "put_default": lambda desks: desks.put_default(Gate(GateKind.TENANT, EVERY), Rule(), START),
-    "put_over_all": lambda desks: desks.put_over_all(Gate.over_all(GateKind.PLATFORM), None, START),
+FOREIGN_ADMISSIONS: dict[str, Callable[[TenantAdmissions], Awaitable[object]]] = {
+    "read": lambda admissions: admissions.read("tenant_b"),
+    "first_waiting": lambda admissions: admissions.first_waiting("tenant_b", 0, 1),
+    "freed": lambda admissions: admissions.freed("tenant_b", limit=1),
+    "drop_freed": lambda admissions: admissions.drop_freed("tenant_b", "job_1"),
+    "log": lambda admissions: admissions.log("tenant_b", "0" * 16, after=0, limit=1),
+    "enter_tenant": lambda admissions: admissions.enter_tenant("tenant_b", START),
+    "remove_tenant": lambda admissions: admissions.remove_tenant("tenant_b"),
+    "put_default": lambda admissions: admissions.put_default(Gate(GateKind.TENANT, EVERY), Rule(), START),
+    "put_over_all": lambda admissions: admissions.put_over_all(Gate.over_all(GateKind.PLATFORM), None, START),
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN_DESKS)
-async def test_another_tenants_desk_is_out_of_reach(name: str) -> None:
+@pytest.mark.parametrize("name", FOREIGN_ADMISSIONS)
+async def test_another_tenants_admission_is_out_of_reach(name: str) -> None:
     """To read and to write; one who sees every tenant may read it, and changes nothing."""
-    desks = MemoryDesks()
+    admissions = MemoryAdmissions()
     with pytest.raises(PermissionError):
-        await FOREIGN_DESKS[name](TenantDesks(desks, CALLER))
-    scoped = TenantDesks(desks, READER)
+        await FOREIGN_ADMISSIONS[name](TenantAdmissions(admissions, CALLER))
+    scoped = TenantAdmissions(admissions, READER)
     if name in ("read", "first_waiting", "freed", "log"):
-        await FOREIGN_DESKS[name](scoped)
+        await FOREIGN_ADMISSIONS[name](scoped)
     else:
         with pytest.raises(TenantForbidden):
-            await FOREIGN_DESKS[name](scoped)
-    assert await desks.directory() == await MemoryDesks().directory()
+            await FOREIGN_ADMISSIONS[name](scoped)
+    assert await admissions.directory() == await MemoryAdmissions().directory()
 
 
-async def test_a_desk_of_the_own_tenant_is_served() -> None:
+async def test_a_admission_of_the_own_tenant_is_served() -> None:
     """And what every process has to know: which tenants have gates, and since when the settings have a limit."""
-    own = TenantDesks(MemoryDesks(), CALLER)
+    own = TenantAdmissions(MemoryAdmissions(), CALLER)
     assert await own.read("tenant_a") is None
     assert await own.first_waiting("tenant_a", 0, 1) == await own.log("tenant_a", "0" * 16, after=0, limit=1) == []
     await own.enter_tenant("tenant_a", START)
@@ -307,21 +307,21 @@ async def test_a_desk_of_the_own_tenant_is_served() -> None:
     assert {*await own.versions()} == {*(groups := await own.groups())}
     assert joined([await own.group(name) for name in groups]) == rows
     await own.remove_tenant("tenant_a")
-    await TenantDesks(MemoryDesks(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
-    await TenantDesks(MemoryDesks(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
+    await TenantAdmissions(MemoryAdmissions(), ANYONE).put_default(Gate(GateKind.TENANT, EVERY), Rule(), START)
+    await TenantAdmissions(MemoryAdmissions(), ANYONE).put_over_all(Gate.over_all(GateKind.PLATFORM), None, START)
 
 
-async def test_what_only_the_daily_run_does_at_desks_is_refused() -> None:
+async def test_what_only_the_daily_run_does_at_admissions_is_refused() -> None:
     """Also on the caller's own rows."""
-    own, place = TenantDesks(MemoryDesks(), ANYONE), LogPlace("0" * 16, 1)
+    own, place = TenantAdmissions(MemoryAdmissions(), ANYONE), LogPlace("0" * 16, 1)
     with pytest.raises(PermissionError):
         await own.log_places("tenant_a", first=place, limit=1)
     with pytest.raises(PermissionError):
         await own.drop_log("tenant_a", [place])
 
 
-def test_every_method_of_the_desks_is_decided_here() -> None:
+def test_every_method_of_the_admissions_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
-    methods = {name for name, _ in inspect.getmembers(Desks, inspect.isfunction) if not name.startswith("_")}
+    methods = {name for name, _ in inspect.getmembers(AdmissionStates, inspect.isfunction) if not name.startswith("_")}
     of_all = {"versions", "group", "groups", "directory", "note_settings", "log_places", "drop_log"}
-    assert methods == {*FOREIGN_DESKS, *of_all}
+    assert methods == {*FOREIGN_ADMISSIONS, *of_all}

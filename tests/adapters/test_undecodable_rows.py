@@ -67,16 +67,16 @@ READS: dict[str, Reads] = {
     "LIST": Reads(lists=(lambda made: made.index.list_jobs(TENANT, after=None, limit=1),)),
     "DEAD": Reads(lists=(lambda made: made.index.dead_letters(TENANT, after=None, limit=1),)),
     "POSITION": Reads(restarts=(lambda made: made.index.read_position(0),)),
-    "WAIT": Reads(lists=(lambda made: made.desks.first_waiting(TENANT, 1, 1),)),
+    "WAIT": Reads(lists=(lambda made: made.admissions.first_waiting(TENANT, 1, 1),)),
     "FREED": Reads(
         # a count without it would be too low once the row is taken
-        strict=(lambda made: made.desks.freed(TENANT, limit=1),),
-        lists=(lambda made: made.desks.freed(TENANT, limit=1, unread=[]),),
+        strict=(lambda made: made.admissions.freed(TENANT, limit=1),),
+        lists=(lambda made: made.admissions.freed(TENANT, limit=1, unread=[]),),
     ),
-    "GATES": Reads(strict=(lambda made: made.desks.read(TENANT),)),
-    "GATELOG": Reads(lists=(lambda made: made.desks.log(TENANT, SOURCE_GATE, after=0, limit=1),)),
-    "BOOK": Reads(strict=(lambda made: made.books.read(BOOK),)),
-    "asks": Reads(lists=(lambda made: made.books.asks(BOOK),)),
+    "GATES": Reads(strict=(lambda made: made.admissions.read(TENANT),)),
+    "GATELOG": Reads(lists=(lambda made: made.admissions.log(TENANT, SOURCE_GATE, after=0, limit=1),)),
+    "BOOK": Reads(strict=(lambda made: made.allocations.read(BOOK),)),
+    "asks": Reads(lists=(lambda made: made.allocations.asks(BOOK),)),
     "BULK": Reads(
         strict=(lambda made: made.bulks.read(TENANT, BULK),),
         lists=(lambda made: made.bulks.list_bulks(TENANT, after=None, limit=1),),
@@ -228,7 +228,7 @@ async def test_a_page_goes_on_past_rows_that_cannot_be_decoded() -> None:
         columns = {**row, "job_id": f"job_{number}"} if number % 4 == 3 or number == 8 else {}
         table.put({**columns, "PartitionKey": TENANT, "RowKey": f"WAIT:0001:{number:013d}:job_{number}"})
 
-    two, five = [await made.desks.first_waiting(TENANT, 1, limit) for limit in (2, 5)]
+    two, five = [await made.admissions.first_waiting(TENANT, 1, limit) for limit in (2, 5)]
     assert [each.candidate.job_id for each in two] == ["job_3", "job_7"]
     assert [each.candidate.job_id for each in five] == ["job_3", "job_7", "job_8"]
 
@@ -250,7 +250,7 @@ async def test_a_list_ends_with_an_error_where_most_of_it_cannot_be_decoded() ->
     for number in range(MAX_LEFT_OUT + 1):
         made.account.of("index").put({"PartitionKey": TENANT, "RowKey": f"WAIT:0001:{number:013d}:job_{number}"})
     with pytest.raises(Undecodable):
-        await made.desks.first_waiting(TENANT, 1, 2)
+        await made.admissions.first_waiting(TENANT, 1, 2)
 
 
 async def test_another_tenants_row_stops_no_one() -> None:

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.adapters.memory_tables import MemoryTexts
+from shared.adapters.tables.admissions import TablesAdmissions
+from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.answers import TablesAnswers
-from shared.adapters.tables.books import TablesBooks
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
@@ -105,8 +105,8 @@ class App:
             registry=jobs.registry(),
             ledger=TablesLedger(account, "ledger", _Texts()),
             index=TablesIndex(account, "index", "tenants", sleep=self.scheduler.pause, jitter=lambda: 0.5),
-            desks=TablesDesks(account, "index", "gates"),
-            books=TablesBooks(account, "gates"),
+            admissions=TablesAdmissions(account, "index", "gates"),
+            allocations=TablesAllocations(account, "gates"),
             bulks=TablesBulks(account, "index", "gates"),
             incidents=TablesIncidents(account, "index", "gates"),
             rejected=TablesRejected(account, "rejected", _Texts()),
@@ -114,7 +114,7 @@ class App:
             bus=Bus(
                 publisher=self.services,
                 lanes=QuietLanes(),
-                desk_calls=_Calls(self),
+                admission_calls=_Calls(self),
                 dead_replies=self.dead,
                 counts=NoCounts(),
             ),

@@ -12,7 +12,7 @@ from shared.api.quota import Quota as QuotaModel
 from shared.api.quota import quota as quota_response
 from shared.api.quota import quota_change as quota_change_response
 from shared.api.receipt import ReceiptSums, add_up
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.incidents import Incident, IncidentEntry, incident_of
 from shared.core.jobs.states import JobStatus
@@ -65,8 +65,8 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
 def quota(source: str | None = None) -> dict[str, Any]:
     """A gate with nothing set."""
     gate = Gate(GateKind.SOURCE if source else GateKind.TENANT, "tenant_a", source or "")
-    desk = Desk(tenant="tenant_a", counted_at=START)
-    return body(quota_response(desk, Directory(), GateState(gate=gate), START, None))
+    admission = AdmissionState(tenant="tenant_a", counted_at=START)
+    return body(quota_response(admission, Directory(), GateState(gate=gate), START, None))
 
 
 def quota_change() -> dict[str, Any]:

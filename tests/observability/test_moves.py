@@ -196,10 +196,10 @@ async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, 
 async def test_a_breaker_shows_by_its_job_type(
     world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worst at any desk; 0 while it is closed, and once its gate is gone."""
-    desk_of = {name: Gate(GateKind.TYPE, name, "OCR") for name in ("a", "b")}
-    states = {gate.id: 2 * (name == "b") for name, gate in desk_of.items()}
-    gates = [GateState(gate=gate) for gate in desk_of.values()]
+    """The worst at any admission state; 0 while it is closed, and once its gate is gone."""
+    admission_of = {name: Gate(GateKind.TYPE, name, "OCR") for name in ("a", "b")}
+    states = {gate.id: 2 * (name == "b") for name, gate in admission_of.items()}
+    gates = [GateState(gate=gate) for gate in admission_of.values()]
     point = ("circuit_breaker_state", (("jobType", "OCR"),))
     with monkeypatch.context() as opened:
         opened.setattr(gauges, "breaker_state", lambda state, now: states[state.gate.id])

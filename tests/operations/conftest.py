@@ -22,10 +22,10 @@ from shared.operations.process.parts import Bus
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
-from tests.memory_bus import MemoryDeadReplies, MemoryDeskCalls, NoCounts
+from tests.memory_bus import MemoryAdmissionCalls, MemoryDeadReplies, NoCounts
 from tests.memory_stores import (
+    MemoryAllocations,
     MemoryAnswers,
-    MemoryBooks,
     MemoryBulks,
     MemoryIndex,
     MemoryLedger,
@@ -175,19 +175,19 @@ def built(ledger: MemoryLedger) -> World:
         registry=registry(),
         ledger=ledger,
         index=index,
-        desks=index.desks,
+        admissions=index.admissions,
         bulks=MemoryBulks(),
         incidents=index.incidents,
         rejected=rejected,
         archive=archive,
-        books=MemoryBooks(),
+        allocations=MemoryAllocations(),
         usage=MemoryUsage(),
         answers=MemoryAnswers(),
         sweep_marks=MemorySweepMark(),
         bus=Bus(
             publisher=publisher,
             lanes=lanes,
-            desk_calls=MemoryDeskCalls(),
+            admission_calls=MemoryAdmissionCalls(),
             dead_replies=dead_replies,
             counts=NoCounts(),
         ),

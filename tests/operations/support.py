@@ -148,8 +148,8 @@ async def control(world: World, job_id: str, kind: ControlKind) -> None:
 
 
 async def answered(world: World) -> None:
-    """The calls to jobs and desks, as the queue's function answers them, until there is none."""
-    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
+    """The calls to jobs and admission states, as the queue's function answers them, until there is none."""
+    calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     while calls:
         _, job_id, _ = calls.pop(0)
         if job_id is not None and (stored := await world.ledger.read(job_id)) is not None:

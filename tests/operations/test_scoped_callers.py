@@ -39,8 +39,8 @@ def scoped(world: World, caller: Caller) -> Context:
 
 def forget_calls(world: World) -> None:
     """The queue's calls are late: only the request itself acts."""
-    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
-    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
 
 
 async def with_free_places(world: World, waiting: int) -> tuple[World, list[str]]:

@@ -159,8 +159,8 @@ class Feeds:
         for verb, row, *_ in operations:
             kind = row["RowKey"].partition(":")[0] if verb != "delete" else ""
             if kind == "GATES":
-                desk = self._world.index.desks.desks[tenant_of(row["PartitionKey"])].desk
-                self._gates.update({id_: state.gate for id_, state in desk.gates.items()})
+                admission = self._world.index.admissions.admissions[tenant_of(row["PartitionKey"])].admission
+                self._gates.update({id_: state.gate for id_, state in admission.gates.items()})
             elif kind == "INCIDENT":
                 self._incidents[row["id"]] = _incident_of(row)
             elif kind == "GATELOG":

@@ -36,13 +36,15 @@ async def check_final_state(world: World) -> None:
     for number, job_ids in world.callers.promised.items():
         if len(job_ids) > 1:
             world.add_violation(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
-    for tenant, stored in world.index.desks.desks.items():
-        desk = stored.desk
+    for tenant, stored in world.index.admissions.admissions.items():
+        admission = stored.admission
         if world.plan.tenant_limit is None and world.plan.platform_limit is None:
             # while no gate concerns a tenant its jobs are not counted
             continue
-        if desk.active or desk.staged or desk.lines:
-            world.add_violation(f"the desk of {tenant} counts {desk.inside}, {desk.staged} staged, {desk.lines}")
+        if admission.active or admission.staged or admission.lines:
+            world.add_violation(
+                f"the admission of {tenant} counts {admission.inside}, {admission.staged} staged, {admission.lines}"
+            )
     if world.feeds is not None:
         world.feeds.check()
     if world.webhooks is not None:

@@ -17,7 +17,7 @@ from shared.core.gates.places import PlaceState
 from shared.core.jobs.job import Record
 from shared.core.jobs.retry import JITTER
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.desk_counts import place_of
+from shared.operations.gates.admission_counts import place_of
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.index import ActiveRow
@@ -89,7 +89,9 @@ class Owners:
                 self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
 
     def _check_place(self, record: Record, active: ActiveRow, now: datetime) -> None:
-        """In line, or set aside, a job is its desk's, which every pass looks at; on the way there the sweeper's."""
+        """In line, or set aside, a job is its admission state's, which every pass looks at; on the way there the
+        sweeper's.
+        """
         job_id, state = record.job.job_id, place_of(active).state
         if state in (PlaceState.WAITING, PlaceState.OFF):
             self._since.pop(job_id, None)

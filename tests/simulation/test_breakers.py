@@ -15,7 +15,7 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.incidents import Incident
 from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.gates.desk_counts import place_of
+from shared.operations.gates.admission_counts import place_of
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
@@ -36,13 +36,13 @@ MOVES = {("CLOSED", "OPENED"), ("OPENED", "HALF_OPEN"), ("HALF_OPEN", "OPENED"),
 
 
 class Outage(World):
-    """Two tenants, whose jobs of one type have a breaker each; calls of desks arrive."""
+    """Two tenants, whose jobs of one type have a breaker each; calls of admission states arrive."""
 
     def __init__(self, seed: int, plan: Plan, rule: BreakerRule) -> None:
         super().__init__(seed, plan)
         self.rule = rule
-        at_once(self.index.desks.put_default(Gate(GateKind.TYPE, EVERY, OCR), Rule(breaker=rule), START))
-        self.context = changed(self.context, desk_calls=self._port(self, BusUnavailable))
+        at_once(self.index.admissions.put_default(Gate(GateKind.TYPE, EVERY, OCR), Rule(breaker=rule), START))
+        self.context = changed(self.context, admission_calls=self._port(self, BusUnavailable))
         self._others = self._other_processes()
         self.bus.on_directive = self._serve
         self._broken: dict[str, bool] = {}
@@ -86,14 +86,14 @@ class Outage(World):
         else:
             self.services._good(directive)
 
-    def _check_desks(self) -> None:
+    def _check_admissions(self) -> None:
         """At every instant the breaker counts the rows of its epoch, and never more than it allows."""
-        for tenant, stored in self.index.desks.desks.items():
-            breaker = stored.desk.state(Gate(GateKind.TYPE, tenant, OCR)).breaker
+        for tenant, stored in self.index.admissions.admissions.items():
+            breaker = stored.admission.state(Gate(GateKind.TYPE, tenant, OCR)).breaker
             if breaker is None or not breaker.epoch:
                 continue
             places = [place_of(row) for row in self.index.active.values() if row.tenant == tenant]
-            places += [each.place for of, each in self.index.desks.all_freed if of == tenant]
+            places += [each.place for of, each in self.index.admissions.all_freed if of == tenant]
             inside = [place for place in places if not place.is_staged]
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
             now = at(breaker, self.scheduler.now)
@@ -130,7 +130,7 @@ async def outage(
 
 
 async def log_of(world: World, tenant: str) -> list[str]:
-    entries = await world.index.desks.log(tenant, Gate(GateKind.TYPE, tenant, OCR).id, after=0, limit=1000)
+    entries = await world.index.admissions.log(tenant, Gate(GateKind.TYPE, tenant, OCR).id, after=0, limit=1000)
     return [entry.type.removeprefix("BREAKER_") for entry in entries]
 
 

@@ -37,7 +37,7 @@ async def guarded(seed: int, plan: Plan, state: GateState) -> World:
     world = World(seed, plan)
     world.context = changed(world.context, counts=Counts(world))
     world._others = world._other_processes()
-    await world.index.desks.put_over_all(state.gate, state, START)
+    await world.index.admissions.put_over_all(state.gate, state, START)
     return world
 
 

@@ -18,7 +18,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.registry import Registry
 from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavailable, PublishUnavailable, Transient
 from shared.operations.context import Context
-from shared.operations.gates.desk_counts import place_of
+from shared.operations.gates.admission_counts import place_of
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
@@ -28,10 +28,10 @@ from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
-from tests.memory_bus import MemoryDeskCalls, NoCounts
+from tests.memory_bus import MemoryAdmissionCalls, NoCounts
 from tests.memory_stores import (
+    MemoryAllocations,
     MemoryAnswers,
-    MemoryBooks,
     MemoryBulks,
     MemoryIndex,
     MemoryRejected,
@@ -177,9 +177,9 @@ class World:
             registry=_REGISTRY,
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
-            desks=self._port(self.index.desks, LedgerUnavailable),
+            admissions=self._port(self.index.admissions, LedgerUnavailable),
             incidents=self._port(self.index.incidents, LedgerUnavailable),
-            books=self._port(MemoryBooks(), LedgerUnavailable),
+            allocations=self._port(MemoryAllocations(), LedgerUnavailable),
             bulks=self._port(MemoryBulks(), LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
             archive=self._port(self.archive, LedgerUnavailable),
@@ -189,7 +189,7 @@ class World:
             bus=parts.Bus(
                 publisher=self._port(self.bus, PublishUnavailable),
                 lanes=self._port(self.lanes, BusUnavailable),
-                desk_calls=self._port(MemoryDeskCalls(), BusUnavailable),
+                admission_calls=self._port(MemoryAdmissionCalls(), BusUnavailable),
                 dead_replies=self._port(self.bus, BusUnavailable),
                 counts=NoCounts(),
             ),
@@ -276,7 +276,7 @@ class World:
     def _over(self) -> bool:
         if self.plan.owners_checked:
             self.owners.check()
-        self._check_desks()
+        self._check_admissions()
         if self.report.violations:
             return True
         if self.index.active:
@@ -284,19 +284,23 @@ class World:
             return False
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
 
-    def _check_desks(self) -> None:
-        """At every instant the desk counts what is inside and what has left a FREED row; never more than a limit."""
+    def _check_admissions(self) -> None:
+        """At every instant the admission state counts what is inside and what has left a FREED row; never more than a
+        limit.
+        """
         limit, of_all = self.plan.tenant_limit, self.plan.platform_limit
         if limit is None and of_all is None:
             return
         active = self.index.active.values()
         inside = Counter(row.tenant for row in active if place_of(row).state is PlaceState.ADMITTED)
-        for tenant, stored in self.index.desks.desks.items():
-            freed = (each for of, each in self.index.desks.all_freed if of == tenant)
+        for tenant, stored in self.index.admissions.admissions.items():
+            freed = (each for of, each in self.index.admissions.all_freed if of == tenant)
             counted = inside[tenant] + sum(not each.place.is_staged for each in freed)
-            is_wrong = stored.desk.counting_until is None and stored.desk.active != counted
+            is_wrong = stored.admission.counting_until is None and stored.admission.active != counted
             if is_wrong or (limit is not None and inside[tenant] > limit):
-                self.add_violation(f"{inside[tenant]} jobs of {tenant} are inside, its desk says {stored.desk.inside}")
+                self.add_violation(
+                    f"{inside[tenant]} jobs of {tenant} are inside, its admission state says {stored.admission.inside}"
+                )
         if of_all is not None and inside.total() > of_all:
             self.add_violation(f"{inside.total()} jobs are inside, of {of_all}")
 
@@ -307,7 +311,7 @@ class World:
                 yield f"{job_id} is {record.job.status}"
         yield from (f"{job_id} has an ACTIVE row" for _, job_id in self.index.active)
         if self.plan.tenant_limit is not None or self.plan.platform_limit is not None:
-            yield from (f"{each.job_id} is FREED" for _, each in self.index.desks.all_freed)
+            yield from (f"{each.job_id} is FREED" for _, each in self.index.admissions.all_freed)
         for one in self.durable.instances():
             if not one.status.is_terminal:
                 yield f"orchestration {one.instance_id} waits for {', '.join(self.durable.waits_for(one.instance_id))}"
@@ -378,7 +382,7 @@ class World:
         due = any(active.check_at <= now for active in self.index.active.values())
         # a line moves by the sweeps, where nothing else moves it
         due = due or any(active.place and active.place.is_staged for active in self.index.active.values())
-        due = due or bool(self.index.desks.all_freed)
+        due = due or bool(self.index.admissions.all_freed)
         due = due or any(ended.clear_at <= now for ended in self.index.ended)
         due = due or (self.feeds is not None and self.feeds.is_behind())
         if self.host.up and (due or self.bus.dead_letters):

@@ -23,7 +23,7 @@ from triggers.admission_bus import Call, called
         ([], Call()),
     ],
 )
-def test_a_call_names_a_desk_a_job_a_bulk_or_a_gate(call: object, meaning: Call) -> None:
+def test_a_call_names_a_admission_a_job_a_bulk_or_a_gate(call: object, meaning: Call) -> None:
     """Without a tenant or a gate it is none; what a later release adds is not looked at."""
     assert called(json.dumps(call).encode()) == meaning
 

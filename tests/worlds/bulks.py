@@ -31,7 +31,7 @@ async def started(world: World, action: BulkAction, key: str | None = None, **wo
 
 async def worked(world: World, bulk: Bulk, calls: int = 1000) -> Bulk:
     """The calls of a bulk, as the queue's function answers them, until there is none; then as it stands."""
-    queue = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     while queue and calls:
         calls -= 1
         tenant, bulk_id, at = queue.pop(0)

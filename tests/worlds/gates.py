@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from shared.core.gates import allocation
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerState
-from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
+from shared.operations.gates.admission_counts import place_of
 from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.desk_counts import place_of
 from shared.operations.gates.find_gate import over_all_of_id
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
-from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.admissions import ASLEEP, AdmissionWrite
 from shared.ports.index import ActiveRow
 from tests.contexts import changed
 from tests.jobs import START
@@ -61,19 +61,23 @@ async def ended(world: World, job_id: str, number: int = 1) -> None:
     await service_sends(world, job_id, "RESULT", number)
 
 
-async def desk_of(world: World, tenant: str = "tenant_a") -> Desk:
-    """The desk, which says what the rows say."""
-    stored = await world.index.desks.read(tenant)
+async def admission_of(world: World, tenant: str = "tenant_a") -> AdmissionState:
+    """The admission state, which says what the rows say."""
+    stored = await world.index.admissions.read(tenant)
     assert stored is not None
-    desk, rows = stored.desk, await world.index.list_active(tenant, after=None, limit=1000)
+    admission, rows = stored.admission, await world.index.list_active(tenant, after=None, limit=1000)
     staged = [row for row in rows if place_of(row).is_staged]
     waiting = [row for row in rows if place_of(row).state is PlaceState.WAITING]
-    assert (desk.active, desk.staged, desk.waiting) == (len(rows) - len(staged), len(staged), len(waiting))
+    assert (admission.active, admission.staged, admission.waiting) == (
+        len(rows) - len(staged),
+        len(staged),
+        len(waiting),
+    )
     asleep = [_is_asleep(row) for row in rows]
     assert asleep == [row.check_at == ASLEEP for row in rows]
-    kept = {row.candidate.job_id for owner, row in world.index.desks.waiting if owner == tenant}
+    kept = {row.candidate.job_id for owner, row in world.index.admissions.waiting if owner == tenant}
     assert kept == {row.job_id for row in waiting}
-    return desk
+    return admission
 
 
 def _is_asleep(row: ActiveRow) -> bool:
@@ -85,12 +89,14 @@ def _is_asleep(row: ActiveRow) -> bool:
 async def states_written(world: World, *states: GateState, tenant: str = "tenant_a") -> None:
     """As one who changes rules does it, in another process."""
     now = world.clock.now()
-    await world.index.desks.enter_tenant(tenant, now)
-    stored = await world.index.desks.read(tenant)
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now - timedelta(days=1))
+    await world.index.admissions.enter_tenant(tenant, now)
+    stored = await world.index.admissions.read(tenant)
+    admission = (
+        stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=now - timedelta(days=1))
+    )
     for state in states:
-        desk = desk.with_state(state)
-    await world.index.write_desk(DeskWrite(before=stored, after=desk))
+        admission = admission.with_state(state)
+    await world.index.write_admission(AdmissionWrite(before=stored, after=admission))
 
 
 def held_state(until: datetime, rule: Rule | None = None) -> GateState:
@@ -151,7 +157,7 @@ async def resumed(world: World, gate: Gate = TENANT, by: By = OPERATOR) -> Chang
 
 
 async def entries(world: World, gate: Gate = TENANT) -> list[LogEntry]:
-    return await world.context.desks.log(gate.tenant, gate.id, after=0, limit=1000)
+    return await world.context.admissions.log(gate.tenant, gate.id, after=0, limit=1000)
 
 
 # --- breakers of a tenant's types
@@ -183,9 +189,9 @@ async def ends(world: World, job_id: str, *, good: bool = False) -> None:
 
 async def breaker_of(world: World, gate: Gate = OCR) -> Breaker:
     """As it stands, with those inside as the rows have them."""
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    found = stored.desk.state(gate).breaker
+    found = stored.admission.state(gate).breaker
     assert found is not None
     rows = await world.index.list_active("tenant_a", after=None, limit=1000)
     epochs = [row.place.breaker_epoch for row in rows if row.place is not None and not row.place.is_staged]
@@ -209,12 +215,12 @@ async def after_a_second(world: World, number: int) -> str:
 
 
 async def later(world: World, seconds: float) -> None:
-    """The call of the desk that was asked for comes."""
+    """The call of the admission state that was asked for comes."""
     world.clock.advance(seconds)
-    await desks_look(world)
+    await admissions_look(world)
 
 
-async def desks_look(world: World) -> None:
+async def admissions_look(world: World) -> None:
     await notify(world.context, world.orchestrations, "tenant_a", await let_in(world.context, "tenant_a"))
 
 
@@ -234,7 +240,7 @@ def apart(world: World) -> World:
 
 async def served(world: World, until: Any = None) -> None:
     """What the queue does: calls in their order, each at its time; none later than `until`, or than a second ahead."""
-    calls = world.context.bus.desk_calls
+    calls = world.context.bus.admission_calls
     while pending := sorted(
         [(at or world.clock.now(), tenant, None) for tenant, _, at in calls.calls]  # type: ignore[attr-defined]
         + [(at, None, (gate_id, since)) for gate_id, at, since in calls.divisions],  # type: ignore[attr-defined]
@@ -272,10 +278,10 @@ def count(world: World) -> dict[str, int]:
     return {tenant: len(ids) for tenant, ids in active_jobs(world).items()}
 
 
-async def book(world: World, gate: Gate = PLATFORM) -> allocation.Book:
-    stored = await world.context.books.read(gate.id)
+async def allocation_record(world: World, gate: Gate = PLATFORM) -> allocation.AllocationRecord:
+    stored = await world.context.allocations.read(gate.id)
     assert stored is not None
-    return stored.book
+    return stored.allocation_record
 
 
 async def with_breaker_over_all(world: World, **numbers: Any) -> None:
@@ -292,12 +298,12 @@ async def fail(world: World, *jobs: str) -> None:
 
 
 async def breaker_over_all(world: World) -> Breaker:
-    found = (await book(world, OCR_OF_ALL)).breaker
+    found = (await allocation_record(world, OCR_OF_ALL)).breaker
     assert found is not None
     return found
 
 
 async def logged_over_all(world: World) -> list[str]:
-    entries = await world.context.desks.log(EVERY, OCR_OF_ALL.id, after=0, limit=100)
+    entries = await world.context.admissions.log(EVERY, OCR_OF_ALL.id, after=0, limit=100)
     assert [each.prev_hash for each in entries[1:]] == [each.hash for each in entries[:-1]]
     return [each.type for each in entries]

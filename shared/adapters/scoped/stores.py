@@ -17,8 +17,8 @@ from typing import Any, NoReturn, TypeVar
 from shared.access.caller import Caller
 from shared.adapters.scoped.reach import Reach, check_seen
 from shared.adapters.scoped.table import ScopedTables
+from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.desks import TablesDesks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
@@ -179,8 +179,8 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
 
 @sweeper_only("log_places", "drop_log")
-class TenantDesks(_OverScopedTables, TablesDesks):
-    """See `shared.ports.desks.Desks`. A caller that may move a tenant's jobs may change its quotas."""
+class TenantAdmissions(_OverScopedTables, TablesAdmissions):
+    """See `shared.ports.admissions.AdmissionStates`. A caller that may move a tenant's jobs may change its quotas."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         self._reach.check_move(tenant)

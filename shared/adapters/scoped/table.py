@@ -43,7 +43,7 @@ SHARED: Mapping[str, Sharing] = {
     HOOK_TENANTS_PARTITION: Sharing.BY_COLUMN,
     # a new bulk operation is entered for the sweeper
     BULKS_PARTITION: Sharing.BY_COLUMN,
-    # each process reads which tenants have quotas, since one row has many tenants; `TenantDesks` checks the writes
+    # each process reads which tenants have quotas, since one row has many tenants; `TenantAdmissions` checks the writes
     DIRECTORY_PARTITION: Sharing.OPEN,
     # incidents of breakers and services, which the end of any job opens; `TenantIncidents` checks the others' use
     INCIDENTS_PARTITION: Sharing.OPEN,

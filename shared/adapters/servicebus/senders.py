@@ -1,4 +1,6 @@
-"""What the app sends beside directives: calls to desks, hints, tries of deliveries, and events to their topic."""
+"""What the app sends beside directives: calls to admission states, hints, tries of deliveries, and events to their
+topic.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall, encode_call
 from shared.time_limits import time_limit
 
-#: of a call to a desk, with the opening of its link; nobody waits longer, since the sweeper makes up for a lost one
+#: of a call to an admission state, with the opening of its link; nobody waits longer, since the sweeper makes up for a
+#: lost one
 _CALL_S = 15.0
 #: of any other send, and of the first one, which opens the link: the end of a job and the next batch of hints wait
 _SEND_S, _OPEN_S = 2.0, 6.0
@@ -65,8 +68,8 @@ class _Sender:
             await close_link(sender)
 
 
-class ServiceBusDeskCalls:
-    """See `shared.ports.bus.DeskCalls`."""
+class ServiceBusAdmissionCalls:
+    """See `shared.ports.bus.AdmissionCalls`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         self._sender = _Sender(ADMISSION_QUEUE, client.get_queue_sender, send_s=_CALL_S)

@@ -16,14 +16,14 @@ from azure.data.tables import UpdateMode
 
 from shared import telemetry
 from shared.adapters.tables.account import transact
-from shared.adapters.tables.desks import wait_entity
+from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
 from shared.adapters.tables.table import Operation, Table
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.admission import Waiting
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.jobs.job import Job
 from shared.errors import LedgerRefused

@@ -1,4 +1,6 @@
-"""Breakers as JSON, in the columns of desks and of books; what is as in a new one is left out."""
+"""Breakers as JSON, in the columns of admission states and of allocation records; what is as in a new one is left
+out.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.core.gates.breaker import Breaker, BreakerState, End
-from shared.core.gates.rules import DeskBreaker
+from shared.core.gates.rules import AdmissionBreaker
 
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -29,17 +31,17 @@ def breaker_of(values: dict[str, Any]) -> Breaker:
     )
 
 
-def desk_breaker_json(breaker: DeskBreaker) -> dict[str, Any]:
-    return _changed(breaker, DeskBreaker())
+def admission_breaker_json(breaker: AdmissionBreaker) -> dict[str, Any]:
+    return _changed(breaker, AdmissionBreaker())
 
 
-def desk_breaker_of(values: dict[str, Any]) -> DeskBreaker:
+def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
     """A later release may have more."""
     known = {name: values[name] for name in ("epoch", "since", "inside", "limited") if name in values}
-    return DeskBreaker(until=_instant(values.get("until")), ring=_ring_of(values), **known)
+    return AdmissionBreaker(until=_instant(values.get("until")), ring=_ring_of(values), **known)
 
 
-def _changed(breaker: Breaker | DeskBreaker, new: Breaker | DeskBreaker) -> dict[str, Any]:
+def _changed(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreaker) -> dict[str, Any]:
     values = {each.name: getattr(breaker, each.name) for each in fields(breaker)}
     changed = {name: value for name, value in values.items() if value != getattr(new, name)}
     return {**changed, "ring": _ring_json(breaker.ring)} if breaker.ring else changed

@@ -35,7 +35,7 @@ from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import digest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.errors import AlreadyExists, Conflict, Contended, Undecodable
-from shared.ports.desks import DirectoryRows, joined
+from shared.ports.admissions import DirectoryRows, joined
 
 _TENANTS, _DEFAULT, _OVER_ALL, _SETTINGS, _VERSION = "TENANTS", "DEFAULT", "OVERALL", "SETTINGS", "VERSION"
 #: rows of tenants, of at most 1 MiB each: 15,000 tenants with names of 128 characters take a quarter of that. A writer
@@ -51,7 +51,7 @@ _COLUMN = "tenants"
 
 
 class TablesDirectory:
-    """See `shared.ports.desks.QuotaDirectory`."""
+    """See `shared.ports.admissions.QuotaDirectory`."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._account = account

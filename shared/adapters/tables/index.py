@@ -26,9 +26,9 @@ from shared.adapters.tables.active import (
     moves_place,
     settle,
 )
+from shared.adapters.tables.admissions import operations_of
 from shared.adapters.tables.creating import decode_claim, rows_of
 from shared.adapters.tables.decoding import all_decoded, decoded
-from shared.adapters.tables.desks import operations_of
 from shared.adapters.tables.ending import (
     ended_entity,
     ended_of,
@@ -65,7 +65,7 @@ from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
 from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import (
     FIRST_CLEARING,
     NO_LOOKS,
@@ -130,15 +130,19 @@ class TablesIndex(TablesLists):
         return decoded(decode_claim, entity) if entity is not None else None
 
     async def reserve(
-        self, job: Job, *, replacing: Claim | None, place: Place | None = None, desk: DeskWrite | None = None
+        self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
     ) -> None:
-        await self.reserve_together([Reservation(job, replacing, place)], desk)
+        await self.reserve_together([Reservation(job, replacing, place)], admission)
 
-    async def reserve_together(self, reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+    async def reserve_together(
+        self, reservations: Sequence[Reservation], admission: AdmissionWrite | None = None
+    ) -> None:
         first = reservations[0].job
         await self._tenants.wake(first.tenant, first.created_at)
         operations = [operation for each in reservations for operation in rows_of(each)]
-        await transact(await self._account.table(self._table), [*operations, *(operations_of(desk) if desk else [])])
+        await transact(
+            await self._account.table(self._table), [*operations, *(operations_of(admission) if admission else [])]
+        )
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), active_row(job_id))
@@ -149,28 +153,28 @@ class TablesIndex(TablesLists):
         active: ActiveRow,
         place: Place,
         check_at: datetime,
-        desk: DeskWrite | None = None,
+        admission: AdmissionWrite | None = None,
         *,
         settled: str | None = None,
         succeeded: bool = True,
         freed: Freed | None = None,
     ) -> None:
-        operations = moves_place(active, place, check_at, under_etag=desk is None)
+        operations = moves_place(active, place, check_at, under_etag=admission is None)
         if freed is not None:
             operations.append(freed_insert(encode_key(active.tenant), freed))
-        if desk is not None:
-            operations += operations_of(desk)
+        if admission is not None:
+            operations += operations_of(admission)
         table = await self._account.table(self._table)
         if settled is None:
             await transact(table, operations)
         else:
             await settle(table, operations, active.tenant, settled, active.job_id, succeeded=succeeded)
 
-    async def move_places(self, moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+    async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
         operations: list[Operation] = []
         for each in moves:
             operations += moves_place(each.active, each.place, each.check_at, under_etag=False)
-        await transact(await self._account.table(self._table), [*operations, *operations_of(desk)])
+        await transact(await self._account.table(self._table), [*operations, *operations_of(admission)])
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)
@@ -189,8 +193,8 @@ class TablesIndex(TablesLists):
         with contextlib.suppress(Conflict):
             await settle(await self._account.table(self._table), [], tenant, job_id, dependant, succeeded=succeeded)
 
-    async def write_desk(self, desk: DeskWrite) -> None:
-        await transact(await self._account.table(self._table), operations_of(desk))
+    async def write_admission(self, admission: AdmissionWrite) -> None:
+        await transact(await self._account.table(self._table), operations_of(admission))
 
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False

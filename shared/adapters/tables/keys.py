@@ -9,7 +9,7 @@ from shared.core.canonical import digest, encode_key
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
-#: the tenant's desk (R48)
+#: the tenant's admission state (R48)
 GATES_ROW = "GATES"
 #: the table of the feeds: a partition a tenant, and one that says which table it is
 FEED_PARTITION, FEED_ROW = "=feed", "FEED"

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.adapters.tables.keys import freed_row
 from shared.adapters.tables.table import Entity, Operation
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
 from shared.core.jobs.states import JobStatus

@@ -2,8 +2,8 @@
 
 A row that is replaced as a whole is written as this release knows it, plus each part of the stored row that this
 release does not know. Unknown is what it would not have written for the object that it read. The objects of
-`shared.core` know nothing of it: what was read carries the stored row (`StoredDesk.row`), and the write takes it from
-there. A row that is merged needs none of this.
+`shared.core` know nothing of it: what was read carries the stored row (`StoredAdmission.row`), and the write takes it
+from there. A row that is merged needs none of this.
 """
 
 from __future__ import annotations

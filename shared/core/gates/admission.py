@@ -1,4 +1,4 @@
-"""Who goes in next at a tenant's desk, and when somebody has to look (R49, R51)."""
+"""Who goes in next at a tenant's admission state, and when somebody has to look (R49, R51)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.contracts.instants import LAST
-from shared.core.gates.desk import (
+from shared.core.gates.admission_state import (
     EMERGENCY,
+    AdmissionState,
     Candidate,
-    Desk,
     GateVerdict,
-    Line,
     TooManyLines,
+    WaitingQueue,
     enter,
     evaluate_gates,
     gates_of,
@@ -47,9 +47,9 @@ class Waiting:
 
 @dataclass(frozen=True)
 class AdmissionResult:
-    """What a desk lets in at one moment."""
+    """What an admission state lets in at one moment."""
 
-    desk: Desk
+    admission: AdmissionState
     admitted: tuple[Waiting, ...] = ()
     #: of each of those, in the same order, the gates that it passed, for its history
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
@@ -69,8 +69,10 @@ class AdmissionRound:
     Use: while `wants()` names a line, `load` its first rows, as many as `room` and one more; then take `result`.
     """
 
-    def __init__(self, desk: Desk, directory: Directory, now: datetime, *, room: int = MAX_LET_IN) -> None:
-        self._desk = desk
+    def __init__(
+        self, admission: AdmissionState, directory: Directory, now: datetime, *, room: int = MAX_LET_IN
+    ) -> None:
+        self._admission = admission
         self._directory = directory
         self._now = now
         self.room = room
@@ -104,7 +106,7 @@ class AdmissionRound:
         # who has moved to another line was not looked at there
         self._read_out -= {target for _, target in self._relined}
         return AdmissionResult(
-            self._desk,
+            self._admission,
             tuple(self._admitted),
             tuple(self._passed),
             tuple(self._relined),
@@ -114,26 +116,30 @@ class AdmissionRound:
 
     def _first(self) -> int | None:
         """The line whose turn it is: emergencies before all, then the lowest rank."""
-        numbers = (number for number in self._desk.lines if number not in self._read_out)
-        ordered = sorted(numbers, key=lambda each: (not self._desk.lines[each].emergency, self._desk.lines[each].head))
-        return next((number for number in ordered if is_open(self._desk, self._directory, number, self._now)), None)
+        numbers = (number for number in self._admission.lines if number not in self._read_out)
+        ordered = sorted(
+            numbers, key=lambda each: (not self._admission.lines[each].emergency, self._admission.lines[each].head)
+        )
+        return next(
+            (number for number in ordered if is_open(self._admission, self._directory, number, self._now)), None
+        )
 
     def _take(self, number: int) -> None:
         head = self._heads[number][0]
-        line = self._desk.lines[number]
-        own = head.candidate.source if self._desk.has_source(head.candidate.source) else None
+        line = self._admission.lines[number]
+        own = head.candidate.source if self._admission.has_source(head.candidate.source) else None
         if own != line.source and own is not None:
             try:
                 # while its old line is there: a row cannot move to where it stands
-                target, target_line = line_of(self._desk, self._directory, head.candidate)
+                target, target_line = line_of(self._admission, self._directory, head.candidate)
             except TooManyLines:
                 # until a line is empty
                 self._read_out.add(number)
                 return
-            self._desk = step_away(self._desk, number)
+            self._admission = step_away(self._admission, number)
             self._heads[number].pop(0)
             self.room -= 1
-            self._desk = stand(self._desk, target, target_line, head.candidate.rank)
+            self._admission = stand(self._admission, target, target_line, head.candidate.rank)
             self._relined.append((head, target))
             # what was read of that line, if anything, is not its order any more
             self._heads.pop(target, None)
@@ -141,19 +147,19 @@ class AdmissionRound:
         else:
             self._heads[number].pop(0)
             self.room -= 1
-            self._desk = enter(step_away(self._desk, number), self._directory, head.candidate, self._now)
-            self._desk = replace(self._desk, staged=max(0, self._desk.staged - 1))
+            self._admission = enter(step_away(self._admission, number), self._directory, head.candidate, self._now)
+            self._admission = replace(self._admission, staged=max(0, self._admission.staged - 1))
             self._admitted.append(head)
             self._passed.append(self._gates_of(head.candidate))
-        if number in self._desk.lines:
+        if number in self._admission.lines:
             self._set_head(number)
 
     def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
         """Those with a rule, and how many are inside with the job."""
         found = []
-        for gate in gates_of(self._desk, self._directory, candidate):
-            if (rule := self._directory.rule_of(self._desk.state(gate))) is not None:
-                inside = self._desk.inside_of(gate)
+        for gate in gates_of(self._admission, self._directory, candidate):
+            if (rule := self._directory.rule_of(self._admission.state(gate))) is not None:
+                inside = self._admission.inside_of(gate)
                 found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})
         return tuple(found)
 
@@ -162,53 +168,65 @@ class AdmissionRound:
         if not rows:
             self._read_out.add(number)
             return
-        line = self._desk.lines[number]
-        self._desk = replace(self._desk, lines={**self._desk.lines, number: replace(line, head=rows[0].candidate.rank)})
+        line = self._admission.lines[number]
+        self._admission = replace(
+            self._admission, lines={**self._admission.lines, number: replace(line, head=rows[0].candidate.rank)}
+        )
 
 
-def is_open(desk: Desk, directory: Directory, number: int, now: datetime) -> bool:
+def is_open(admission: AdmissionState, directory: Directory, number: int, now: datetime) -> bool:
     """Whether the first of the line may go in."""
-    return all(verdict.blocked_by is None for verdict in evaluate_queue(desk, directory, desk.lines[number], now))
+    return all(
+        verdict.blocked_by is None for verdict in evaluate_queue(admission, directory, admission.lines[number], now)
+    )
 
 
-def evaluate_queue(desk: Desk, directory: Directory, line: Line, now: datetime) -> list[GateVerdict]:
+def evaluate_queue(
+    admission: AdmissionState, directory: Directory, line: WaitingQueue, now: datetime
+) -> list[GateVerdict]:
     """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
-    emergency = line.emergency and is_emergency(desk, directory, EMERGENCY)
-    return evaluate_gates(desk, directory, line, now, emergency=emergency)
+    emergency = line.emergency and is_emergency(admission, directory, EMERGENCY)
+    return evaluate_gates(admission, directory, line, now, emergency=emergency)
 
 
-def others_first(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> bool:
+def others_first(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
     """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
-    emergency = is_emergency(desk, directory, candidate.priority)
+    emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
-    before = (number for number, line in desk.lines.items() if (not line.emergency, line.head) < own)
-    return any(is_open(desk, directory, number, now) for number in before)
+    before = (number for number, line in admission.lines.items() if (not line.emergency, line.head) < own)
+    return any(is_open(admission, directory, number, now) for number in before)
 
 
 #: a call is made for so long ahead at least
 _SOONEST = timedelta(seconds=1)
 
 
-def schedule_wake_up(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> Desk:
-    """Returns the desk with the wake-up that its waiting queues need, but for those that are `read_out`.
+def schedule_wake_up(
+    admission: AdmissionState, directory: Directory, now: datetime, *, read_out: Collection[int] = ()
+) -> AdmissionState:
+    """Returns the admission state with the wake-up that its waiting queues need, but for those that are `read_out`.
 
     A wake-up that is on its way stays if it is soon enough.
     """
-    at = next_wake_up(desk, directory, now, read_out=read_out)
+    at = next_wake_up(admission, directory, now, read_out=read_out)
     if at is None:
-        return desk
+        return admission
     at = max(at, now + _SOONEST)
-    is_on_its_way = desk.wake_at is not None and now < desk.wake_at <= at
-    return desk if is_on_its_way else replace(desk, wake_at=at)
+    is_on_its_way = admission.wake_at is not None and now < admission.wake_at <= at
+    return admission if is_on_its_way else replace(admission, wake_at=at)
 
 
-def next_wake_up(desk: Desk, directory: Directory, now: datetime, *, read_out: Collection[int] = ()) -> datetime | None:
+def next_wake_up(
+    admission: AdmissionState, directory: Directory, now: datetime, *, read_out: Collection[int] = ()
+) -> datetime | None:
     """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
     an end or a person does. A line that is `read_out` waits for the end of a job that left it, or for the sweeper.
     """
     found: list[datetime] = []
-    for number, line in desk.lines.items():
-        shut = [verdict for verdict in evaluate_queue(desk, directory, line, now) if verdict.blocked_by is not None]
+    for number, line in admission.lines.items():
+        shut = [
+            verdict for verdict in evaluate_queue(admission, directory, line, now) if verdict.blocked_by is not None
+        ]
         by_time = [verdict.opens_at for verdict in shut if not verdict.needs_division]
         if not shut:
             found += [now] if number not in read_out else []

@@ -1,8 +1,9 @@
 """A limit over all tenants, divided among them (R54). Pure.
 
 A tenant lets in through such a gate while fewer of its jobs are inside than it keeps: so a job costs no more than with
-own gates. The book of a gate says what is lent to whom; a division takes where others are due, writes the book, and
-gives what is free. The sum of what is lent never exceeds the limit but by what was inside before.
+own gates. The allocation record of a gate says what is lent to whom; a division takes where others are due, writes the
+allocation record, and gives what is free. The sum of what is lent never exceeds the limit but by what was inside
+before.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from datetime import datetime, timedelta
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate, type_breaker
 from shared.core.gates.admission import evaluate_queue
+from shared.core.gates.admission_state import AdmissionState, Candidate, GateVerdict, WaitingQueue, enter, is_emergency
 from shared.core.gates.breaker import Breaker, BreakerState
-from shared.core.gates.desk import Candidate, Desk, GateVerdict, Line, enter, is_emergency
 from shared.core.gates.queue_position import lines_of
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
 
-#: tenants that stand in one book
+#: tenants that stand in one allocation record
 MAX_TENANTS = 1_000
 #: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
 _MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 70
@@ -35,7 +36,7 @@ _ENDLESS = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What the book says of one tenant."""
+    """What the allocation record says of one tenant."""
 
     #: places: at least what the tenant keeps, and what of it is inside
     lent: int = 0
@@ -52,7 +53,7 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Book:
+class AllocationRecord:
     """To whom a gate over all tenants is lent: one row."""
 
     gate_id: str
@@ -102,7 +103,7 @@ class Demand:
     before: int = 0
     #: whether any job is in line
     has_line: bool = False
-    #: its desk knows an older epoch
+    #: its admission state knows an older epoch
     is_behind: bool = False
 
     @property
@@ -110,30 +111,36 @@ class Demand:
         return self.inside + self.requested
 
 
-def with_reserve(book: Book, limit: int) -> Book:
+def with_reserve(allocation_record: AllocationRecord, limit: int) -> AllocationRecord:
     """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
-    counted = sum(account.lent for tenant, account in book.accounts.items() if tenant not in book.uncounted)
+    counted = sum(
+        account.lent
+        for tenant, account in allocation_record.accounts.items()
+        if tenant not in allocation_record.uncounted
+    )
     rest = max(0, limit - counted)
     reserved = {
         tenant: replace(account, lent=max(account.lent, rest), used=max(account.lent, rest))
-        for tenant in book.uncounted
-        if (account := book.accounts.get(tenant)) is not None
+        for tenant in allocation_record.uncounted
+        if (account := allocation_record.accounts.get(tenant)) is not None
     }
-    return replace(book, accounts={**book.accounts, **reserved})
+    return replace(allocation_record, accounts={**allocation_record.accounts, **reserved})
 
 
-def lent_to_unread(book: Book, unread: Collection[str]) -> int:
+def lent_to_unread(allocation_record: AllocationRecord, unread: Collection[str]) -> int:
     """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
-    reserves = [book.accounts[tenant].lent for tenant in unread if tenant in book.uncounted]
-    counted = sum(book.accounts[tenant].lent for tenant in unread if tenant not in book.uncounted)
+    reserves = [allocation_record.accounts[tenant].lent for tenant in unread if tenant in allocation_record.uncounted]
+    counted = sum(
+        allocation_record.accounts[tenant].lent for tenant in unread if tenant not in allocation_record.uncounted
+    )
     return counted + max(reserves, default=0)
 
 
-def room_for(book: Book, joining: Sequence[str]) -> int:
-    """How many of those who come the book has room for, the first of them: it is one row."""
-    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in book.accounts)
+def room_for(allocation_record: AllocationRecord, joining: Sequence[str]) -> int:
+    """How many of those who come the allocation record has room for, the first of them: it is one row."""
+    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in allocation_record.accounts)
     found = 0
-    for tenant in joining[: max(0, MAX_TENANTS - len(book.accounts))]:
+    for tenant in joining[: max(0, MAX_TENANTS - len(allocation_record.accounts))]:
         characters += len(tenant) + _OF_AN_ACCOUNT
         if characters > _MAX_CHARACTERS:
             break
@@ -141,24 +148,26 @@ def room_for(book: Book, joining: Sequence[str]) -> int:
     return found
 
 
-def demand_of(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> Demand:
+def demand_of(
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+) -> Demand:
     """`coming`: a new job that asks."""
-    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
-    share, inside, counted = desk.share(gate), desk.inside_of(gate), desk.counted_of(gate)
+    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
+    share, inside, counted = admission.share(gate), admission.inside_of(gate), admission.counted_of(gate)
     return Demand(
-        tenant=desk.tenant,
+        tenant=admission.tenant,
         inside=counted,
-        requested=requested(desk, directory, gate, now, coming),
+        requested=requested(admission, directory, gate, now, coming),
         share=share,
         place_ms=_place_ms(share, inside, now),
         weight=(rule.weight if rule is not None else None) or 1,
         before=inside - counted,
-        has_line=_is_in_line(desk, gate),
+        has_line=_is_in_line(admission, gate),
     )
 
 
 def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
-    """The claim as it is once its desk was told where the breaker stands."""
+    """The claim as it is once its admission state was told where the breaker stands."""
     if claim.share.breaker.epoch >= breaker.epoch:
         return claim
     share = type_breaker.start_epoch(claim.share, breaker, claim.inside)
@@ -180,18 +189,23 @@ def used_by(claim: Demand, lent: int) -> int:
     return max(claim.inside, min(claim.needed, lent)) + claim.before
 
 
-def has_room(book: Book, max_active: int | None, tenant: str, inside: int, now: datetime) -> bool:
+def has_room(
+    allocation_record: AllocationRecord, max_active: int | None, tenant: str, inside: int, now: datetime
+) -> bool:
     """Whether a division now could lend another place to the tenant, of which `inside` jobs are inside.
 
-    An estimate by the book alone: of other tenants it knows the jobs that were inside at the last division.
+    An estimate by the allocation record alone: of other tenants it knows the jobs that were inside at the last
+    division.
     """
-    limit = places(max_active, book.breaker, (), now)
-    others = sum(account.used for each, account in book.accounts.items() if each != tenant)
+    limit = places(max_active, allocation_record.breaker, (), now)
+    others = sum(account.used for each, account in allocation_record.accounts.items() if each != tenant)
     return limit is None or others + inside < limit
 
 
-def in_book(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Tenants that stay in the book: that have or want something, and, as room allows, whose ends still count."""
+def in_record(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
+    """Tenants that stay in the allocation record: that have or want something, and, as room allows, whose ends still
+    count.
+    """
     found = {claim.tenant for claim in claims if claim.needed or claim.before or lent[claim.tenant]}
     if has_breaker:
         ended = [
@@ -201,7 +215,9 @@ def in_book(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *,
     return found
 
 
-def requested(desk: Desk, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None) -> int:
+def requested(
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+) -> int:
     """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
 
     So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
@@ -209,38 +225,38 @@ def requested(desk: Desk, directory: Directory, gate: Gate, now: datetime, comin
     broader = DIVIDED[DIVIDED.index(gate.kind) :]
     for state in directory.over_all.values():
         if state.gate.kind in broader:
-            share = desk.share(state.gate)
+            share = admission.share(state.gate)
             known = replace(share.breaker, limited=False)
-            desk = desk.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
-    lines = sorted(lines_of(desk, gate).values(), key=lambda line: line.head)
-    if coming is not None and not is_emergency(desk, directory, coming.priority):
-        line = Line(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
+            admission = admission.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
+    lines = sorted(lines_of(admission, gate).values(), key=lambda line: line.head)
+    if coming is not None and not is_emergency(admission, directory, coming.priority):
+        line = WaitingQueue(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
         lines.append(line)
     found = 0
     for line in lines:
         for _ in range(line.count):
             if found == MAX_REQUESTED or any(
-                verdict.blocked_by is not None for verdict in evaluate_queue(desk, directory, line, now)
+                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, line, now)
             ):
                 break
-            desk = enter(desk, directory, _one_of(line), now)
+            admission = enter(admission, directory, _one_of(line), now)
             found += 1
     return found
 
 
-def _one_of(line: Line) -> Candidate:
+def _one_of(line: WaitingQueue) -> Candidate:
     return Candidate(
         job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
     )
 
 
-def accounts_of(book: Book, claims: Sequence[Demand]) -> dict[str, Account]:
+def accounts_of(allocation_record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
     """The accounts with the place time of now; who did not wait starts level with those who do."""
-    before = {claim.tenant: book.accounts.get(claim.tenant, Account()) for claim in claims}
+    before = {claim.tenant: allocation_record.accounts.get(claim.tenant, Account()) for claim in claims}
     after = {}
     for claim in claims:
         account = before[claim.tenant]
-        if claim.tenant not in book.accounts:
+        if claim.tenant not in allocation_record.accounts:
             account = replace(account, seen_ms=claim.place_ms, tokens_lent=claim.share.tokens_lent)
         # what is less than a millisecond by the weight counts the next time, as what another's clock was ahead
         spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
@@ -260,7 +276,7 @@ def accounts_of(book: Book, claims: Sequence[Demand]) -> dict[str, Account]:
 def fair_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
     """How many places each shall keep: place by place, to the one with the least place time by its weight.
 
-    In a full book those who need none keep none.
+    In a full allocation record those who need none keep none.
     """
     if len(claims) >= MAX_TENANTS and (idle := {claim.tenant: 0 for claim in claims if not claim.needed}):
         return fair_targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
@@ -315,21 +331,23 @@ def lent_after(
 
 
 def with_tokens(
-    book: Book,
+    allocation_record: AllocationRecord,
     state: GateState,
     claims: Sequence[Demand],
     accounts: Mapping[str, Account],
     now: datetime,
     *,
     limited: bool,
-) -> tuple[Book, dict[str, Account], bool]:
+) -> tuple[AllocationRecord, dict[str, Account], bool]:
     """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are requested.
 
     `limited`: places are lent too.
     """
     if rate.rate_of(state, state.rule, now) is None:
-        return replace(book, credit=None, credit_at=None), dict(accounts), False
-    at = rate.settled(replace(state, credit=book.credit, credit_at=book.credit_at), state.rule, now)
+        return replace(allocation_record, credit=None, credit_at=None), dict(accounts), False
+    at = rate.settled(
+        replace(state, credit=allocation_record.credit, credit_at=allocation_record.credit_at), state.rule, now
+    )
     credit = at.credit or 0
     wishes = {}
     for claim in claims:
@@ -342,13 +360,15 @@ def with_tokens(
         tenant: replace(account, tokens_lent=account.tokens_lent + given.get(tenant, 0))
         for tenant, account in accounts.items()
     }
-    left = replace(book, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
+    left = replace(allocation_record, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
     return left, after, sum(wishes.values()) > sum(given.values())
 
 
-def next_token(book: Book, state: GateState, now: datetime) -> datetime | None:
+def next_token(allocation_record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
     """When the gate's rate allows another start; None: now, or it has no rate."""
-    return rate.next_start(replace(state, credit=book.credit, credit_at=book.credit_at), state.rule, now)
+    return rate.next_start(
+        replace(state, credit=allocation_record.credit, credit_at=allocation_record.credit_at), state.rule, now
+    )
 
 
 def taken(share: Share, goal: int, epoch: int) -> Share | None:
@@ -357,7 +377,9 @@ def taken(share: Share, goal: int, epoch: int) -> Share | None:
 
 
 def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
-    """The share with what the book lends; the same where a later division has taken from it (else both were lent)."""
+    """The share with what the allocation record lends; the same where a later division has taken from it (else both
+    were lent).
+    """
     if share.epoch > epoch:
         return share
     tokens = share.tokens + max(0, account.tokens_lent - share.tokens_lent)
@@ -365,8 +387,8 @@ def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
     return replace(share, keep=max(share.keep, keep), tokens=tokens, tokens_lent=lent)
 
 
-def accrue_slot_time(before: Desk, after: Desk, now: datetime) -> Desk:
-    """The desk after a change, with the place time of what was inside until now."""
+def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetime) -> AdmissionState:
+    """The admission state after a change, with the place time of what was inside until now."""
     shares = {
         # the clock of another may have been ahead
         id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now))
@@ -375,11 +397,12 @@ def accrue_slot_time(before: Desk, after: Desk, now: datetime) -> Desk:
     return replace(after, shares=shares) if shares else after
 
 
-def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
-    """The gates that have to be divided after a change of the desk; True: since the tenant wants more.
+def owed(before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
+    """The gates that have to be divided after a change of the admission state; True: since the tenant wants more.
 
-    A tenant that goes on wanting is in the book as such. One that has a place too many says so at each end. One that
-    stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an end.
+    A tenant that goes on wanting is in the allocation record as such. One that has a place too many says so at each
+    end. One that stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an
+    end.
     """
     found = []
     for state in directory.over_all.values():
@@ -407,17 +430,19 @@ def owed(before: Desk, after: Desk, directory: Directory, now: datetime) -> list
     return found
 
 
-def _before(desk: Desk, gate: Gate) -> int:
-    return desk.inside_of(gate) - desk.counted_of(gate)
+def _before(admission: AdmissionState, gate: Gate) -> int:
+    return admission.inside_of(gate) - admission.counted_of(gate)
 
 
-def is_stopped(desk: Desk, directory: Directory, gate: Gate, now: datetime) -> bool:
+def is_stopped(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
     """Whether a division of the gate may let somebody in line go on."""
-    return any(stopping_division(evaluate_queue(desk, directory, line, now)) == gate for line in desk.lines.values())
+    return any(
+        stopping_division(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
+    )
 
 
-def _is_in_line(desk: Desk, gate: Gate) -> bool:
-    return bool(lines_of(desk, gate))
+def _is_in_line(admission: AdmissionState, gate: Gate) -> bool:
+    return bool(lines_of(admission, gate))
 
 
 def _place_ms(share: Share, inside: int, now: datetime) -> int:

@@ -14,8 +14,8 @@ from typing import Any
 
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerRule
-from shared.core.gates.desk import Desk
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
@@ -165,7 +165,8 @@ def changed(
     at: datetime,
     last_epoch: int = 0,
 ) -> tuple[GateState, LogEntry]:
-    """The state as it shall be written, and the entry of its log; `last_epoch` of the type's breakers at the desk.
+    """The state as it shall be written, and the entry of its log; `last_epoch` of the type's breakers at the admission
+    state.
 
     The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
     asks for any more begins anew when one does.
@@ -173,7 +174,8 @@ def changed(
     credit = rate.settled(before, directory.rule_of(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
     if before.gate.kind in OVER_ALL:
-        # what is published for one of these is its own rule; the ends that no division has seen are at the desks
+        # what is published for one of these is its own rule; the ends that no division has seen are at the admission
+        # states
         if before.rule is not None and before.rule.breaker and (after.rule is None or after.rule.breaker is None):
             after = replace(after, breaker=Breaker(epoch=(before.breaker or Breaker()).epoch + 1))
     else:
@@ -218,19 +220,22 @@ def is_set(state: GateState, now: datetime) -> bool:
     return state.rule is not None or any(each.is_on(now) for each in temporary)
 
 
-def in_use(desk: Desk, now: datetime) -> bool:
+def in_use(admission: AdmissionState, now: datetime) -> bool:
     """Whether the tenant has to stay in the directory: something is set, or somebody waits."""
-    return bool(desk.staged or desk.lines) or any(is_set(state, now) for state in desk.gates.values())
+    return bool(admission.staged or admission.lines) or any(is_set(state, now) for state in admission.gates.values())
 
 
-def with_change(desk: Desk, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False) -> Desk:
-    """The desk with the state; of a type or source for which nothing is left the row keeps nothing: its log has all.
+def with_change(
+    admission: AdmissionState, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False
+) -> AdmissionState:
+    """The admission state with the state; of a type or source for which nothing is left the row keeps nothing: its log
+    has all.
 
     `is_fed`: there are feeds, and the row keeps it until the tenant's has that log (R79), while it has room.
     """
-    if (is_fed and len(desk.gates) < MAX_RULES) or not is_idle(state, directory, now):
-        return desk.with_state(state)
-    return without(desk, {state.gate.id})
+    if (is_fed and len(admission.gates) < MAX_RULES) or not is_idle(state, directory, now):
+        return admission.with_state(state)
+    return without(admission, {state.gate.id})
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
@@ -244,6 +249,6 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
     return not (is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT)
 
 
-def without(desk: Desk, gate_ids: Collection[str]) -> Desk:
-    """The desk without the states of these gates."""
-    return replace(desk, gates={id_: kept for id_, kept in desk.gates.items() if id_ not in gate_ids})
+def without(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
+    """The admission state without the states of these gates."""
+    return replace(admission, gates={id_: kept for id_, kept in admission.gates.items() if id_ not in gate_ids})

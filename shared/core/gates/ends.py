@@ -1,4 +1,6 @@
-"""What the ends of jobs, and time, make of a desk's breakers, with the entries of their logs (R62). Pure."""
+"""What the ends of jobs, and time, make of an admission state's breakers, with the entries of their logs (R62).
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.core.gates import type_breaker
+from shared.core.gates.admission_state import AdmissionState, epoch_of
 from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, plain, reset
 from shared.core.gates.changes import ChangeType, numbered
-from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.queue_position import waiting_of
@@ -62,9 +64,9 @@ class Freed:
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """A desk after the end of a job."""
+    """An admission state after the end of a job."""
 
-    desk: Desk
+    admission: AdmissionState
     log: tuple[LogEntry, ...] = ()
     #: gates whose breaker it opened
     opened: tuple[GateState, ...] = ()
@@ -78,47 +80,49 @@ def is_good(job: Job) -> bool | None:
 
 
 def record_outcome(
-    desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool | None
+    admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool | None
 ) -> RecordedOutcome:
-    """The desk after the end of a job has counted at the breakers of its type. The desk has the job's slot back
-    already. `good`: as `is_good` says; an end of a job that was not active says nothing.
+    """The admission state after the end of a job has counted at the breakers of its type. The admission state has the
+    job's slot back already. `good`: as `is_good` says; an end of a job that was not active says nothing.
     """
-    gate = Gate(GateKind.TYPE, desk.tenant, place.candidate.job_type)
-    state = desk.state(gate)
+    gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
+    state = admission.state(gate)
     rule = directory.rule_of(state)
     if place.state is not PlaceState.ADMITTED or good is None:
-        return RecordedOutcome(desk)
-    desk, seen_by = type_breaker.record_end(desk, directory, place, now, good=good)
+        return RecordedOutcome(admission)
+    admission, seen_by = type_breaker.record_end(admission, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
         # a breaker that comes later begins anew
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
-            return RecordedOutcome(desk, seen_by=seen_by)
-        kept_state = numbered(state, replace(state, breaker=kept), epoch_of(desk, gate.name))
-        return RecordedOutcome(desk.with_state(kept_state), seen_by=seen_by)
+            return RecordedOutcome(admission, seen_by=seen_by)
+        kept_state = numbered(state, replace(state, breaker=kept), epoch_of(admission, gate.name))
+        return RecordedOutcome(admission.with_state(kept_state), seen_by=seen_by)
     state, log = change_breaker(state, at(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # of a job of an older epoch it is one of before
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
-    after = counted(found, rule.breaker, end, now, has_line=waiting_of(desk, gate) > 0)
-    after = numbered(state, replace(state, breaker=after), epoch_of(desk, gate.name)).breaker or after
+    after = counted(found, rule.breaker, end, now, has_line=waiting_of(admission, gate) > 0)
+    after = numbered(state, replace(state, breaker=after), epoch_of(admission, gate.name)).breaker or after
     state, more = change_breaker(state, after, now)
     is_opened = after.epoch != found.epoch
-    return RecordedOutcome(desk.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
+    return RecordedOutcome(admission.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
 
 
-def advance_breakers(desk: Desk, directory: Directory, now: datetime) -> tuple[Desk, tuple[LogEntry, ...]]:
-    """The desk whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
+def advance_breakers(
+    admission: AdmissionState, directory: Directory, now: datetime
+) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
+    """The admission state whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
     entries: list[LogEntry] = []
-    for state in desk.gates.values():
+    for state in admission.gates.values():
         rule = directory.rule_of(state) if state.breaker is not None else None
         if state.breaker is None or rule is None or rule.breaker is None or len(entries) >= MAX_SETTLED:
             continue
         after = at(state.breaker, now)
         if after.state is not state.breaker.state:
             changed, log = change_breaker(state, after, now)
-            desk, entries = desk.with_state(changed), [*entries, *log]
-    return desk, tuple(entries)
+            admission, entries = admission.with_state(changed), [*entries, *log]
+    return admission, tuple(entries)
 
 
 def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:

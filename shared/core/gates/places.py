@@ -1,4 +1,6 @@
-"""A job's place at its tenant's desk, and what is owed between the two (R49): JOB decides, ACTIVE follows."""
+"""A job's place at its tenant's admission state, and what is owed between the two (R49): JOB decides, ACTIVE
+follows.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from shared.core.gates.admission import others_first
-from shared.core.gates.desk import (
+from shared.core.gates.admission_state import (
     EMERGENCY,
+    AdmissionState,
     BlockReason,
     Candidate,
-    Desk,
     GateVerdict,
     TooManyLines,
     count,
@@ -76,9 +78,9 @@ class Place:
         return self.state is PlaceState.ADMITTED
 
 
-def let_in(desk: Desk, place: Place) -> Place:
-    """The place of a job that goes in at this desk."""
-    epoch = epoch_of(desk, place.candidate.job_type)
+def let_in(admission: AdmissionState, place: Place) -> Place:
+    """The place of a job that goes in at this admission state."""
+    epoch = epoch_of(admission, place.candidate.job_type)
     return replace(place, state=PlaceState.ADMITTED, line=None, breaker_epoch=epoch)
 
 
@@ -140,9 +142,9 @@ def after_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a desk says to a new job."""
+    """What an admission state says to a new job."""
 
-    desk: Desk
+    admission: AdmissionState
     place: Place
     #: what each gate said
     words: tuple[GateVerdict, ...]
@@ -169,23 +171,23 @@ class Rejects(Exception):
         self.verdict = verdict
 
 
-def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
+def arrive(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
     """A new job: inside if all its gates are open and nobody waits before it, else staged.
 
     Raises Rejects and LineFull: nothing is to be written.
     """
-    verdicts = tuple(evaluate_for(desk, directory, candidate, now))
+    verdicts = tuple(evaluate_for(admission, directory, candidate, now))
     stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
     try:
-        _, line = line_of(desk, directory, candidate)
+        _, line = line_of(admission, directory, candidate)
     except TooManyLines:
-        raise LineFull(len(desk.lines), stopped_by or verdicts[0]) from None
-    if stopped_by is None and (line.count or others_first(desk, directory, candidate, now)):
+        raise LineFull(len(admission.lines), stopped_by or verdicts[0]) from None
+    if stopped_by is None and (line.count or others_first(admission, directory, candidate, now)):
         # whatever the tenant's rule is, it is not what stops the job
         stopped_by = GateVerdict(verdicts[0].gate, BlockReason.LINE)
     if stopped_by is None:
-        place = let_in(desk, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
-        return Decision(enter(desk, directory, candidate, now), place, verdicts)
+        place = let_in(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
+        return Decision(enter(admission, directory, candidate, now), place, verdicts)
     shut = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
     # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
     known = [verdict for verdict in shut if not verdict.needs_division] or shut
@@ -193,16 +195,18 @@ def arrive(desk: Desk, directory: Directory, candidate: Candidate, now: datetime
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
     ) is not None:
         raise Rejects(refusing)
-    if desk.staged >= (limit := max_staged(desk, directory)):
+    if admission.staged >= (limit := max_staged(admission, directory)):
         raise LineFull(limit, stopped_by)
     place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
-    return Decision(replace(desk, staged=desk.staged + 1), place, verdicts, stopped_by, line.count + 1)
+    return Decision(replace(admission, staged=admission.staged + 1), place, verdicts, stopped_by, line.count + 1)
 
 
-def set_apart(desk: Desk, directory: Directory, candidate: Candidate, dependencies: int, now: datetime) -> Decision:
+def set_apart(
+    admission: AdmissionState, directory: Directory, candidate: Candidate, dependencies: int, now: datetime
+) -> Decision:
     """Decides on a new job that depends on others: it has no slot and counts as staged. Raises LineFull."""
-    verdicts = tuple(evaluate_for(desk, directory, candidate, now))
-    if desk.staged >= (limit := max_staged(desk, directory)):
+    verdicts = tuple(evaluate_for(admission, directory, candidate, now))
+    if admission.staged >= (limit := max_staged(admission, directory)):
         raise LineFull(limit, verdicts[0])
     place = Place(
         state=PlaceState.OFF,
@@ -210,50 +214,52 @@ def set_apart(desk: Desk, directory: Directory, candidate: Candidate, dependenci
         candidate=candidate,
         dependencies_left=dependencies,
     )
-    return Decision(replace(desk, staged=desk.staged + 1), place, verdicts)
+    return Decision(replace(admission, staged=admission.staged + 1), place, verdicts)
 
 
-def line_up(desk: Desk, directory: Directory, place: Place, now: datetime) -> tuple[Desk, Place]:
+def line_up(
+    admission: AdmissionState, directory: Directory, place: Place, now: datetime
+) -> tuple[AdmissionState, Place]:
     """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
     if place.uncounted:
-        desk, place = replace(desk, staged=desk.staged + 1), replace(place, uncounted=False)
+        admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
-    verdicts = evaluate_for(desk, directory, candidate, now)
+    verdicts = evaluate_for(admission, directory, candidate, now)
     try:
-        number, line = line_of(desk, directory, candidate)
+        number, line = line_of(admission, directory, candidate)
     except TooManyLines:
-        raise LineFull(len(desk.lines), verdicts[0]) from None
+        raise LineFull(len(admission.lines), verdicts[0]) from None
     may_pass = not line.count and all(verdict.blocked_by is None for verdict in verdicts)
-    if may_pass and not others_first(desk, directory, candidate, now):
-        inside = enter(desk, directory, candidate, now)
+    if may_pass and not others_first(admission, directory, candidate, now):
+        inside = enter(admission, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))
-        return inside, let_in(desk, place)
-    return stand(desk, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
+        return inside, let_in(admission, place)
+    return stand(admission, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
 
 
-def give_back(desk: Desk, place: Place) -> Desk:
+def give_back(admission: AdmissionState, place: Place) -> AdmissionState:
     """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
     if place.state is PlaceState.ENDED or place.uncounted:
-        return desk
+        return admission
     if place.state is PlaceState.ADMITTED:
-        return leave(desk, place.candidate, place.breaker_epoch)
+        return leave(admission, place.candidate, place.breaker_epoch)
     if place.state is PlaceState.WAITING and place.line is not None:
-        desk = step_away(desk, place.line)
-    return replace(desk, staged=max(0, desk.staged - 1))
+        admission = step_away(admission, place.line)
+    return replace(admission, staged=max(0, admission.staged - 1))
 
 
-def set_aside(desk: Desk, place: Place) -> tuple[Desk, Place]:
+def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
     """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
-    after = give_back(desk, place)
+    after = give_back(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None, uncounted=False)
 
 
-def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
-    """The desk with the counts that the rows give: places inside, staged, and the lines as they stand."""
-    gates = {id_: _uncounted(state) for id_, state in desk.gates.items()}
-    shares = {id_: replace(share, breaker=replace(share.breaker, inside=0)) for id_, share in desk.shares.items()}
-    fresh = replace(desk, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
-    lines = {number: replace(line, count=0) for number, line in desk.lines.items()}
+def recounted(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
+    """The admission state with the counts that the rows give: places inside, staged, and the lines as they stand."""
+    gates = {id_: _uncounted(state) for id_, state in admission.gates.items()}
+    shares = {id_: replace(share, breaker=replace(share.breaker, inside=0)) for id_, share in admission.shares.items()}
+    fresh = replace(admission, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
+    lines = {number: replace(line, count=0) for number, line in admission.lines.items()}
     for place in places:
         if place.state is PlaceState.ENDED or place.uncounted:
             continue
@@ -263,8 +269,8 @@ def recounted(desk: Desk, places: list[Place], now: datetime) -> Desk:
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.line is not None:
             number, candidate = place.line, place.candidate
-            # the desk may have forgotten it
-            known = lines.get(number) or empty_line(desk, candidate, emergency=candidate.priority == EMERGENCY)
+            # the admission state may have forgotten it
+            known = lines.get(number) or empty_line(admission, candidate, emergency=candidate.priority == EMERGENCY)
             lines[number] = longer(known, candidate.rank)
     kept = {number: line for number, line in lines.items() if line.count}
     return replace(fresh, lines=kept, counted_at=now, counting_until=None)

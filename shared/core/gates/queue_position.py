@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from shared.core.gates import rate
 from shared.core.gates.admission import Waiting
-from shared.core.gates.desk import (
+from shared.core.gates.admission_state import (
+    AdmissionState,
     BlockReason,
-    Desk,
     GateVerdict,
-    Line,
+    WaitingQueue,
     evaluate_gates,
 )
 from shared.core.gates.rules import GUARDS, Directory, Gate
@@ -46,7 +46,7 @@ class TenantPart:
     oldest: Waiting | None
 
 
-def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
+def lines_of(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
     """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
 
     `only`: the lines all of whose jobs have to.
@@ -54,40 +54,40 @@ def lines_of(desk: Desk, gate: Gate, *, only: bool = False) -> dict[int, Line]:
     if gate.kind in GUARDS:
         return {}
     key, names = gate.kind.key, (gate.name,) if only else (gate.name, None)
-    return {number: line for number, line in desk.lines.items() if not key or getattr(line, key) in names}
+    return {number: line for number, line in admission.lines.items() if not key or getattr(line, key) in names}
 
 
-def waiting_of(desk: Desk, gate: Gate) -> int:
+def waiting_of(admission: AdmissionState, gate: Gate) -> int:
     """How many wait for the gate, by the counts of its own lines."""
-    return sum(line.count for line in lines_of(desk, gate, only=True).values())
+    return sum(line.count for line in lines_of(admission, gate, only=True).values())
 
 
 def queue_positions(
-    desk: Desk, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[Waiting]], now: datetime
+    admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[Waiting]], now: datetime
 ) -> Iterator[QueuePosition]:
     """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
     found = (each for line in rows.values() for each in line)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
-    ordered = sorted(found, key=lambda each: order_of(desk, each))
+    ordered = sorted(found, key=lambda each: order_of(admission, each))
     for position, waiting in enumerate(ordered[:MAX_POSITION], start=1):
-        yield queue_position(desk, directory, waiting, position, now)
+        yield queue_position(admission, directory, waiting, position, now)
 
 
-def order_of(desk: Desk, waiting: Waiting) -> tuple[int, int, str]:
+def order_of(admission: AdmissionState, waiting: Waiting) -> tuple[int, int, str]:
     """Emergencies before all, then by rank."""
-    line = desk.lines.get(waiting.line)
+    line = admission.lines.get(waiting.line)
     return (0 if line is not None and line.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
 
 
 def queue_position(
-    desk: Desk, directory: Directory, waiting: Waiting, position: int | None, now: datetime
+    admission: AdmissionState, directory: Directory, waiting: Waiting, position: int | None, now: datetime
 ) -> QueuePosition:
-    line = desk.lines.get(waiting.line)
+    line = admission.lines.get(waiting.line)
     candidate = waiting.candidate
     emergency = line is not None and line.emergency
-    found = evaluate_gates(desk, directory, candidate, now, emergency=emergency)
-    return QueuePosition(waiting, position, stopping(found), expected(desk, found, position, now))
+    found = evaluate_gates(admission, directory, candidate, now, emergency=emergency)
+    return QueuePosition(waiting, position, stopping(found), expected(admission, found, position, now))
 
 
 def stopping(found: Sequence[GateVerdict]) -> GateVerdict:
@@ -98,7 +98,9 @@ def stopping(found: Sequence[GateVerdict]) -> GateVerdict:
     )
 
 
-def expected(desk: Desk, found: Iterable[GateVerdict], position: int | None, now: datetime) -> datetime | None:
+def expected(
+    admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
+) -> datetime | None:
     """When time alone lets the job in at that position; None: nobody can say."""
     at = now
     for verdict in found:
@@ -107,13 +109,13 @@ def expected(desk: Desk, found: Iterable[GateVerdict], position: int | None, now
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
             # whoever is first has to end well before
             return None
-        at = max(at, verdict.opens_at or now, _by_rate(desk, verdict, position, now))
+        at = max(at, verdict.opens_at or now, _by_rate(admission, verdict, position, now))
     return at
 
 
-def _by_rate(desk: Desk, verdict: GateVerdict, position: int, now: datetime) -> datetime:
+def _by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
     """When the gate's rate has earned as many starts as the job needs before its own."""
-    state = rate.settled(desk.state(verdict.gate), verdict.rule, now)
+    state = rate.settled(admission.state(verdict.gate), verdict.rule, now)
     per_hour = rate.rate_of(state, verdict.rule, now)
     if per_hour is None or state.credit is None:
         return now

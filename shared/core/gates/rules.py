@@ -189,7 +189,7 @@ class Throttle(_ForATime):
 
 @dataclass(frozen=True, kw_only=True)
 class GateState:
-    """What stands in the desk for one gate."""
+    """What stands in the admission state for one gate."""
 
     gate: Gate
     #: None: the rule for every tenant counts
@@ -214,10 +214,12 @@ class GateState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeskBreaker:
-    """What a desk knows of the breaker of a gate over all tenants (R61); as new: the breaker never opened."""
+class AdmissionBreaker:
+    """What an admission state knows of the breaker of a gate over all tenants (R61); as new: the breaker never
+    opened.
+    """
 
-    #: of the breaker, as this desk learned it
+    #: of the breaker, as this admission state learned it
     epoch: int = 0
     #: jobs whose ACTIVE.`breaker_epoch` is at least this were let in in that epoch; by `epoch_of`
     since: int = 0
@@ -246,7 +248,7 @@ class Share:
     #: milliseconds that its jobs were inside, up to `at`
     place_ms: int = 0
     at: datetime | None = None
-    breaker: DeskBreaker = field(default_factory=DeskBreaker)
+    breaker: AdmissionBreaker = field(default_factory=AdmissionBreaker)
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,9 @@ class Directory:
         return self.since is not None or bool(self.defaults) or tenant in self.tenants
 
     def opened(self, tenant: str) -> datetime | None:
-        """Since when the tenant's jobs are counted without a break: a desk that was counted before is counted anew."""
+        """Since when the tenant's jobs are counted without a break: an admission state that was counted before is
+        counted anew.
+        """
         since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
         return min(since, default=None)
 

@@ -1,7 +1,8 @@
-"""The breaker of a job type over all tenants, as each desk and each division has it (R61). Pure.
+"""The breaker of a job type over all tenants, as each admission state and each division has it (R61). Pure.
 
-A desk keeps the ends of its own jobs and what it was told of the breaker; a division counts the ends of all desks and
-lends what the breaker allows. Where it stands is published, so that a tenant that no division knows is told too.
+An admission state keeps the ends of its own jobs and what it was told of the breaker; a division counts the ends of all
+admission states and lends what the breaker allows. Where it stands is published, so that a tenant that no division
+knows is told too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from shared.core.gates.admission_state import AdmissionState, epoch_of
 from shared.core.gates.breaker import (
     OLDEST,
     RING,
@@ -20,33 +22,34 @@ from shared.core.gates.breaker import (
     at,
     folded,
 )
-from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.places import Place
-from shared.core.gates.rules import DeskBreaker, Directory, Gate, GateKind, Share
+from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind, Share
 
 
-def sync_breaker(desk: Desk, directory: Directory) -> Desk:
-    """The desk as what is published makes it; its next write, for whatever else, has it."""
+def sync_breaker(admission: AdmissionState, directory: Directory) -> AdmissionState:
+    """The admission state as what is published makes it; its next write, for whatever else, has it."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
-            desk = sync_breaker_with(desk, state.gate, state.breaker)
-    return desk
+            admission = sync_breaker_with(admission, state.gate, state.breaker)
+    return admission
 
 
-def sync_breaker_with(desk: Desk, gate: Gate, breaker: Breaker) -> Desk:
-    """The desk that knows where the breaker stands; the very same where it knew already, or knows a later epoch."""
-    share = desk.share(gate)
+def sync_breaker_with(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
+    """The admission state that knows where the breaker stands; the very same where it knew already, or knows a later
+    epoch.
+    """
+    share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
-        share = start_epoch(share, breaker, desk.counted_of(gate))
-        since = epoch_of(desk, gate.name) + 1
-        return desk.with_share(replace(share, breaker=replace(share.breaker, since=since)))
-    return desk if (after := close_epoch(share, breaker)) is share else desk.with_share(after)
+        share = start_epoch(share, breaker, admission.counted_of(gate))
+        since = epoch_of(admission, gate.name) + 1
+        return admission.with_share(replace(share, breaker=replace(share.breaker, since=since)))
+    return admission if (after := close_epoch(share, breaker)) is share else admission.with_share(after)
 
 
 def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
     """The share in a later epoch, in which none of its jobs inside counts; of what it kept the unused is left."""
     limited = breaker.state is not BreakerState.CLOSED
-    known = DeskBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
+    known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
     return replace(share, keep=0 if limited else max(0, share.keep - counted), breaker=known)
 
 
@@ -58,25 +61,25 @@ def close_epoch(share: Share, breaker: Breaker) -> Share:
 
 
 def record_end(
-    desk: Desk, directory: Directory, place: Place, now: datetime, *, good: bool
-) -> tuple[Desk, Gate | None]:
-    """The desk with the end of a job that was inside; the gate, where a division has to see it.
+    admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool
+) -> tuple[AdmissionState, Gate | None]:
+    """The admission state with the end of a job that was inside; the gate, where a division has to see it.
 
     That is at a bad end, at each end while few may go in, and at the tenant's first in six hours: from then on every
-    division reads this desk. A bad end while few may go in opens the breaker again: nobody else goes in here before
-    the division that says so.
+    division reads this admission state. A bad end while few may go in opens the breaker again: nobody else goes in here
+    before the division that says so.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)
-    share = desk.share(gate)
+    share = admission.share(gate)
     known = share.breaker
     if state is None or state.rule is None or state.rule.breaker is None or place.breaker_epoch < known.since:
-        return desk, None
+        return admission, None
     ring = tuple(end for end in known.ring if is_recent(end, now))
     after = replace(known, ring=(*ring, End(now, known.epoch, good))[-RING:])
     is_seen = not good or known.limited or not ring
     keep = share.keep if good or not known.limited else 0
-    return desk.with_share(replace(share, keep=keep, breaker=after)), gate if is_seen else None
+    return admission.with_share(replace(share, keep=keep, breaker=after)), gate if is_seen else None
 
 
 def is_recent(end: End, now: datetime) -> bool:
@@ -87,7 +90,7 @@ def is_recent(end: End, now: datetime) -> bool:
 def after_ends(
     breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
 ) -> tuple[Breaker, ...]:
-    """Where it stands by time, and then by the ends at all desks that are of its epoch."""
+    """Where it stands by time, and then by the ends at all admission states that are of its epoch."""
     if rule is None:
         return (breaker,)
     by_time = at(breaker, now)

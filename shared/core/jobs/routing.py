@@ -10,7 +10,7 @@ from shared.contracts.envelope import Envelope
 
 #: directive topics are this and the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
-#: calls to look at a tenant's desk
+#: calls to look at a tenant's admission state
 ADMISSION_QUEUE = "lucius-admission"
 #: hints that a job's public events are to be written into its tenant's feed
 HINTS_QUEUE = "lucius-hints"

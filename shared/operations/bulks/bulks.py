@@ -137,7 +137,7 @@ async def bulk_items(
 async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
     """Asks for work on the bulk; without the bus the sweeper does it, a minute later."""
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
+        await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:

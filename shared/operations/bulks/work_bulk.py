@@ -20,7 +20,7 @@ from shared.core.jobs.reasons import Reason
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.bulks.bulks import call, filter_of
 from shared.operations.context import MAX_TRIES, Context
-from shared.operations.gates.desk_turns import CLOCK_SKEW
+from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.redrive_job import redrive_job

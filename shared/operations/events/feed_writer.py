@@ -272,7 +272,7 @@ async def _entries_after(
 
 async def _log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
     if (gate := hint.gate) is not None:
-        changes = await context.desks.log(gate.tenant, gate.id, after=seen, limit=limit)
+        changes = await context.admissions.log(gate.tenant, gate.id, after=seen, limit=limit)
         return [(entry, gate_events(entry, gate)) for entry in changes]
     incident, _ = await find_incident(context, hint.incident_id)
     if incident is None or feed_of(incident.tenant) != hint.tenant:

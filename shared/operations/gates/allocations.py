@@ -1,8 +1,8 @@
 """Divisions of a gate over all tenants: who of them lets in how many (R54).
 
 Whoever is stopped by such a gate alone makes one, or calls for it: the calls, the queue and the sweeper see to it that
-one follows. One that dies has lent too little, never too much. Two at once are safe (Race division): the book is
-written under its ETag, and no gift of an earlier one comes after a later one has taken.
+one follows. One that dies has lent too little, never too much. Two at once are safe (Race division): the allocation
+record is written under its ETag, and no gift of an earlier one comes after a later one has taken.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from datetime import UTC, datetime, timedelta
 from shared import telemetry
 from shared.core.gates import allocation
 from shared.core.gates.admission import MAX_LET_IN, AdmissionResult
-from shared.core.gates.allocation import Account, Book, Demand, demand_of
+from shared.core.gates.admission_state import Candidate
+from shared.core.gates.allocation import Account, AllocationRecord, Demand, demand_of
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
-from shared.core.gates.desk import Candidate
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import close_epoch, sync_breaker_with
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns, type_breakers
-from shared.operations.gates.desk_turns import Entered
+from shared.operations.gates import admission_turns, type_breakers
+from shared.operations.gates.admission_turns import Entered
 from shared.operations.gates.freed import call_for_incidents
 from shared.operations.gates.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.gate_directory import DIRECTORY_LIVES
-from shared.ports.books import StoredBook
-from shared.ports.desks import StoredDesk
+from shared.ports.admissions import StoredAdmission
+from shared.ports.allocations import StoredAllocationRecord
 
-#: the epochs of a book are numbers of 32 bits
+#: the epochs of an allocation record are numbers of 32 bits
 _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 #: a gate is divided so often at most
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
 _AGAIN = timedelta(seconds=10)
-#: maximum wait for the other writers of one tenant's desk; the next division repeats what was not written
+#: maximum wait for the other writers of one tenant's admission state; the next division repeats what was not written
 _PATIENCE = timedelta(seconds=5)
-#: a book with a breaker is looked over so often at least
+#: an allocation record with a breaker is looked over so often at least
 _LOOKED_OVER = timedelta(hours=1)
 
 
@@ -50,23 +50,25 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     """A division for what happened at `since`, unless one has seen it. Raises LuciusError.
 
     `since` is of another process's clock. So it voids no call while an ask is there, which a division takes away once
-    it has read the tenant's desk; and without one it has to be over by more than clocks differ.
+    it has read the tenant's admission state; and without one it has to be over by more than clocks differ.
     """
-    stored, now = await context.books.read(gate.id), context.clock.now()
-    if stored is not None and stored.book.divided_at is not None:
-        book, divided_at = stored.book, stored.book.divided_at
-        if not await context.books.asks(gate.id):
-            known = await desk_turns.directory(context)
-            if divided_at > since + 2 * desk_turns.CLOCK_SKEW or not _is_behind(context, known, book, gate):
+    stored, now = await context.allocations.read(gate.id), context.clock.now()
+    if stored is not None and stored.allocation_record.divided_at is not None:
+        allocation_record, divided_at = stored.allocation_record, stored.allocation_record.divided_at
+        if not await context.allocations.asks(gate.id):
+            known = await admission_turns.directory(context)
+            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_behind(
+                context, known, allocation_record, gate
+            ):
                 return {}
             if divided_at > since:
                 # that one may have begun before: one more, where none follows it within ten seconds anyway
-                if not book.unmet:
-                    await context.bus.desk_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                if not allocation_record.unmet:
+                    await context.bus.admission_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
                 return {}
         # a clock that is ahead of the others makes no call wait for longer than a second of its own
         if now < (soonest := min(divided_at, since) + INTERVAL):
-            await context.bus.desk_calls.divide(gate.id, at=soonest, since=since)
+            await context.bus.admission_calls.divide(gate.id, at=soonest, since=since)
             return {}
     return await divide(context, gate)
 
@@ -75,16 +77,16 @@ async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissi
     """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
     if gate.kind not in DIVIDED:
         return {}
-    stored = await context.books.read(gate.id)
-    is_owed = stored is None or _is_behind(context, known, stored.book, gate)
-    return await divide(context, gate) if is_owed or await context.books.asks(gate.id) else {}
+    stored = await context.allocations.read(gate.id)
+    is_owed = stored is None or _is_behind(context, known, stored.allocation_record, gate)
+    return await divide(context, gate) if is_owed or await context.allocations.asks(gate.id) else {}
 
 
 async def divide_soon(context: Context, gate: Gate) -> Admissions:
     """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
     with telemetry.tolerate(BusUnavailable):
         # processes with an older directory may divide by the rule of before until then
-        await context.bus.desk_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        await context.bus.admission_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
         return await divide(context, gate)
     except Exception as fault:
@@ -96,12 +98,21 @@ def _log_undivided(gate: Gate, fault: Exception) -> None:
     telemetry.record_fault(fault, "GATE_UNDIVIDED", gate=gate.id)
 
 
-def _is_behind(context: Context, known: Directory, book: Book, gate: Gate) -> bool:
-    """Whether a division is owed by the book alone, whoever asks."""
+def _is_behind(context: Context, known: Directory, allocation_record: AllocationRecord, gate: Gate) -> bool:
+    """Whether a division is owed by the allocation record alone, whoever asks."""
     now = context.clock.now()
-    # ends that are too old to count leave the book with their tenants
-    is_old = book.breaker is not None and bool(book.accounts) and now - (book.divided_at or now) >= _LOOKED_OVER
-    return book.unmet or book.is_limited or is_old or not is_opened(known, book, gate, now)
+    # ends that are too old to count leave the allocation record with their tenants
+    is_old = (
+        allocation_record.breaker is not None
+        and bool(allocation_record.accounts)
+        and now - (allocation_record.divided_at or now) >= _LOOKED_OVER
+    )
+    return (
+        allocation_record.unmet
+        or allocation_record.is_limited
+        or is_old
+        or not is_opened(known, allocation_record, gate, now)
+    )
 
 
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
@@ -124,15 +135,15 @@ async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: st
     arrived = context.clock.now()
     # with a blank before it it is no tenant's
     async with context.process.gate_directory.turn(f" {gate.id}"):
-        stored = await context.books.read(gate.id)
-        book = stored.book if stored is not None else None
+        stored = await context.allocations.read(gate.id)
+        allocation_record = stored.allocation_record if stored is not None else None
         # else something is lent to those who do not need it
-        if book is not None and book.divided_at is not None and book.unmet:
+        if allocation_record is not None and allocation_record.divided_at is not None and allocation_record.unmet:
             now = context.clock.now()
             # one that is ahead of this clock was made by another process, before this job came or after it
-            if arrived < book.divided_at <= now:
+            if arrived < allocation_record.divided_at <= now:
                 return {}
-            wait = book.divided_at + INTERVAL - now
+            wait = allocation_record.divided_at + INTERVAL - now
             if wait > timedelta():
                 if not rejects:
                     return {}
@@ -148,32 +159,35 @@ class _Read:
     state: GateState
     #: None: the gate has no number
     max_active: int | None
-    stored: StoredBook | None
-    book: Book
+    stored: StoredAllocationRecord | None
+    allocation_record: AllocationRecord
     now: datetime
 
 
 async def divide(
     context: Context, gate: Gate, *, asking: str | None = None, coming: Candidate | None = None
 ) -> Admissions:
-    """Reads who has and who wants, takes, writes the book, gives; another that was written meanwhile ends it.
+    """Reads who has and who wants, takes, writes the allocation record, gives; another that was written meanwhile ends
+    it.
 
     `asking`: a tenant that wants more, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
-    known = await desk_turns.directory(context)
+    known = await admission_turns.directory(context)
     if (state := known.over_all.get(gate.id)) is None:
         return {}
-    stored, now = await context.books.read(gate.id), context.clock.now()
-    read = _Read(gate, state, state.max_active, stored, stored.book if stored else _first_book(gate, now), now)
+    stored, now = await context.allocations.read(gate.id), context.clock.now()
+    read = _Read(
+        gate, state, state.max_active, stored, stored.allocation_record if stored else _first_record(gate, now), now
+    )
     opened: list[GateState] = []
     try:
-        if not is_opened(known, read.book, gate, now):
-            if (counted := await count_all(context, known, gate, stored, read.book, now)) is None:
+        if not is_opened(known, read.allocation_record, gate, now):
+            if (counted := await count_all(context, known, gate, stored, read.allocation_record, now)) is None:
                 # there are more
                 await _call(context, gate, now + INTERVAL, now)
                 return {}
-            read = replace(read, stored=counted, book=counted.book)
+            read = replace(read, stored=counted, allocation_record=counted.allocation_record)
         return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
@@ -182,13 +196,14 @@ async def divide(
         await call_for_incidents(context, opened)
 
 
-def _first_book(gate: Gate, now: datetime) -> Book:
-    """Returns the book of a gate that has none, or whose row is lost.
+def _first_record(gate: Gate, now: datetime) -> AllocationRecord:
+    """Returns the allocation record of a gate that has none, or whose row is lost.
 
     Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
-    than the epochs of a lost book. Slots that a lost book lent to a tenant without jobs stay with it until it asks.
+    than the epochs of a lost allocation record. Slots that a lost allocation record lent to a tenant without jobs stay
+    with it until it asks.
     """
-    return Book(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
+    return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 
 
 async def _divide(
@@ -200,29 +215,29 @@ async def _divide(
     opened: list[GateState],
 ) -> Admissions:
     """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
-    gate, book, epoch = read.gate, read.book, read.book.epoch + 1
-    asks = await context.books.asks(gate.id)
+    gate, allocation_record, epoch = read.gate, read.allocation_record, read.allocation_record.epoch + 1
+    asks = await context.allocations.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
-    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in book.accounts]
-    room = allocation.room_for(book, joining)
+    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in allocation_record.accounts]
+    room = allocation.room_for(allocation_record, joining)
 
     async def claim(tenant: str) -> Demand | None:
         try:
-            desk, directory = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+            admission, directory = await admission_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
         except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
-        return demand_of(desk, directory, gate, read.now, coming if tenant == asking else None)
+        return demand_of(admission, directory, gate, read.now, coming if tenant == asking else None)
 
-    claims = [each for each in await at_once([*book.accounts, *joining[:room]], claim) if each is not None]
-    unread = {*book.accounts} - {claim.tenant for claim in claims}
-    lent_unread = allocation.lent_to_unread(book, unread)
-    book = await type_breakers.record_ends(context, known, book, read.state, claims, opened)
-    breaker = book.breaker
+    claims = [each for each in await at_once([*allocation_record.accounts, *joining[:room]], claim) if each is not None]
+    unread = {*allocation_record.accounts} - {claim.tenant for claim in claims}
+    lent_unread = allocation.lent_to_unread(allocation_record, unread)
+    allocation_record = await type_breakers.record_ends(context, known, allocation_record, read.state, claims, opened)
+    breaker = allocation_record.breaker
     if breaker is not None:
         claims = [allocation.in_epoch(each, breaker) for each in claims]
-    accounts = allocation.accounts_of(book, claims)
+    accounts = allocation.accounts_of(allocation_record, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     limit, goals = allocation.places(read.max_active, breaker, claims, read.now), lent
     if limit is not None:
@@ -234,22 +249,22 @@ async def _divide(
     lent = lent | {tenant: max(claim.share.keep, claim.inside) for tenant, claim in taken.items()}
     claims = found
     if limit is not None:
-        # jobs may have gone in at a desk before it was told of the breaker
+        # jobs may have gone in at an admission state before it was told of the breaker
         limit = (allocation.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
         lent = allocation.lent_after(limit, goals, lent, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
-    book, accounts, lacks_tokens = allocation.with_tokens(
-        book, read.state, claims, accounts, read.now, limited=limit is not None
+    allocation_record, accounts, lacks_tokens = allocation.with_tokens(
+        allocation_record, read.state, claims, accounts, read.now, limited=limit is not None
     )
     lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
     used = {claim.tenant: allocation.used_by(claim, lent[claim.tenant]) for claim in claims}
-    kept = allocation.in_book(claims, lent, read.now, has_breaker=breaker is not None)
+    kept = allocation.in_record(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
-        book,
+        allocation_record,
         epoch=epoch,
-        accounts={tenant: book.accounts[tenant] for tenant in unread}
+        accounts={tenant: allocation_record.accounts[tenant] for tenant in unread}
         | {
             tenant: replace(account, requested=account.requested and unmet, used=used[tenant])
             for tenant, account in accounts.items()
@@ -257,10 +272,10 @@ async def _divide(
         },
         divided_at=read.now,
         unmet=unmet,
-        uncounted=book.uncounted & unread,
+        uncounted=allocation_record.uncounted & unread,
     )
-    await context.books.write(after, before=read.stored)
-    await context.books.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
+    await context.allocations.write(after, before=read.stored)
+    await context.allocations.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
     admissions = await _give(context, gate, after, goals, claims)
     if after.unmet:
         at = allocation.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
@@ -282,7 +297,7 @@ async def _take(
     epoch: int,
     breaker: Breaker | None,
 ) -> list[Demand] | None:
-    """The claims after what is above the goals was taken, and each desk was told where the breaker stands.
+    """The claims after what is above the goals was taken, and each admission state was told where the breaker stands.
 
     None: a later division has taken from one of them, or knows more of the breaker.
     """
@@ -291,22 +306,22 @@ async def _take(
         if goals[claim.tenant] >= lent[claim.tenant] and not claim.is_behind:
             return claim
 
-        async def act(stored: StoredDesk, known: Directory) -> Demand | None:
-            desk = sync_breaker_with(stored.desk, gate, breaker) if breaker is not None else stored.desk
-            share = allocation.taken(desk.share(gate), goals[claim.tenant], epoch)
+        async def act(stored: StoredAdmission, known: Directory) -> Demand | None:
+            admission = sync_breaker_with(stored.admission, gate, breaker) if breaker is not None else stored.admission
+            share = allocation.taken(admission.share(gate), goals[claim.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
-            desk = desk.with_share(share)
-            write = await desk_turns.desk_write(context, stored, known, AdmissionResult(desk))
+            admission = admission.with_share(share)
+            write = await admission_turns.admission_write(context, stored, known, AdmissionResult(admission))
             # nobody is called for what a take shuts: the next division comes when it may open
-            write = replace(write, after=replace(write.after, wake_at=stored.desk.wake_at))
-            await context.index.write_desk(write)
-            counted = desk.counted_of(gate)
-            return replace(claim, share=share, inside=counted, before=desk.inside_of(gate) - counted)
+            write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
+            await context.index.write_admission(write)
+            counted = admission.counted_of(gate)
+            return replace(claim, share=share, inside=counted, before=admission.inside_of(gate) - counted)
 
         # whether it was taken or not, no more than that is lent
         with telemetry.tolerate(Exception):
-            return await desk_turns.at_desk(
+            return await admission_turns.at_admission(
                 context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
         return claim
@@ -316,22 +331,26 @@ async def _take(
 
 
 async def _give(
-    context: Context, gate: Gate, book: Book, goals: Mapping[str, int], claims: Iterable[Demand]
+    context: Context,
+    gate: Gate,
+    allocation_record: AllocationRecord,
+    goals: Mapping[str, int],
+    claims: Iterable[Demand],
 ) -> Admissions:
     """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
 
     found: Admissions = {}
 
     async def one(claim: Demand) -> None:
-        account = book.accounts.get(claim.tenant)
+        account = allocation_record.accounts.get(claim.tenant)
         if account is None:
             return
         keep = min(account.lent, goals[claim.tenant])
-        if _given(claim.share, book, account, keep) == claim.share:
+        if _given(claim.share, allocation_record, account, keep) == claim.share:
             return
         with telemetry.tolerate(Exception):
-            act = _giving(context, gate, book, account, keep)
-            found[claim.tenant] = await desk_turns.at_desk(
+            act = _giving(context, gate, allocation_record, account, keep)
+            found[claim.tenant] = await admission_turns.at_admission(
                 context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
 
@@ -340,37 +359,37 @@ async def _give(
 
 
 def _giving(
-    context: Context, gate: Gate, book: Book, account: Account, keep: int
-) -> Callable[[StoredDesk, Directory], Awaitable[Entered]]:
-    async def act(stored: StoredDesk, known: Directory) -> Entered:
-        before = stored.desk.share(gate)
-        share = _given(before, book, account, keep)
-        # where it is the same the desk may have learned by the directory that the breaker is closed
-        desk = stored.desk.with_share(share) if share != before else stored.desk
-        let = await desk_turns.select_admissions(context, desk, known, MAX_LET_IN)
-        if let.desk is stored.desk:
+    context: Context, gate: Gate, allocation_record: AllocationRecord, account: Account, keep: int
+) -> Callable[[StoredAdmission, Directory], Awaitable[Entered]]:
+    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+        before = stored.admission.share(gate)
+        share = _given(before, allocation_record, account, keep)
+        # where it is the same the admission state may have learned by the directory that the breaker is closed
+        admission = stored.admission.with_share(share) if share != before else stored.admission
+        let = await admission_turns.select_admissions(context, admission, known, MAX_LET_IN)
+        if let.admission is stored.admission:
             return Entered()
-        write = await desk_turns.desk_write(context, stored, known, let)
-        await context.index.write_desk(write)
-        await desk_turns.desk_calls(context, write, known)
-        if not book.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
+        write = await admission_turns.admission_write(context, stored, known, let)
+        await context.index.write_admission(write)
+        await admission_turns.admission_calls(context, write, known)
+        if not allocation_record.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
-            await desk_turns.ask_division(context, gate, stored.desk.tenant)
-        return desk_turns.entered_by(let)
+            await admission_turns.ask_division(context, gate, stored.admission.tenant)
+        return admission_turns.entered_by(let)
 
     return act
 
 
-def _given(share: Share, book: Book, account: Account, keep: int) -> Share:
-    """What the book lends, where the share is of no later epoch of the breaker."""
-    if book.breaker is None:
-        return allocation.given(share, account, keep, book.epoch)
-    if share.breaker.epoch != book.breaker.epoch:
+def _given(share: Share, allocation_record: AllocationRecord, account: Account, keep: int) -> Share:
+    """What the allocation record lends, where the share is of no later epoch of the breaker."""
+    if allocation_record.breaker is None:
+        return allocation.given(share, account, keep, allocation_record.epoch)
+    if share.breaker.epoch != allocation_record.breaker.epoch:
         return share
-    return close_epoch(allocation.given(share, account, keep, book.epoch), book.breaker)
+    return close_epoch(allocation.given(share, account, keep, allocation_record.epoch), allocation_record.breaker)
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
     """The next division, unless another comes before it; a call that is lost is the sweeper's."""
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.divide(gate.id, at=at, since=since)
+        await context.bus.admission_calls.divide(gate.id, at=at, since=since)

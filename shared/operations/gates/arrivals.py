@@ -13,30 +13,30 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import allocation
 from shared.core.gates.admission import AdmissionResult
-from shared.core.gates.desk import Candidate, Desk, evaluate_for
+from shared.core.gates.admission_state import AdmissionState, Candidate, evaluate_for
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
 from shared.core.gates.rules import Directory, Gate
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
 from shared.operations.context import Context
-from shared.operations.gates.desk_turns import (
+from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     FREE_OPERATIONS,
     MAX_TOGETHER,
     OPERATIONS_OF_ADMISSION,
     Entered,
     QuotasUnknown,
-    at_desk,
-    desk_calls,
-    desk_write,
+    admission_calls,
+    admission_write,
+    at_admission,
     entered_by,
     room_for_admissions,
     select_admissions,
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
 from shared.operations.process.concurrency import at_once
-from shared.ports.desks import StoredDesk
+from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
 
@@ -88,7 +88,7 @@ class Arrival:
         self.is_done, self.found, self.refused = True, found, refused
 
 
-async def reserve_at_desk(
+async def reserve_at_admission(
     context: Context,
     job: Job,
     *,
@@ -109,7 +109,7 @@ async def reserve_at_desk(
         return await stage_uncounted(context, job, replacing=replacing)
     arrivals.append(own)
 
-    async def act(stored: StoredDesk, known: Directory) -> None:
+    async def act(stored: StoredAdmission, known: Directory) -> None:
         if not own.is_done:
             # a turn before this one may have had no room for it
             waiting = [each for each in arrivals if each is not own]
@@ -118,7 +118,7 @@ async def reserve_at_desk(
     try:
         async with turn.creations:
             if not own.is_done and not own.must_stage:
-                await at_desk(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
+                await at_admission(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown:
         # the others have waited as long, and those that come need not
         turn.stages_until = context.clock.now() + _STAGES_FOR
@@ -135,9 +135,9 @@ async def reserve_at_desk(
 
 @dataclass
 class _Decided:
-    """What a desk says to several creations."""
+    """What an admission state says to several creations."""
 
-    desk: Desk
+    admission: AdmissionState
     decisions: list[tuple[Arrival, Decision]] = field(default_factory=list)
     #: nothing is written for these
     ended: list[tuple[Arrival, NeedsDivision | LimitReached]] = field(default_factory=list)
@@ -153,13 +153,13 @@ class _Together:
     """One turn of a tenant's creations."""
 
     context: Context
-    stored: StoredDesk
+    stored: StoredAdmission
     known: Directory
 
     async def reserve(self, arrivals: Sequence[Arrival]) -> None:
         """Ends each that has room in one transaction, the first one in any case.
 
-        Raises Conflict and AlreadyExists where the desk moved, LedgerRefused, LedgerUnavailable.
+        Raises Conflict and AlreadyExists where the admission state moved, LedgerRefused, LedgerUnavailable.
         """
         together = list(_fitting(arrivals))
         try:
@@ -173,17 +173,17 @@ class _Together:
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
         context, known = self.context, self.known
         operations = sum(_operations(each) for each in arrivals)
-        let = await select_admissions(context, self.stored.desk, known, room_for_admissions(operations))
+        let = await select_admissions(context, self.stored.admission, known, room_for_admissions(operations))
         operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
-        decided = self._decided(arrivals, let.desk)
+        decided = self._decided(arrivals, let.admission)
         taken = None
         if not decided.is_free:
             # slots may be free that the counts do not say
             limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
-            rows = await read_freed(context, let.desk.tenant, limit) if limit else []
-            taken = take_freed(context, let.desk, known, rows, limit=limit)
+            rows = await read_freed(context, let.admission.tenant, limit) if limit else []
+            taken = take_freed(context, let.admission, known, rows, limit=limit)
             if taken.freed:
-                decided = self._decided(arrivals, taken.desk)
+                decided = self._decided(arrivals, taken.admission)
         if decided.decisions:
             await self._write(let, decided, taken)
         # not before: what another one was to take may be free after all
@@ -199,10 +199,12 @@ class _Together:
         context, known = self.context, self.known
         log = taken.log if taken is not None else ()
         freed = taken.freed if taken is not None else ()
-        write = await desk_write(context, self.stored, known, replace(let, desk=decided.desk), log, freed)
+        write = await admission_write(
+            context, self.stored, known, replace(let, admission=decided.admission), log, freed
+        )
         reservations = [_reservation(each.job, each.replacing, decision) for each, decision in decided.decisions]
         try:
-            await context.index.reserve_together(reservations, desk=write)
+            await context.index.reserve_together(reservations, admission=write)
         except (Conflict, AlreadyExists) as lost:
             await self._end_taken(decided.decisions, is_claimed=isinstance(lost, AlreadyExists))
             raise
@@ -215,24 +217,24 @@ class _Together:
             arrival.end((decision, entered))
             # the first one tells the admitted jobs
             entered = Entered()
-        await desk_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
+        await admission_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
         if taken is not None:
             on_breakers_opened(taken.opened)
 
-    def _decided(self, arrivals: Iterable[Arrival], desk: Desk) -> _Decided:
-        found = _Decided(desk)
+    def _decided(self, arrivals: Iterable[Arrival], admission: AdmissionState) -> _Decided:
+        found = _Decided(admission)
         for arrival in arrivals:
             job = arrival.job
-            needed = _needed_division(self.context, found.desk, self.known, job) if not job.dependencies else None
+            needed = _needed_division(self.context, found.admission, self.known, job) if not job.dependencies else None
             if needed is not None and needed.gate not in arrival.after_division_of:
                 found.ended.append((arrival, needed))
                 continue
             try:
-                decision = decided(self.context, found.desk, self.known, job)
+                decision = decided(self.context, found.admission, self.known, job)
             except LimitReached as refused:
                 found.ended.append((arrival, refused))
                 continue
-            found.desk = decision.desk
+            found.admission = decision.admission
             found.decisions.append((arrival, decision))
         return found
 
@@ -294,21 +296,21 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
         place = Place(
             state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate, uncounted=True
         )
-    decision = Decision(Desk(tenant=job.tenant, counted_at=now), place, ())
+    decision = Decision(AdmissionState(tenant=job.tenant, counted_at=now), place, ())
     try:
         await context.index.reserve_together([_reservation(job, replacing, decision)])
     except (Conflict, AlreadyExists):
         return None
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
+        await context.bus.admission_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
     return decision, Entered()
 
 
-def _needed_division(context: Context, desk: Desk, known: Directory, job: Job) -> NeedsDivision | None:
+def _needed_division(context: Context, admission: AdmissionState, known: Directory, job: Job) -> NeedsDivision | None:
     candidate = Candidate.of(job)
-    found = evaluate_for(desk, known, candidate, context.clock.now())
+    found = evaluate_for(admission, known, candidate, context.clock.now())
     gate = allocation.stopping_division(found)
-    if gate is None or allocation.is_stopped(desk, known, gate, context.clock.now()):
+    if gate is None or allocation.is_stopped(admission, known, gate, context.clock.now()):
         # those in line have asked
         return None
     rejects = any(
@@ -327,20 +329,20 @@ def _as_written(decision: Decision, active: ActiveRow) -> Decision:
     )
 
 
-def decided(context: Context, desk: Desk, known: Directory, job: Job) -> Decision:
+def decided(context: Context, admission: AdmissionState, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
     now, candidate = context.clock.now(), Candidate.of(job)
     try:
         if job.dependencies:
-            return set_apart(desk, known, candidate, len(job.dependencies), now)
-        return arrive(desk, known, candidate, now)
+            return set_apart(admission, known, candidate, len(job.dependencies), now)
+        return arrive(admission, known, candidate, now)
     except Rejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
-        detail = f"{gate.words}: {desk.inside_of(gate)} jobs are active"
+        detail = f"{gate.words}: {admission.inside_of(gate)} jobs are active"
         raise LimitReached(limit, detail, _retry_after(refused.verdict.opens_at, now)) from None
     except LineFull as full:
-        detail = f"tenant {job.tenant!r} has {desk.staged} jobs that wait, of {full.limit}"
+        detail = f"tenant {job.tenant!r} has {admission.staged} jobs that wait, of {full.limit}"
         raise LimitReached("max_staged", detail, _retry_after(full.verdict.opens_at, now)) from None
 
 

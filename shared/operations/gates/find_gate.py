@@ -61,10 +61,10 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
     possible = [own, *(Gate(kind, tenant, name) for kind, known in closed for name in (*known, *every))]
     if (found := next((gate for gate in possible if gate.id == gate_id), None)) is not None:
         return found
-    stored = await context.desks.read(tenant)
-    if stored is None or gate_id not in stored.desk.gates:
+    stored = await context.admissions.read(tenant)
+    if stored is None or gate_id not in stored.admission.gates:
         raise GateNotFound(f"{gate_id} of tenant {tenant}: name it by tenant and type, or tenant and source")
-    return stored.desk.gates[gate_id].gate
+    return stored.admission.gates[gate_id].gate
 
 
 def _named(tenant: str, kind: GateKind, name: str) -> Gate:
@@ -82,5 +82,5 @@ async def _is_known(context: Context, gate: Gate) -> bool:
         return True
     if gate.tenant == EVERY and gate.name == EVERY:
         return True
-    stored = await context.desks.read(gate.tenant)
-    return stored is not None and gate.id in stored.desk.gates
+    stored = await context.admissions.read(gate.tenant)
+    return stored is not None and gate.id in stored.admission.gates

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed, RecordedOutcome, is_good, record_outcome
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, give_back
@@ -20,22 +20,22 @@ from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
 from shared.errors import Interrupted, LuciusError
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts
-from shared.operations.gates.desk_turns import (
+from shared.operations.gates import admission_counts
+from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     Entered,
+    admission_calls,
+    admission_write,
     ask_divisions,
-    at_desk,
+    at_admission,
     call_again,
     call_turn,
-    desk_calls,
-    desk_write,
     directory,
     entered_by,
     room_for_admissions,
     select_admissions,
 )
-from shared.ports.desks import StoredDesk
+from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
@@ -62,9 +62,9 @@ async def may_be_counted(context: Context, job: Job) -> bool:
 
 @dataclass(frozen=True)
 class Taken:
-    """A desk whose counts have these FREED rows."""
+    """An admission state whose counts have these FREED rows."""
 
-    desk: Desk
+    admission: AdmissionState
     freed: tuple[Freed, ...] = ()
     log: tuple[LogEntry, ...] = ()
     #: gates whose breaker opened
@@ -79,21 +79,21 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
     """The tenant's first FREED rows, without those that cannot be decoded: these keep their slots. Raises
     LedgerUnavailable.
     """
-    return await context.desks.freed(tenant, limit=limit, unread=[])
+    return await context.admissions.freed(tenant, limit=limit, unread=[])
 
 
 def take_freed(
-    context: Context, desk: Desk, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
+    context: Context, admission: AdmissionState, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> Taken:
-    """The desk with these FREED rows, the tenant's first `limit`, in its counts."""
-    taken = Taken(desk)
+    """The admission state with these FREED rows, the tenant's first `limit`, in its counts."""
+    taken = Taken(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds two at most
         if len(taken.log) > MAX_LOG - 2:
             return replace(taken, more=True)
-        after = _after(context, taken.desk, known, each)
+        after = _after(context, taken.admission, known, each)
         taken = Taken(
-            after.desk,
+            after.admission,
             (*taken.freed, each),
             (*taken.log, *after.log),
             (*taken.opened, *after.opened),
@@ -102,14 +102,14 @@ def take_freed(
     return replace(taken, more=len(rows) == limit)
 
 
-def _after(context: Context, desk: Desk, known: Directory, freed: Freed) -> RecordedOutcome:
-    if not freed.is_counted(desk.counted_at):
-        return RecordedOutcome(desk)
-    desk = give_back(desk, freed.place)
+def _after(context: Context, admission: AdmissionState, known: Directory, freed: Freed) -> RecordedOutcome:
+    if not freed.is_counted(admission.counted_at):
+        return RecordedOutcome(admission)
+    admission = give_back(admission, freed.place)
     # a breaker must not keep a slot
     with telemetry.tolerate(Exception):
-        return record_outcome(desk, known, freed.place, context.clock.now(), good=freed.good)
-    return RecordedOutcome(desk)
+        return record_outcome(admission, known, freed.place, context.clock.now(), good=freed.good)
+    return RecordedOutcome(admission)
 
 
 def on_breakers_opened(opened: Iterable[GateState]) -> None:
@@ -127,7 +127,7 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
     for state in opened:
         # it stops nothing of the job whose end opened the breaker
         with telemetry.tolerate(Exception, "INCIDENT_LATE", gate=state.gate.id):
-            await context.bus.desk_calls.call(state.gate.tenant, breaker_of=state.gate.id)
+            await context.bus.admission_calls.call(state.gate.tenant, breaker_of=state.gate.id)
 
 
 async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
@@ -138,11 +138,11 @@ async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: 
     Raises Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> Entered:
-        taken = take_freed(context, stored.desk, known, await read_freed(context, tenant, MAX_FREED))
+    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+        taken = take_freed(context, stored.admission, known, await read_freed(context, tenant, MAX_FREED))
         entered, after = await _turn(context, stored, known, taken)
         entered = replace(entered, more=entered.more or taken.more)
-        if due_at is not None and after.wake_at == stored.desk.wake_at == due_at:
+        if due_at is not None and after.wake_at == stored.admission.wake_at == due_at:
             await call_again(context, tenant, due_at)
         if not entered.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
@@ -150,8 +150,8 @@ async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: 
         return entered
 
     if counts:
-        return await at_desk(context, tenant, act)
-    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+        return await at_admission(context, tenant, act)
+    return await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
 async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
@@ -171,8 +171,8 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
         asked.update(turn.ended)
         rows[:] = await read_freed(context, tenant, MAX_FREED)
 
-    async def act(stored: StoredDesk, known: Directory) -> Entered:
-        taken = take_freed(context, stored.desk, known, rows)
+    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+        taken = take_freed(context, stored.admission, known, rows)
         found = {each.job_id for each in taken.freed}
         if job_id not in found and not taken.more:
             # those that came meanwhile have a turn of their own
@@ -190,13 +190,13 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
                 return Entered()
             asked.update(turn.ended)
             try:
-                if not (await directory(context)).concerns(tenant) and await context.desks.read(tenant) is None:
+                if not (await directory(context)).concerns(tenant) and await context.admissions.read(tenant) is None:
                     # the end did not know that no quota concerns the tenant; a count that begins from now on finds
                     # neither its ACTIVE row nor this one
                     for each in asked:
-                        await context.desks.drop_freed(tenant, each)
+                        await context.admissions.drop_freed(tenant, each)
                     return Entered()
-                return await at_desk(
+                return await at_admission(
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
@@ -215,13 +215,17 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
         turn.ended.discard(job_id)
 
 
-async def _turn(context: Context, stored: StoredDesk, known: Directory, taken: Taken) -> tuple[Entered, Desk]:
-    """What the turn admits, and the desk after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    let = await select_admissions(context, taken.desk, known, room_for_admissions(len(taken.log) + len(taken.freed)))
-    write = await desk_write(context, stored, known, let, taken.log, taken.freed)
-    if taken.freed or let.desk is not stored.desk or write.after.wake_at != stored.desk.wake_at:
-        await context.index.write_desk(write)
-        await desk_calls(context, write, known, seen_by=taken.seen_by)
+async def _turn(
+    context: Context, stored: StoredAdmission, known: Directory, taken: Taken
+) -> tuple[Entered, AdmissionState]:
+    """What the turn admits, and the admission state after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    let = await select_admissions(
+        context, taken.admission, known, room_for_admissions(len(taken.log) + len(taken.freed))
+    )
+    write = await admission_write(context, stored, known, let, taken.log, taken.freed)
+    if taken.freed or let.admission is not stored.admission or write.after.wake_at != stored.admission.wake_at:
+        await context.index.write_admission(write)
+        await admission_calls(context, write, known, seen_by=taken.seen_by)
         on_breakers_opened(taken.opened)
     return replace(entered_by(let), breakers_opened=taken.opened), write.after
 
@@ -239,7 +243,7 @@ async def give_back_slot(context: Context, job: Job) -> bool:
         freed = active.freed(now, good=is_good(job)) if active is not None else None
         if active is None or freed is None:
             return False
-        place = replace(desk_counts.place_of(active), state=PlaceState.ENDED, line=None)
+        place = replace(admission_counts.place_of(active), state=PlaceState.ENDED, line=None)
         await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
         return True
 

@@ -1,4 +1,6 @@
-"""Logs of gates that go on: a desk forgets a gate of which nothing is left, and its log stays (R52, R79)."""
+"""Logs of gates that go on: an admission state forgets a gate of which nothing is left, and its log stays (R52,
+R79).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import Gate, GateKind, GateState
 from shared.operations.context import Context
@@ -14,12 +16,13 @@ from shared.operations.context import Context
 _PAGE = 1000
 
 
-async def state_of(context: Context, desk: Desk, gate: Gate) -> GateState:
-    """The gate's state; of one that the desk has forgotten, since nothing was left of it, with the head of its log.
+async def state_of(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
+    """The gate's state; of one that the admission state has forgotten, since nothing was left of it, with the head of
+    its log.
 
     Raises LedgerUnavailable.
     """
-    state = desk.state(gate)
+    state = admission.state(gate)
     # what a job counted at a forgotten gate is a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
         return state
@@ -34,7 +37,7 @@ async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
     """
 
     async def past(number: int, limit: int) -> list[LogEntry]:
-        return await context.desks.log(gate.tenant, gate.id, after=number, limit=limit)
+        return await context.admissions.log(gate.tenant, gate.id, after=number, limit=limit)
 
     page = await past(after, _PAGE)
     if len(page) < _PAGE:
@@ -52,12 +55,12 @@ async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
 
 
 async def continue_log(
-    context: Context, before: Desk, after: Desk, log: Sequence[LogEntry], *, is_behind: bool = False
-) -> tuple[Desk, tuple[LogEntry, ...]]:
+    context: Context, before: AdmissionState, after: AdmissionState, log: Sequence[LogEntry], *, is_behind: bool = False
+) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
     """`after` and the entries that lead to it, where those of a gate that `before` has forgotten follow on its log.
 
-    Nothing is read but for the first entry of a gate, or where `is_behind`: an entry was there already, so the desk may
-    not know the head of its gate's log. Raises LedgerUnavailable.
+    Nothing is read but for the first entry of a gate, or where `is_behind`: an entry was there already, so the
+    admission state may not know the head of its gate's log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
     for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _gate_id):

@@ -14,7 +14,7 @@ from shared.core.gates.rules import GUARDS, Gate
 from shared.core.jobs.job import Step
 from shared.errors import CountsForbidden, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns
+from shared.operations.gates import admission_turns
 from shared.operations.process.in_flight import Count
 from shared.refusals import QuotaInvalid
 
@@ -36,7 +36,7 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     cannot be read: its last copy counts.
     """
     try:
-        known, now = (await desk_turns.directory(context)).over_all, context.clock.now()
+        known, now = (await admission_turns.directory(context)).over_all, context.clock.now()
     except LedgerUnavailable as fault:
         telemetry.record_fault(fault)
         known, now = context.process.gate_directory.last_known.over_all, context.clock.now()

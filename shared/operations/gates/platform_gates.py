@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from shared.core.gates import allocation
-from shared.core.gates.desk import Candidate, Desk
+from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.places import Decision
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
 from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns, type_breakers
+from shared.operations.gates import admission_turns, type_breakers
 from shared.operations.gates.arrivals import decided
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.waiting import first_waiting, oldest
@@ -25,9 +25,9 @@ async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> 
 
     `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
     """
-    state = (await desk_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
-    if by_operator and (stored := await context.of_all_tenants.desks.read(EVERY)) is not None:
-        state = await state_of(context.of_all_tenants, stored.desk, gate)
+    state = (await admission_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    if by_operator and (stored := await context.of_all_tenants.admissions.read(EVERY)) is not None:
+        state = await state_of(context.of_all_tenants, stored.admission, gate)
     return await type_breakers.reading(context, state)
 
 
@@ -37,12 +37,14 @@ async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> li
         return []
 
     async def part(tenant: str) -> TenantPart | None:
-        stored = await context.desks.read(tenant)
+        stored = await context.admissions.read(tenant)
         if stored is None:
             return None
-        desk = stored.desk
-        first = await oldest(context, desk, gate)
-        return TenantPart(tenant, desk.share(gate).keep, desk.inside_of(gate), waiting_of(desk, gate), first)
+        admission = stored.admission
+        first = await oldest(context, admission, gate)
+        return TenantPart(
+            tenant, admission.share(gate).keep, admission.inside_of(gate), waiting_of(admission, gate), first
+        )
 
     found = await at_once(sorted(filter(sees, await _tenants(context, gate))), part)
     return [each for each in found if each is not None]
@@ -55,39 +57,46 @@ async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str])
     """
     found: list[QueuePosition] = []
     for tenant in tenants:
-        if (stored := await context.desks.read(tenant)) is not None:
-            known = await desk_turns.directory(context)
-            found += await first_waiting(context, sync_breaker(stored.desk, known), gate, known)
+        if (stored := await context.admissions.read(tenant)) is not None:
+            known = await admission_turns.directory(context)
+            found += await first_waiting(context, sync_breaker(stored.admission, known), gate, known)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
 
 async def _tenants(context: Context, gate: Gate) -> set[str]:
-    books = context.of_all_tenants.books
-    stored = await books.read(gate.id)
-    return {*(stored.book.accounts if stored is not None else ()), *(ask.tenant for ask in await books.asks(gate.id))}
+    allocations = context.of_all_tenants.allocations
+    stored = await allocations.read(gate.id)
+    return {
+        *(stored.allocation_record.accounts if stored is not None else ()),
+        *(ask.tenant for ask in await allocations.asks(gate.id)),
+    }
 
 
 async def ask(context: Context, job: Job) -> Decision | None:
     """Returns what the quotas would decide for the job now; None if no quota concerns it.
 
     For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate.
-    Nothing is written but what opens a new desk. Raises LimitReached, Contended, LedgerUnavailable.
+    Nothing is written but what opens a new admission state. Raises LimitReached, Contended, LedgerUnavailable.
     """
-    if not (await desk_turns.directory(context)).concerns(job.tenant):
+    if not (await admission_turns.directory(context)).concerns(job.tenant):
         return None
-    desk, known = await desk_turns.read_opened(context, job.tenant)
+    admission, known = await admission_turns.read_opened(context, job.tenant)
     for gate in known.divided(Candidate.of(job)):
-        if await _has_room(context, known, gate, desk):
-            share = desk.share(gate)
-            keep, tokens = max(share.keep, desk.counted_of(gate) + 1), max(1, share.tokens)
-            desk = desk.with_share(replace(share, keep=keep, tokens=tokens))
-    return decided(context, desk, known, job)
+        if await _has_room(context, known, gate, admission):
+            share = admission.share(gate)
+            keep, tokens = max(share.keep, admission.counted_of(gate) + 1), max(1, share.tokens)
+            admission = admission.with_share(replace(share, keep=keep, tokens=tokens))
+    return decided(context, admission, known, job)
 
 
-async def _has_room(context: Context, known: Directory, gate: Gate, desk: Desk) -> bool:
-    """Whether a division could lend another place to the tenant of the desk. Raises LedgerUnavailable."""
-    rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.books.read(gate.id)
-    if rule is None or stored is None or (rule.max_active is None and not stored.book.is_limited):
+async def _has_room(context: Context, known: Directory, gate: Gate, admission: AdmissionState) -> bool:
+    """Whether a division could lend another place to the tenant of the admission state. Raises LedgerUnavailable."""
+    rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
+    if rule is None or stored is None or (rule.max_active is None and not stored.allocation_record.is_limited):
         return True
-    book = stored.book if rule.breaker is not None else replace(stored.book, breaker=None)
-    return allocation.has_room(book, rule.max_active, desk.tenant, desk.inside_of(gate), context.clock.now())
+    allocation_record = (
+        stored.allocation_record if rule.breaker is not None else replace(stored.allocation_record, breaker=None)
+    )
+    return allocation.has_room(
+        allocation_record, rule.max_active, admission.tenant, admission.inside_of(gate), context.clock.now()
+    )

@@ -11,26 +11,26 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from shared.core.gates import places
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import LineFull, Owed, Place, PlaceState, line_up
 from shared.core.gates.rules import Directory
 from shared.errors import Contended, LedgerRefused
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts
-from shared.operations.gates.desk_turns import (
+from shared.operations.gates import admission_counts
+from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     MAX_TOGETHER,
     Entered,
     QuotasUnknown,
-    at_desk,
-    desk_calls,
-    desk_write,
+    admission_calls,
+    admission_write,
+    at_admission,
     entered_by,
     room_for_admissions,
     select_admissions,
 )
 from shared.operations.process.concurrency import at_once
-from shared.ports.desks import StoredDesk
+from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 
 #: operations of each job that joins
@@ -68,14 +68,14 @@ async def join_queue(
     joins: list[Join] = turn.joins
     joins.append(own)
 
-    async def act(stored: StoredDesk, known: Directory) -> None:
+    async def act(stored: StoredAdmission, known: Directory) -> None:
         if not own.is_done:
             await _Together(context, stored, known).join(_apart([own, *joins]))
 
     try:
         async with turn.joining:
             if not own.is_done:
-                await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+                await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown as unknown:
         # the others have waited as long
         for each in (each for each in joins if not each.is_done):
@@ -100,13 +100,13 @@ class _Together:
     """One turn of a tenant's jobs that join its waiting queue."""
 
     context: Context
-    stored: StoredDesk
+    stored: StoredAdmission
     known: Directory
 
     async def join(self, joins: Sequence[Join]) -> None:
         """Ends each in one transaction, the first one in any case.
 
-        Raises Conflict and AlreadyExists where the desk or a row changed, LedgerRefused, LedgerUnavailable.
+        Raises Conflict and AlreadyExists where the admission state or a row changed, LedgerRefused, LedgerUnavailable.
         """
         try:
             await self._join(joins)
@@ -121,8 +121,10 @@ class _Together:
         now = context.clock.now()
         found = await at_once(joins, self._owing)
         # those that wait go first
-        let = await select_admissions(context, self.stored.desk, known, room_for_admissions(_OF_A_JOIN * len(joins)))
-        desk = let.desk
+        let = await select_admissions(
+            context, self.stored.admission, known, room_for_admissions(_OF_A_JOIN * len(joins))
+        )
+        admission = let.admission
         changed: list[tuple[Join, PlaceMove]] = []
         ended: list[tuple[Join, Contended | None]] = []
         for each, owing in zip(joins, found, strict=True):
@@ -131,16 +133,18 @@ class _Together:
                 continue
             active, place = owing
             try:
-                desk, place = line_up(desk, known, replace(place, candidate=each.candidate or place.candidate), now)
+                admission, place = line_up(
+                    admission, known, replace(place, candidate=each.candidate or place.candidate), now
+                )
             except LineFull as full:
                 ended.append((each, Contended(f"the tenant's jobs wait in {full.limit} lines")))
                 continue
             check_at = each.due_at if place.state is PlaceState.WAITING else now + FIRST_CHECK
             changed.append((each, PlaceMove(active, place, check_at)))
         if changed:
-            write = await desk_write(context, self.stored, known, replace(let, desk=desk))
+            write = await admission_write(context, self.stored, known, replace(let, admission=admission))
             await context.index.move_places([move for _, move in changed], write)
-            await desk_calls(context, write, known)
+            await admission_calls(context, write, known)
         entered = entered_by(let)
         for each, _ in changed:
             each.end(entered)
@@ -151,11 +155,11 @@ class _Together:
 
     async def _owing(self, join: Join) -> tuple[ActiveRow, Place] | None:
         """The job's row and place, if it has yet to join the queue."""
-        tenant = self.stored.desk.tenant
+        tenant = self.stored.admission.tenant
         active = await self.context.index.read_active(tenant, join.job_id)
         if active is None:
             return None
-        place = desk_counts.place_of(active)
+        place = admission_counts.place_of(active)
         if place.state is PlaceState.ARRIVING:
             return active, place
         if place.state is not PlaceState.OFF:

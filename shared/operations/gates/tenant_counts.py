@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates.allocation import Account, Book, with_reserve
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
+from shared.core.gates.allocation import Account, AllocationRecord, with_reserve
 from shared.core.gates.rules import Directory, Gate
 from shared.errors import Conflict
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts, desk_turns
+from shared.operations.gates import admission_counts, admission_turns
 from shared.operations.process.concurrency import at_once
-from shared.ports.books import StoredBook
+from shared.ports.allocations import StoredAllocationRecord
 
-#: tenants whose jobs are counted between two writes of the book
+#: tenants whose jobs are counted between two writes of the allocation record
 _PIECE = 100
 #: maximum time of a count within one division; the next division continues it
 _OPENING = timedelta(seconds=15)
@@ -26,40 +26,48 @@ _SECOND_COUNT = timedelta(minutes=1)
 CLAIM_PATIENCE = timedelta(seconds=1)
 
 
-def is_opened(known: Directory, book: Book, gate: Gate, now: datetime) -> bool:
-    """Returns whether the jobs of all tenants are in the book; True if the gate has no number."""
+def is_opened(known: Directory, allocation_record: AllocationRecord, gate: Gate, now: datetime) -> bool:
+    """Returns whether the jobs of all tenants are in the allocation record; True if the gate has no number."""
     state = known.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True
     since = known.over_all_since.get(gate.id, now)
     if now >= since + _SECOND_COUNT:
         since += _SECOND_COUNT
-    return book.opened_at is not None and book.opened_at >= since
+    return allocation_record.opened_at is not None and allocation_record.opened_at >= since
 
 
 async def count_all(
-    context: Context, known: Directory, gate: Gate, stored: StoredBook | None, book: Book, now: datetime
-) -> StoredBook | None:
-    """Counts the jobs of every awake tenant, before a slot is lent; returns the book with them, None: more follow.
+    context: Context,
+    known: Directory,
+    gate: Gate,
+    stored: StoredAllocationRecord | None,
+    allocation_record: AllocationRecord,
+    now: datetime,
+) -> StoredAllocationRecord | None:
+    """Counts the jobs of every awake tenant, before a slot is lent; returns the allocation record with them, None: more
+    follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`Book.uncounted`), so the other tenants keep the slots that they have, and no sum grows past the limit. Each
-    division reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the book.
+    (`AllocationRecord.uncounted`), so the other tenants keep the slots that they have, and no sum grows past the limit.
+    Each division reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
-    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (book.opening or ""))
+    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (allocation_record.opening or ""))
     until = now + _OPENING
-    has_counts = book.opened_at is not None and book.opened_at >= known.over_all_since.get(gate.id, now)
+    has_counts = allocation_record.opened_at is not None and allocation_record.opened_at >= known.over_all_since.get(
+        gate.id, now
+    )
 
     async def inside(tenant: str) -> int | None:
         return await _inside(context, gate, tenant, until)
 
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
-        accounts, uncounted = dict(book.accounts), set(book.uncounted)
+        accounts, uncounted = dict(allocation_record.accounts), set(allocation_record.uncounted)
         for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
             if count is None:
-                # in the book, so that the next division reads it
+                # in the allocation record, so that the next division reads it
                 accounts.setdefault(tenant, Account())
                 uncounted |= {tenant} if not has_counts else set()
                 continue
@@ -67,36 +75,46 @@ async def count_all(
             if count:
                 account = accounts.get(tenant, Account())
                 accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
-        book = replace(book, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1])
-        stored = await _write(context, replace(book, unmet=True, divided_at=now), stored)
+        allocation_record = replace(
+            allocation_record, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1]
+        )
+        stored = await _write(context, replace(allocation_record, unmet=True, divided_at=now), stored)
     if tenants:
         return None
     state = known.over_all[gate.id]
-    book = with_reserve(book, state.max_active) if state.max_active is not None else book
-    return await _write(context, replace(book, opening=None, opened_at=now, unmet=True, divided_at=now), stored)
+    allocation_record = (
+        with_reserve(allocation_record, state.max_active) if state.max_active is not None else allocation_record
+    )
+    return await _write(
+        context, replace(allocation_record, opening=None, opened_at=now, unmet=True, divided_at=now), stored
+    )
 
 
 async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
-    """The tenant's active jobs at the gate: by its desk, else by its ACTIVE rows; None if neither can be read now."""
+    """The tenant's active jobs at the gate: by its admission state, else by its ACTIVE rows; None if neither can be
+    read now.
+    """
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
-            desk, _ = await desk_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
-        except desk_turns.BeingCounted:
+            admission, _ = await admission_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+        except admission_turns.BeingCounted:
             raise
         except Exception as fault:
             telemetry.record_fault(fault)
             # it admits nothing at this gate before a division lends it slots: what it has can only become less
-            places = await desk_counts.places_of(context, tenant, until=until)
+            places = await admission_counts.places_of(context, tenant, until=until)
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
-            desk = Desk(tenant=tenant, inside=active, counted_at=until)
-        return desk.inside_of(gate)
+            admission = AdmissionState(tenant=tenant, inside=active, counted_at=until)
+        return admission.inside_of(gate)
     return None
 
 
-async def _write(context: Context, book: Book, before: StoredBook | None) -> StoredBook:
-    """Returns the book as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.books.write(book, before=before)
-    stored = await context.books.read(book.gate_id)
-    if stored is None or stored.book != book:
+async def _write(
+    context: Context, allocation_record: AllocationRecord, before: StoredAllocationRecord | None
+) -> StoredAllocationRecord:
+    """Returns the allocation record as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.allocations.write(allocation_record, before=before)
+    stored = await context.allocations.read(allocation_record.gate_id)
+    if stored is None or stored.allocation_record != allocation_record:
         raise Conflict
     return stored

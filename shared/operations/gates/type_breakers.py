@@ -1,7 +1,9 @@
-"""Where the breaker of a job type over all tenants stands (R61, R62): at the desk of `*`, in the book, and published.
+"""Where the breaker of a job type over all tenants stands (R61, R62): at the admission state of `*`, in the allocation
+record, and published.
 
-A division writes what has moved to the desk of `*` first, under its ETag and with the entries of the gate's log: so an
-opening and a reset come one after the other. The book has the ends; whichever of the two is further counts.
+A division writes what has moved to the admission state of `*` first, under its ETag and with the entries of the gate's
+log: so an opening and a reset come one after the other. The allocation record has the ends; whichever of the two is
+further counts.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.core.gates import changes
-from shared.core.gates.allocation import Book, Demand
+from shared.core.gates.allocation import AllocationRecord, Demand
 from shared.core.gates.breaker import Breaker, further
 from shared.core.gates.ends import change_breaker
 from shared.core.gates.log import LogEntry
@@ -18,33 +20,36 @@ from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import after_ends
 from shared.errors import Conflict
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns
+from shared.operations.gates import admission_turns
 from shared.operations.gates.freed import on_breakers_opened
 from shared.operations.gates.gate_logs import continue_log
-from shared.operations.process.log_hints import note_desk_log
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.operations.process.log_hints import note_admission_log
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 
 
 async def record_ends(
     context: Context,
     known: Directory,
-    book: Book,
+    allocation_record: AllocationRecord,
     state: GateState,
     claims: Sequence[Demand],
     opened: list[GateState],
-) -> Book:
-    """The book with its breaker after the ends at the desks of `claims`, which were of the tenants in it or new to it.
+) -> AllocationRecord:
+    """The allocation record with its breaker after the ends at the admission states of `claims`, which were of the
+    tenants in it or new to it.
 
     What has moved is written and published before; a gate whose breaker opened is added to `opened`. Raises Conflict
     where another has moved it, and other LuciusErrors.
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None
-    if gate.kind is not GateKind.PLATFORM_TYPE or (rule is None and book.breaker is None and state.breaker is None):
-        return book
-    stored = await context.desks.read(EVERY)
-    written = stored.desk.state(gate) if stored is not None else GateState(gate=gate)
-    before = latest(book, written)
+    if gate.kind is not GateKind.PLATFORM_TYPE or (
+        rule is None and allocation_record.breaker is None and state.breaker is None
+    ):
+        return allocation_record
+    stored = await context.admissions.read(EVERY)
+    written = stored.admission.state(gate) if stored is not None else GateState(gate=gate)
+    before = latest(allocation_record, written)
     rings = {claim.tenant: claim.share.breaker.ring for claim in claims}
     has_line = any(claim.has_line for claim in claims)
     steps = after_ends(before, rule, rings, context.clock.now(), has_line=has_line)
@@ -56,12 +61,14 @@ async def record_ends(
     if known.over_all[gate.id] != _published(written):
         # or whoever wrote it died, or was late and published what was before
         await publish(context, written)
-    return replace(book, breaker=steps[-1])
+    return replace(allocation_record, breaker=steps[-1])
 
 
-def latest(book: Book | None, state: GateState) -> Breaker:
-    """As it stands by the book and by the desk of `*`."""
-    return further((book.breaker if book is not None else None) or Breaker(), state.breaker or Breaker())
+def latest(allocation_record: AllocationRecord | None, state: GateState) -> Breaker:
+    """As it stands by the allocation record and by the admission state of `*`."""
+    return further(
+        (allocation_record.breaker if allocation_record is not None else None) or Breaker(), state.breaker or Breaker()
+    )
 
 
 def _stage(breaker: Breaker) -> tuple[str, int]:
@@ -69,21 +76,21 @@ def _stage(breaker: Breaker) -> tuple[str, int]:
 
 
 async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) -> GateState:
-    async def act(stored: StoredDesk, known: Directory) -> GateState:
-        state = stored.desk.state(seen.gate)
+    async def act(stored: StoredAdmission, known: Directory) -> GateState:
+        state = stored.admission.state(seen.gate)
         if _stage(state.breaker or Breaker()) != _stage(seen.breaker or Breaker()):
             raise Conflict
         entries: tuple[LogEntry, ...] = ()
         for step in steps:
             state, log = change_breaker(state, step, context.clock.now())
             entries += log
-        after, entries = await continue_log(context, stored.desk, stored.desk.with_state(state), entries)
-        write = DeskWrite(before=stored, after=after, log=entries)
-        await context.index.write_desk(write)
-        note_desk_log(context.events, write)
+        after, entries = await continue_log(context, stored.admission, stored.admission.with_state(state), entries)
+        write = AdmissionWrite(before=stored, after=after, log=entries)
+        await context.index.write_admission(write)
+        note_admission_log(context.events, write)
         return after.state(seen.gate)
 
-    written = await desk_turns.at_desk(context, EVERY, act)
+    written = await admission_turns.at_admission(context, EVERY, act)
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:
         on_breakers_opened((written,))
     return written
@@ -94,18 +101,18 @@ async def publish(context: Context, state: GateState) -> None:
 
     Raises LedgerUnavailable.
     """
-    known = (await context.desks.directory()).over_all.get(state.gate.id)
+    known = (await context.admissions.directory()).over_all.get(state.gate.id)
     in_force = _published(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_force:
         # while it had no number nobody counted who is in it
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
-        await context.desks.put_over_all(state.gate, in_force, since)
+        await context.admissions.put_over_all(state.gate, in_force, since)
         context.process.gate_directory.forget()
 
 
 def _published(state: GateState) -> GateState:
-    """Without the ends, which the book has."""
+    """Without the ends, which the allocation record has."""
     return state if state.breaker is None else replace(state, breaker=replace(state.breaker, ring=()))
 
 
@@ -113,7 +120,7 @@ async def reading(context: Context, state: GateState) -> GateState:
     """The gate with its breaker as the last division left it. Raises LedgerUnavailable."""
     if state.gate.kind is not GateKind.PLATFORM_TYPE:
         return state
-    stored = await context.of_all_tenants.books.read(state.gate.id)
-    if stored is None or stored.book.breaker is None:
+    stored = await context.of_all_tenants.allocations.read(state.gate.id)
+    if stored is None or stored.allocation_record.breaker is None:
         return state
-    return replace(state, breaker=latest(stored.book, state))
+    return replace(state, breaker=latest(stored.allocation_record, state))

@@ -1,47 +1,59 @@
-"""Who waits at a desk, in order (R49). Reads only; what nobody has counted yet is counted for the reader alone."""
+"""Who waits at an admission state, in order (R49). Reads only; what nobody has counted yet is counted for the reader
+alone.
+"""
 
 from __future__ import annotations
 
 from shared.core.gates.admission import AdmissionRound, Waiting
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.places import PlaceState, recounted
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, lines_of, queue_position, queue_positions
 from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.type_breaker import sync_breaker
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts, desk_turns
+from shared.operations.gates import admission_counts, admission_turns
 
 
-async def read_desk(context: Context, tenant: str, *, also: Gate | None = None) -> tuple[Desk, Directory]:
-    """The desk as it stands, or as it would be opened now; `also`: a gate whose jobs are counted in any case.
+async def read_admission(
+    context: Context, tenant: str, *, also: Gate | None = None
+) -> tuple[AdmissionState, Directory]:
+    """The admission state as it stands, or as it would be opened now; `also`: a gate whose jobs are counted in any
+    case.
 
     Raises LedgerUnavailable.
     """
-    known, stored, now = await desk_turns.directory(context), await context.desks.read(tenant), context.clock.now()
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=now)
+    known, stored, now = (
+        await admission_turns.directory(context),
+        await context.admissions.read(tenant),
+        context.clock.now(),
+    )
+    admission = stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=now)
     opened = known.opened(tenant)
-    counted = stored is not None and opened is not None and desk.counted_at >= opened
-    if counted and (also is None or also.id in desk.gates):
-        return sync_breaker(desk, known), known
+    counted = stored is not None and opened is not None and admission.counted_at >= opened
+    if counted and (also is None or also.id in admission.gates):
+        return sync_breaker(admission, known), known
     if also is not None:
-        desk = desk.with_state(desk.state(also))
-    return sync_breaker(recounted(desk, await desk_counts.places_of(context, tenant), now), known), known
+        admission = admission.with_state(admission.state(also))
+    return sync_breaker(recounted(admission, await admission_counts.places_of(context, tenant), now), known), known
 
 
-async def first_waiting(context: Context, desk: Desk, gate: Gate, known: Directory) -> list[QueuePosition]:
+async def first_waiting(
+    context: Context, admission: AdmissionState, gate: Gate, known: Directory
+) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
     rows = {
-        number: await context.desks.first_waiting(desk.tenant, number, MAX_POSITION) for number in lines_of(desk, gate)
+        number: await context.admissions.first_waiting(admission.tenant, number, MAX_POSITION)
+        for number in lines_of(admission, gate)
     }
-    return list(queue_positions(desk, known, gate, rows, context.clock.now()))
+    return list(queue_positions(admission, known, gate, rows, context.clock.now()))
 
 
-async def oldest(context: Context, desk: Desk, gate: Gate) -> Waiting | None:
+async def oldest(context: Context, admission: AdmissionState, gate: Gate) -> Waiting | None:
     """The first of the gate's lines. Raises LedgerUnavailable."""
-    lines = lines_of(desk, gate, only=True)
+    lines = lines_of(admission, gate, only=True)
     first = min(lines, key=lambda number: (not lines[number].emergency, lines[number].head), default=None)
-    rows = await context.desks.first_waiting(desk.tenant, first, 1) if first is not None else []
+    rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []
     return rows[0] if rows else None
 
 
@@ -51,17 +63,19 @@ async def queue_position_of(context: Context, job: Job) -> QueuePosition | None:
     place = active.place if active is not None else None
     if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
         return None
-    desk, known = await read_desk(context, job.tenant)
-    rows = await context.desks.first_waiting(job.tenant, place.line, MAX_POSITION)
+    admission, known = await read_admission(context, job.tenant)
+    rows = await context.admissions.first_waiting(job.tenant, place.line, MAX_POSITION)
     before = [row.candidate.job_id for row in rows]
     position = before.index(job.job_id) + 1 if job.job_id in before else None
     waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
-    return queue_position(desk, known, waiting, position, context.clock.now())
+    return queue_position(admission, known, waiting, position, context.clock.now())
 
 
-async def would_go_in(context: Context, desk: Desk, known: Directory) -> int:
-    """How many of those in line the desk would let in now, counted to a thousand. Raises LedgerUnavailable."""
-    letting = AdmissionRound(desk, known, context.clock.now(), room=MAX_POSITION)
+async def would_go_in(context: Context, admission: AdmissionState, known: Directory) -> int:
+    """How many of those in line the admission state would let in now, counted to a thousand. Raises
+    LedgerUnavailable.
+    """
+    letting = AdmissionRound(admission, known, context.clock.now(), room=MAX_POSITION)
     while (line := letting.wants()) is not None:
-        letting.load(line, await context.desks.first_waiting(desk.tenant, line, letting.room + 1))
+        letting.load(line, await context.admissions.first_waiting(admission.tenant, line, letting.room + 1))
     return len(letting.result.admitted)

@@ -11,8 +11,8 @@ from shared.core.jobs.occurrences import Admitted
 from shared.core.jobs.states import JobStatus
 from shared.errors import LuciusError
 from shared.operations.context import Context
-from shared.operations.gates import desks, freed
-from shared.operations.gates.desk_turns import Entered
+from shared.operations.gates import admissions, freed
+from shared.operations.gates.admission_turns import Entered
 from shared.operations.jobs.redrive_marks import mark_unnamed
 from shared.operations.jobs.starting import start_once
 from shared.operations.jobs.transition import transition
@@ -48,7 +48,7 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
             opened += entered.breakers_opened
             await asyncio.gather(*map(one, entered.job_ids, entered.passed))
         if entered.more:
-            await context.bus.desk_calls.call(tenant)
+            await context.bus.admission_calls.call(tenant)
     await freed.call_for_incidents(context, opened)
 
 
@@ -63,7 +63,7 @@ async def admit(
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
         return None
-    if stored.record.job.park_no and not await desks.holds_place(context, stored.record.job.tenant, job_id):
+    if stored.record.job.park_no and not await admissions.holds_place(context, stored.record.job.tenant, job_id):
         return None
     await mark_unnamed(context, orchestrations, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")

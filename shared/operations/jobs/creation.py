@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from shared import telemetry
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Decision
 from shared.core.gates.rules import Gate
 from shared.core.jobs.job import Event, Job, Record
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerUnavailable
 from shared.operations.context import Context
+from shared.operations.gates.admission_turns import Entered, directory
 from shared.operations.gates.allocations import place_for
-from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_desk, stage_uncounted
-from shared.operations.gates.desk_turns import Entered, directory
+from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_admission, stage_uncounted
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.ports.durable import Orchestrations
@@ -79,7 +79,7 @@ async def reserve(
             found = await stage_uncounted(context, job, replacing=replacing)
             return Reserved(*found) if found is not None else None
         if is_concerned:
-            reserved = await _at_desk(context, orchestrations, job, replacing)
+            reserved = await _at_admission(context, orchestrations, job, replacing)
         else:
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()
@@ -95,16 +95,16 @@ async def reserve(
     return reserved
 
 
-async def _at_desk(
+async def _at_admission(
     context: Context, orchestrations: Orchestrations, job: Job, replacing: Claim | None
 ) -> Reserved | None:
-    """As `reserve_at_desk`, after a division of each gate over all tenants that alone stops the job, and after turns of
-    the tenant if the job would be refused while FREED rows wait.
+    """As `reserve_at_admission`, after a division of each gate over all tenants that alone stops the job, and after
+    turns of the tenant if the job would be refused while FREED rows wait.
     """
     divided: set[Gate] = set()
     turns = 0
     while True:
-        found = await reserve_at_desk(
+        found = await reserve_at_admission(
             context, job, replacing=replacing, after_division_of=divided, may_need_turn=turns < _MAX_TURNS
         )
         if isinstance(found, NeedsTurn):

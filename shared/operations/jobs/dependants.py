@@ -57,4 +57,4 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
 async def call(context: Context, tenant: str, job_id: str) -> None:
     """Asks for what is owed to the job; without the bus the sweeper does it, a minute later."""
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.call(tenant, job_id)
+        await context.bus.admission_calls.call(tenant, job_id)

@@ -10,7 +10,7 @@ from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
 from shared.operations.context import Context
-from shared.operations.gates import desks
+from shared.operations.gates import admissions
 from shared.operations.gates.platform_gates import ask
 from shared.operations.jobs.create_job import ValidRequest, plan_record, validate_request
 from shared.operations.jobs.creation import is_expired
@@ -56,7 +56,7 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
 
 async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
     """Whether a limit would refuse the job now, or a gate keep it in line; a duplicate is never refused (R17)."""
-    active, tenant_limit = await desks.inside(context, job.tenant)
+    active, tenant_limit = await admissions.inside(context, job.tenant)
     if not new:
         return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"] = "ADMITTED"

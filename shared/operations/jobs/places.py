@@ -1,17 +1,17 @@
-"""A job and its place at the desk, brought together again after every move of either (R49)."""
+"""A job and its place at the admission state, brought together again after every move of either (R49)."""
 
 from __future__ import annotations
 
 from shared.core.gates.admission import ASLEEP
-from shared.core.gates.desk import Candidate
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Owed, owed
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts, desks
-from shared.operations.gates.desk_turns import QuotasUnknown
+from shared.operations.gates import admission_counts, admissions
+from shared.operations.gates.admission_turns import QuotasUnknown
 from shared.operations.gates.queue_joins import join_queue
 from shared.operations.jobs.admission import admit, notify
 from shared.operations.jobs.dependencies import mark, recount
@@ -39,7 +39,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None:
             return stored
-        place = desk_counts.place_of(active)
+        place = admission_counts.place_of(active)
         match owed(job, place):
             case Owed.NOTHING:
                 is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()
@@ -63,7 +63,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
                     if step is Owed.LINE_UP:
                         entered = await join_queue(context, job.tenant, job.job_id, due_at, candidate=candidate)
                     else:
-                        entered = await desks.move_job(
+                        entered = await admissions.move_job(
                             context, job.tenant, job.job_id, step, due_at, candidate=candidate
                         )
                 except QuotasUnknown:

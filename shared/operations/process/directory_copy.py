@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.operations.process.concurrency import at_once
-from shared.ports.desks import DirectoryRows, QuotaDirectory, joined
+from shared.ports.admissions import DirectoryRows, QuotaDirectory, joined
 
 #: a process reads all groups again after 15 to 30 minutes, since rows that were restored from a backup may have old
 #: versions
@@ -25,26 +25,26 @@ class DirectoryCopy:
         #: of all groups
         self.rows = DirectoryRows()
 
-    async def refresh(self, desks: QuotaDirectory, now: datetime, random: Callable[[], float]) -> Exception | None:
+    async def refresh(self, admissions: QuotaDirectory, now: datetime, random: Callable[[], float]) -> Exception | None:
         """Reads the versions and then the groups that changed: the next refresh sees a change between the two.
 
         `random` returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
         reads it again; returns the fault of the first such group. Raises LedgerUnavailable.
         """
-        versions = await desks.versions()
+        versions = await admissions.versions()
         if self._all_again_at is None or now >= self._all_again_at:
-            found = await desks.groups()
+            found = await admissions.groups()
             self._groups = {name: self._or_last(name, rows) for name, rows in found.items()}
             self._versions = versions
             self._all_again_at = now + _ALL_AGAIN * (1 + random()) / 2
             self.rows = joined(self._groups.values())
             return None
-        return await self._read_changed(desks, versions)
+        return await self._read_changed(admissions, versions)
 
-    async def _read_changed(self, desks: QuotaDirectory, versions: dict[str, int]) -> Exception | None:
+    async def _read_changed(self, admissions: QuotaDirectory, versions: dict[str, int]) -> Exception | None:
         async def read(name: str) -> Exception | None:
             try:
-                self._groups[name] = self._or_last(name, await desks.group(name))
+                self._groups[name] = self._or_last(name, await admissions.group(name))
             except Exception as fault:
                 # also a fault of a decoder: the other groups count
                 return fault

@@ -13,7 +13,7 @@ from shared import telemetry
 from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
 from shared.operations.process.directory_copy import DirectoryCopy
-from shared.ports.desks import Desks, DirectoryRows
+from shared.ports.admissions import AdmissionStates, DirectoryRows
 from shared.settings import Settings
 from shared.time_limits import time_limit
 
@@ -33,7 +33,7 @@ BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
 
 
 class Turn(asyncio.Lock):
-    """One writer of a desk at a time in a process, and what waits for it."""
+    """One writer of an admission state at a time in a process, and what waits for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Turn(asyncio.Lock):
 
 
 class GateDirectory:
-    """The directory as it was read last, and the turns of this process's writers at each desk."""
+    """The directory as it was read last, and the turns of this process's writers at each admission state."""
 
     def __init__(self) -> None:
         self._known = Directory()
@@ -75,10 +75,12 @@ class GateDirectory:
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:
-        """One writer of a desk at a time in a process, which so races other processes only."""
+        """One writer of an admission state at a time in a process, which so races other processes only."""
         return self._turns.setdefault(tenant, Turn())
 
-    async def read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> Directory:
+    async def read(
+        self, admissions: AdmissionStates, settings: Settings, now: datetime, random: Callable[[], float]
+    ) -> Directory:
         """Returns the directory, at most ten seconds old. While the store gives none, it is as it was read last, up to
         five minutes ago; one caller tries again every few seconds, and no other caller waits for that.
 
@@ -87,19 +89,21 @@ class GateDirectory:
         if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
             async with self._reading:
                 if not self._is_quiet(now):
-                    await self._read(desks, settings, now, random)
+                    await self._read(admissions, settings, now, random)
         if self._fault is not None and (self._read_last is None or now - self._read_last >= _OUTAGE):
             if isinstance(self._fault, LedgerUnavailable):
                 raise self._fault.with_traceback(None)
             raise LedgerUnavailable(f"the directory of quotas cannot be read: {type(self._fault).__name__}")
         return self._known
 
-    async def _read(self, desks: Desks, settings: Settings, now: datetime, random: Callable[[], float]) -> None:
+    async def _read(
+        self, admissions: AdmissionStates, settings: Settings, now: datetime, random: Callable[[], float]
+    ) -> None:
         changes = self._changes
         try:
             async with time_limit(_FIRST_TRY_S if self._read_last is None else _TRY_S):
-                unread_group = await self._copy.refresh(desks, now, random)
-                self._known = await _with_settings(self._copy.rows, desks, settings, now)
+                unread_group = await self._copy.refresh(admissions, now, random)
+                self._known = await _with_settings(self._copy.rows, admissions, settings, now)
             if unread_group is not None:
                 raise unread_group
         except Exception as fault:
@@ -148,12 +152,14 @@ class GateDirectory:
         return self._quiet_until is not None and now < self._quiet_until
 
 
-async def _with_settings(rows: DirectoryRows, desks: Desks, settings: Settings, now: datetime) -> Directory:
+async def _with_settings(
+    rows: DirectoryRows, admissions: AdmissionStates, settings: Settings, now: datetime
+) -> Directory:
     """With the limits of the settings; that one was set, or the last taken back, is noted for all."""
     since, limits = rows.settings_since, _of_settings(settings)
     if bool(limits) != (since is not None):
         since = now if limits else None
-        await desks.note_settings(since)
+        await admissions.note_settings(since)
     defaults = {key: rule for key, (rule, _) in rows.defaults.items()}
     over_all = {id_: state for id_, (state, _) in rows.over_all.items()}
     began = {id_: at for id_, (_, at) in rows.over_all.items()}
@@ -165,7 +171,7 @@ async def _with_settings(rows: DirectoryRows, desks: Desks, settings: Settings, 
             # whatever else is set for it says nothing of the number
             began[gate.id] = since or now
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
-    # guards concern no desk
+    # guards concern no admission state
     opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
     return Directory(
         tenants=rows.tenants,

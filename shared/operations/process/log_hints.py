@@ -10,11 +10,11 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate
 from shared.core.incidents import Incident, IncidentEntry, Settlement, settled
 from shared.operations.process.parts import Events
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 
 
-def note_desk_log(events: Events | None, write: DeskWrite) -> None:
-    """What a desk's write that went through added to the logs of its gates."""
+def note_admission_log(events: Events | None, write: AdmissionWrite) -> None:
+    """What an admission state's write that went through added to the logs of its gates."""
     for gate_id, entries in itertools.groupby(sorted(write.log, key=lambda entry: entry.gate_id), _gate_id):
         if (state := write.after.gates.get(gate_id)) is not None:
             note_gate_log(events, state.gate, [*entries])

@@ -18,7 +18,7 @@ from shared.operations.process.submissions import Submissions
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.process.usage_buffer import UsageBuffer
 from shared.operations.process.waiters import Tails, Waiters
-from shared.ports.bus import Counts, DeadReplies, DeskCalls, DirectivePublisher, Lanes
+from shared.ports.bus import AdmissionCalls, Counts, DeadReplies, DirectivePublisher, Lanes
 from shared.ports.feed import Feed
 from shared.ports.hooks import Hooks
 from shared.ports.webhooks import DeliveryQueue, WebhookSender
@@ -30,7 +30,7 @@ class Bus:
 
     publisher: DirectivePublisher
     lanes: Lanes
-    desk_calls: DeskCalls
+    admission_calls: AdmissionCalls
     dead_replies: DeadReplies
     counts: Counts
 

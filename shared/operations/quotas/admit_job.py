@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shared.core.gates.admission_state import enter, step_away
 from shared.core.gates.changes import ChangeType
-from shared.core.gates.desk import enter, step_away
 from shared.core.gates.log import logged
 from shared.core.gates.places import PlaceState, let_in
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts, desk_turns
+from shared.operations.gates import admission_counts, admission_turns
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.quotas.quotas import By
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK
 from shared.ports.ledger import Stored
@@ -46,25 +46,25 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 async def _enter(context: Context, job: Job, by: By) -> None:
     """Raises Contended, LedgerUnavailable."""
 
-    async def act(stored: StoredDesk, known: Directory) -> None:
+    async def act(stored: StoredAdmission, known: Directory) -> None:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
-        place = desk_counts.place_of(active) if active is not None else None
+        place = admission_counts.place_of(active) if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
             # it is inside by now, or it was paused or ended
             return
-        desk = enter(step_away(stored.desk, place.line), known, place.candidate, now)
+        admission = enter(step_away(stored.admission, place.line), known, place.candidate, now)
         state, entry = logged(
-            desk.state(Gate(GateKind.TENANT, job.tenant)),
+            admission.state(Gate(GateKind.TENANT, job.tenant)),
             ChangeType.JOB_ADMITTED,
             actor=by.actor,
             reason=by.reason,
             at=now,
             data={"job_id": job.job_id},
         )
-        after = replace(desk, staged=max(0, desk.staged - 1)).with_state(state)
-        inside = let_in(stored.desk, place)
-        write = DeskWrite(before=stored, after=after, log=(entry,))
+        after = replace(admission, staged=max(0, admission.staged - 1)).with_state(state)
+        inside = let_in(stored.admission, place)
+        write = AdmissionWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
-        await desk_turns.desk_calls(context, write, known)
+        await admission_turns.admission_calls(context, write, known)
 
-    await desk_turns.at_desk(context, job.tenant, act)
+    await admission_turns.at_admission(context, job.tenant, act)

@@ -30,8 +30,8 @@ class _Opening(NamedTuple):
 
 async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
     """The incident that a call asks for. Raises Contended, LedgerUnavailable."""
-    stored = await context.desks.read(tenant)
-    if stored is not None and (state := stored.desk.gates.get(gate_id)) is not None:
+    stored = await context.admissions.read(tenant)
+    if stored is not None and (state := stored.admission.gates.get(gate_id)) is not None:
         await keep_incident(context, state)
 
 
@@ -81,7 +81,7 @@ async def _openings(context: Context, state: GateState) -> list[_Opening]:
     """By the gate's log, the first opening since the breaker was closed last, and those after it, in their order."""
     first = max(0, state.log_seq - _ENTRIES)
     found: list[_Opening] = []
-    for entry in await context.desks.log(state.gate.tenant, state.gate.id, after=first, limit=_ENTRIES):
+    for entry in await context.admissions.log(state.gate.tenant, state.gate.id, after=first, limit=_ENTRIES):
         if entry.type == ChangeType.BREAKER_OPENED:
             was_closed = entry.data["before"]["breaker"]["state"] == BreakerState.CLOSED
             found = [*([] if was_closed else found), _Opening(entry.at, entry.reason)]

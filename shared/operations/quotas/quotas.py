@@ -1,8 +1,8 @@
 """Changes of a gate: its rule, a hold, a throttle, and their end, a reset of its breaker (R48, R52, R62).
 
-Each is one write of the tenant's desk, with its log entry, under the desk's ETag; whom it lets in goes in right after.
-The rules for every tenant stand at the desk of the tenant `*`, which has no jobs, and in the directory, from which all
-processes have them.
+Each is one write of the tenant's admission state, with its log entry, under the admission state's ETag; whom it lets in
+goes in right after. The rules for every tenant stand at the admission state of the tenant `*`, which has no jobs, and
+in the directory, from which all processes have them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.core.gates import changes
+from shared.core.gates.admission_state import AdmissionState, epoch_of
 from shared.core.gates.changes import ChangeType, Patch
-from shared.core.gates.desk import Desk, epoch_of
 from shared.core.gates.log import LogEntry
 from shared.core.gates.queue_position import MAX_POSITION, waiting_of
 from shared.core.gates.rules import (
@@ -34,19 +34,19 @@ from shared.core.gates.rules import (
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns, guards, type_breakers
+from shared.operations.gates import admission_turns, guards, type_breakers
+from shared.operations.gates.admission_turns import Uncounted
 from shared.operations.gates.allocations import divide_soon
-from shared.operations.gates.desk_turns import Uncounted
 from shared.operations.gates.freed import let_in
 from shared.operations.gates.gate_logs import state_of
 from shared.operations.gates.gated_tenants import enter, leave_or_stay
-from shared.operations.gates.waiting import read_desk, would_go_in
+from shared.operations.gates.waiting import read_admission, would_go_in
 from shared.operations.incidents.incidents import settle_incident
 from shared.operations.jobs.admission import notify
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.log_hints import note_gate_log
 from shared.operations.quotas.breaker_incidents import keep_incident
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.durable import Orchestrations
 from shared.refusals import GateNotFound, NoBreaker, QuotaInvalid, RuleChanged, TooManyRules
 
@@ -65,11 +65,11 @@ class By:
 
 @dataclass(frozen=True)
 class Changed:
-    """A gate before and after a change, with the desk and the directory that hold now."""
+    """A gate before and after a change, with the admission state and the directory that hold now."""
 
     before: GateState
     after: GateState
-    desk: Desk
+    admission: AdmissionState
     directory: Directory
 
 
@@ -118,17 +118,17 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
     await guards.check_rule(context, gate, patch or {})
-    desk, known = await read_desk(context, gate.tenant, also=gate)
-    before = await state_of(context, desk, gate)
+    admission, known = await read_admission(context, gate.tenant, also=gate)
+    before = await state_of(context, admission, gate)
     _check_seq(before, rule_seq)
     after = changes.patched(before, patch) if patch is not None else _deleted(before)
     now = context.clock.now()
-    _check_room(desk, after, now)
-    changed = Changed(before, after, desk.with_state(after), _with_default(known, after))
+    _check_room(admission, after, now)
+    changed = Changed(before, after, admission.with_state(after), _with_default(known, after))
     if gate.tenant == EVERY:
         return Preview(changed, None, None)
-    released = await would_go_in(context, changed.desk, known)
-    return Preview(changed, released, min(MAX_POSITION, max(0, waiting_of(desk, gate) - released)))
+    released = await would_go_in(context, changed.admission, known)
+    return Preview(changed, released, min(MAX_POSITION, max(0, waiting_of(admission, gate) - released)))
 
 
 async def delete_rule(
@@ -207,16 +207,16 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 
     Raises NoBreaker, Transient.
     """
-    known, over_all = await desk_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
-    book = await context.of_all_tenants.books.read(gate.id) if over_all else None
+    known, over_all = await admission_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    allocation_record = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
         rule = known.rule_of(state)
         if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
             raise NoBreaker(gate.words)
-        if book is None:
+        if allocation_record is None:
             return changes.reset(state)
-        found = replace(state, breaker=type_breakers.latest(book.book, state))
+        found = replace(state, breaker=type_breakers.latest(allocation_record.allocation_record, state))
         return state if (after := changes.reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
@@ -228,36 +228,38 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
-    await desk_turns.directory(context)
+    await admission_turns.directory(context)
     # without its counts, which may take a minute: the write has them
-    stored = await context.desks.read(gate.tenant)
-    desk = stored.desk if stored is not None else Desk(tenant=gate.tenant, counted_at=context.clock.now())
-    before = await state_of(context, desk, gate)
+    stored = await context.admissions.read(gate.tenant)
+    admission = (
+        stored.admission if stored is not None else AdmissionState(tenant=gate.tenant, counted_at=context.clock.now())
+    )
+    before = await state_of(context, admission, gate)
     after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
     if after is before:
-        # a rule for every tenant whose writer died between desk and directory is there by the repetition
+        # a rule for every tenant whose writer died between admission state and directory is there by the repetition
         await _publish_default(context, after)
-        return Changed(before, after, *await read_desk(context, gate.tenant))
-    _check_room(desk, after, context.clock.now())
+        return Changed(before, after, *await read_admission(context, gate.tenant))
+    _check_room(admission, after, context.clock.now())
     await enter(context, gate.tenant)
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
-    await leave_or_stay(context, changed.desk)
+    await leave_or_stay(context, changed.admission)
     if gate.kind in DIVIDED:
         for tenant, entered in (await divide_soon(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
         if gate.kind not in GUARDS:
-            await _call_desks(context)
+            await _call_admissions(context)
     else:
         await _admit(context, orchestrations, gate.tenant)
     try:
-        desk, known = await read_desk(context, gate.tenant)
+        admission, known = await read_admission(context, gate.tenant)
     except Exception as fault:
         # the change is in effect: its response has the counts of before
         telemetry.record_fault(fault)
         return changed
-    return replace(changed, desk=desk, directory=known)
+    return replace(changed, admission=admission, directory=known)
 
 
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
@@ -268,67 +270,67 @@ async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
     """Raises Contended, LedgerUnavailable, and what `alter` raises."""
-    tried: list[tuple[Changed, LogEntry, Desk]] = []
+    tried: list[tuple[Changed, LogEntry, AdmissionState]] = []
 
-    async def act(stored: StoredDesk, known: Directory) -> Changed:
+    async def act(stored: StoredAdmission, known: Directory) -> Changed:
         now = context.clock.now()
-        before = await state_of(context, stored.desk, gate)
+        before = await state_of(context, stored.admission, gate)
         for changed, entry, _ in tried:
             if before.log_hash == entry.hash:
                 # an earlier try of this very write went through
                 return changed
         after = alter(before, now)
         if after is before:
-            return Changed(before, after, stored.desk, known)
-        _check_room(stored.desk, after, now)
-        if gate.kind is GateKind.SOURCE and gate.id not in stored.desk.gates:
+            return Changed(before, after, stored.admission, known)
+        _check_room(stored.admission, after, now)
+        if gate.kind is GateKind.SOURCE and gate.id not in stored.admission.gates:
             # only sources with a gate are counted
-            raise Uncounted(replace(stored, desk=stored.desk.with_state(before)))
-        last_epoch = epoch_of(stored.desk, gate.name)
+            raise Uncounted(replace(stored, admission=stored.admission.with_state(before)))
+        last_epoch = epoch_of(stored.admission, gate.name)
         after, entry = changes.changed(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
-        desk = changes.with_change(stored.desk, after, known, now, is_fed=context.events is not None)
-        changed = Changed(before, after, desk, known)
-        tried.append((changed, entry, stored.desk))
-        await context.index.write_desk(DeskWrite(before=stored, after=desk, log=(entry,)))
+        admission = changes.with_change(stored.admission, after, known, now, is_fed=context.events is not None)
+        changed = Changed(before, after, admission, known)
+        tried.append((changed, entry, stored.admission))
+        await context.index.write_admission(AdmissionWrite(before=stored, after=admission, log=(entry,)))
         return changed
 
-    written = await desk_turns.at_desk(context, gate.tenant, act)
-    for changed, entry, desk in tried:
+    written = await admission_turns.at_admission(context, gate.tenant, act)
+    for changed, entry, admission in tried:
         if changed is written:
             note_gate_log(context.events, gate, [entry])
             if gate.tenant != EVERY:
-                await desk_turns.ask_owed(context, desk, written.desk, written.directory)
+                await admission_turns.ask_owed(context, admission, written.admission, written.directory)
     return written
 
 
 async def _publish_default(context: Context, state: GateState) -> None:
-    """A rule for every tenant, or what is set for a gate over all, from its desk to the directory."""
+    """A rule for every tenant, or what is set for a gate over all, from its admission state to the directory."""
     gate = state.gate
     if gate.tenant != EVERY:
         return
     if gate.kind in OVER_ALL:
         await type_breakers.publish(context, state)
         return
-    known = (await context.desks.directory()).defaults.get((gate.kind, gate.name))
+    known = (await context.admissions.directory()).defaults.get((gate.kind, gate.name))
     if (known[0] if known is not None else None) != state.rule:
-        await context.desks.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
+        await context.admissions.put_default(gate, state.rule, known[1] if known is not None else context.clock.now())
         context.process.gate_directory.forget()
 
 
-async def _call_desks(context: Context) -> None:
+async def _call_admissions(context: Context) -> None:
     """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
 
     async def one(tenant: str) -> None:
         try:
-            stored = await context.desks.read(tenant)
+            stored = await context.admissions.read(tenant)
         except Exception as fault:
             # the sweeper is next at this tenant
             telemetry.record_fault(fault)
             return
-        if stored is not None and stored.desk.lines:
-            await context.bus.desk_calls.call(tenant)
+        if stored is not None and stored.admission.lines:
+            await context.bus.admission_calls.call(tenant)
 
     with telemetry.tolerate(BusUnavailable):
         await at_once((await context.index.tenants())[:_MAX_CALLS], one)
@@ -363,13 +365,13 @@ def _check_ahead(until: datetime | None, now: datetime) -> None:
         raise QuotaInvalid(("until", "is over"))
 
 
-def _check_room(desk: Desk, after: GateState, now: datetime) -> None:
+def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> None:
     """Raises TooManyRules if the tenant's row has no room for what the change adds."""
-    others = sum(changes.is_set(state, now) for id_, state in desk.gates.items() if id_ != after.gate.id)
+    others = sum(changes.is_set(state, now) for id_, state in admission.gates.items() if id_ != after.gate.id)
     if changes.is_set(after, now) and others >= MAX_RULES:
         raise TooManyRules(MAX_RULES)
-    size, before = changes.size_of(after), changes.size_of(desk.state(after.gate))
+    size, before = changes.size_of(after), changes.size_of(admission.state(after.gate))
     if size > before:
-        size += sum(changes.size_of(state) for id_, state in desk.gates.items() if id_ != after.gate.id)
+        size += sum(changes.size_of(state) for id_, state in admission.gates.items() if id_ != after.gate.id)
         if size > changes.MAX_BYTES:
             raise TooManyRules(f"{changes.MAX_BYTES // 1024} KiB")

@@ -12,16 +12,16 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.canonical import encode_key
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import Directory
 from shared.operations.context import Context
+from shared.operations.gates.admission_turns import COUNTS_PATIENCE, Uncounted, at_admission, directory
 from shared.operations.gates.allocations import divide_owed
-from shared.operations.gates.desk_turns import COUNTS_PATIENCE, Uncounted, at_desk, directory
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.sweeps import TenantCounts
 
 #: minimum time between two counts of a tenant whose counts differ from its rows
@@ -72,15 +72,17 @@ async def take_turns(
 
 async def _is_owed(one: Pass, tenant: str) -> bool:
     """Whether the tenant is owed a turn. Raises LedgerUnavailable."""
-    stored = await one.context.desks.read(tenant)
+    stored = await one.context.admissions.read(tenant)
     if stored is None:
         return False
-    one.desks[tenant] = desk = stored.desk
-    one.gates += desk.gates.values()
-    if desk.lines or desk.counting_until is not None:
+    one.admissions[tenant] = admission = stored.admission
+    one.gates += admission.gates.values()
+    if admission.lines or admission.counting_until is not None:
         return True
     # a job without a row in a waiting queue may have ended, in a process that died before its turn
-    return bool(desk.active or desk.staged) and bool(await one.context.desks.freed(tenant, limit=1, unread=[]))
+    return bool(admission.active or admission.staged) and bool(
+        await one.context.admissions.freed(tenant, limit=1, unread=[])
+    )
 
 
 async def allocate(one: Pass, is_over: IsOver) -> None:
@@ -112,28 +114,30 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
     if not (await directory(context)).concerns(tenant):
         # no quota concerns jobs that wait any more
         return bool(found.waiting)
-    rows, before = (found.inside, found.staged, found.waiting), one.desks.get(tenant)
+    rows, before = (found.inside, found.staged, found.waiting), one.admissions.get(tenant)
     if not at_one_time or (before is not None and not _may_differ(before, rows, now)):
         return False
-    if (seen := await context.desks.read(tenant)) is None:
+    if (seen := await context.admissions.read(tenant)) is None:
         # the admission state is gone: the turn counts
         return bool(found.waiting)
-    counted, is_small = _counts_of(seen.desk), found.rows < MAX_COUNTED
+    counted, is_small = _counts_of(seen.admission), found.rows < MAX_COUNTED
     differ = is_small or any(_are_far(*each) for each in zip(counted, rows, strict=True))
-    if not differ or not _may_differ(seen.desk, rows, now):
+    if not differ or not _may_differ(seen.admission, rows, now):
         return False
 
-    async def act(stored: StoredDesk, known: Directory) -> Desk:
-        if stored.desk.counted_at != seen.desk.counted_at:
-            return stored.desk
+    async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
+        if stored.admission.counted_at != seen.admission.counted_at:
+            return stored.admission
         if is_small:
             raise Uncounted(stored)
         # the next turn counts first
-        await context.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=now)))
-        await context.bus.desk_calls.call(tenant)
-        return stored.desk
+        await context.index.write_admission(
+            AdmissionWrite(before=stored, after=replace(stored.admission, counting_until=now))
+        )
+        await context.bus.admission_calls.call(tenant)
+        return stored.admission
 
-    after = await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+    after = await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     if not is_small or _counts_of(after) != counted:
         telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=rows)
     return is_small
@@ -144,18 +148,20 @@ async def settle_before_sleep(context: Context, tenant: str) -> bool:
 
     Raises LedgerUnavailable.
     """
-    if not (await directory(context)).concerns(tenant) or not await context.desks.freed(tenant, limit=1, unread=[]):
+    if not (await directory(context)).concerns(tenant) or not await context.admissions.freed(
+        tenant, limit=1, unread=[]
+    ):
         return True
     await let_in(context, tenant, counts=False)
     return False
 
 
-def _may_differ(desk: Desk, rows: tuple[int, int, int], now: datetime) -> bool:
-    return _counts_of(desk) != rows and now >= desk.counted_at + _COUNTED_AGAIN
+def _may_differ(admission: AdmissionState, rows: tuple[int, int, int], now: datetime) -> bool:
+    return _counts_of(admission) != rows and now >= admission.counted_at + _COUNTED_AGAIN
 
 
-def _counts_of(desk: Desk) -> tuple[int, int, int]:
-    return desk.active, desk.staged, desk.waiting
+def _counts_of(admission: AdmissionState) -> tuple[int, int, int]:
+    return admission.active, admission.staged, admission.waiting
 
 
 def _are_far(one: int, other: int) -> bool:

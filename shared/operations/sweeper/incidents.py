@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shared.core.gates.rules import GateState
 from shared.core.incidents import IncidentKind
-from shared.operations.gates.desk_turns import directory
+from shared.operations.gates.admission_turns import directory
 from shared.operations.incidents.row_incidents import open_row, settle_rows
 from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.operations.sweeper.state import IsOver, Pass

@@ -188,7 +188,7 @@ class _Part:
         context, found = self._context, self._found
         state = row.place.state if row.place is not None else PlaceState.ADMITTED
         if state is PlaceState.WAITING and not found.survey.is_whole:
-            # nothing moves it but its desk
+            # nothing moves it but its admission state
             return row
         stored = await read_for_list(context.ledger, row.job_id)
         if (record := stored.record if stored is not None else None) is None:

@@ -1,8 +1,9 @@
 """The sweeper's comparison of the logs of gates and incidents with the feeds: a hint that was lost is sent again (R79).
 
-Each pass compares the gates at the desks that it read, the desk of the rules for every tenant, and the incidents that
-were opened last. The pass that begins an hour compares all: the desks of tenants that sleep, and each incident in the
-list of open ones, from which it takes what is settled (R64). Of a log that a feed is known to have nothing is read.
+Each pass compares the gates at the admission states that it read, the admission state of the rules for every tenant,
+and the incidents that were opened last. The pass that begins an hour compares all: the admission states of tenants that
+sleep, and each incident in the list of open ones, from which it takes what is settled (R64). Of a log that a feed is
+known to have nothing is read.
 
 That pass also takes tenants out of the directory for which nothing is set any more, as after a hold that ended by time.
 """
@@ -17,15 +18,15 @@ from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates import changes
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import EVERY, Directory, GateState
 from shared.operations.context import Context
 from shared.operations.events.feed_comparison import is_log_behind
-from shared.operations.gates.desk_turns import at_desk, directory
+from shared.operations.gates.admission_turns import at_admission, directory
 from shared.operations.gates.gated_tenants import is_in_use, leave_or_stay
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once, from_on
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow
 from shared.ports.sweeps import Share
 
@@ -66,7 +67,7 @@ async def _compare_gates(
         if is_over():
             return
         try:
-            await _compare_desk(context, tenant, None if tenant in read else found[tenant], known)
+            await _compare_admission(context, tenant, None if tenant in read else found[tenant], known)
         except Exception as fault:
             telemetry.record_fault(fault, "LOG_UNCOMPARED", tenant_id=tenant)
             await report_row(context, f"{encode_key(tenant)} GATES", fault)
@@ -77,39 +78,45 @@ async def _compare_gates(
         await at_once(from_on(ordered, first), one)
 
 
-async def _compare_desk(context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory) -> None:
-    """`states`: None: the desk is read, and the tenant leaves the directory where nothing keeps it there."""
-    desk: Desk | None = None
+async def _compare_admission(
+    context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory
+) -> None:
+    """`states`: None: the admission state is read, and the tenant leaves the directory where nothing keeps it there."""
+    admission: AdmissionState | None = None
     if states is None:
-        stored = await context.desks.read(tenant)
-        desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=context.clock.now())
-        states = desk.gates.values()
+        stored = await context.admissions.read(tenant)
+        admission = (
+            stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=context.clock.now())
+        )
+        states = admission.gates.values()
     idle: dict[str, int] = {}
     for state in states:
         is_fed = state.log_seq and not await is_log_behind(context, gate_hint(state.gate, (), last=state.log_seq))
         if is_fed and changes.is_idle(state, known, context.clock.now()):
             idle[state.gate.id] = state.log_seq
     if idle:
-        desk = await _forget(context, tenant, idle)
+        admission = await _forget(context, tenant, idle)
     since = known.tenants.get(tenant)
     # one that has just come in is about to be given a rule
     is_settled = since is not None and since + _YOUNG <= context.clock.now()
-    if desk is not None and is_settled and not is_in_use(context, desk):
-        await leave_or_stay(context, desk)
+    if admission is not None and is_settled and not is_in_use(context, admission):
+        await leave_or_stay(context, admission)
 
 
-async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Desk:
-    """The desk without the gates of which nothing is left, whose logs are as far as they were. Raises Contended."""
+async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
+    """The admission state without the gates of which nothing is left, whose logs are as far as they were. Raises
+    Contended.
+    """
 
-    async def act(stored: StoredDesk, known: Directory) -> Desk:
-        gates, now = stored.desk.gates, context.clock.now()
+    async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
+        gates, now = stored.admission.gates, context.clock.now()
         gone = {id_ for id_, seq in idle.items() if id_ in gates and gates[id_].log_seq == seq}
-        after = changes.without(stored.desk, {id_ for id_ in gone if changes.is_idle(gates[id_], known, now)})
+        after = changes.without(stored.admission, {id_ for id_ in gone if changes.is_idle(gates[id_], known, now)})
         if len(after.gates) != len(gates):
-            await context.index.write_desk(DeskWrite(before=stored, after=after))
+            await context.index.write_admission(AdmissionWrite(before=stored, after=after))
         return after
 
-    return await at_desk(context, tenant, act)
+    return await at_admission(context, tenant, act)
 
 
 async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:

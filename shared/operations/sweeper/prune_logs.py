@@ -25,7 +25,7 @@ from shared.operations.process.concurrency import at_once
 from shared.operations.sweeper.prune_jobs import clear_late
 from shared.operations.sweeper.turns import from_on
 from shared.operations.sweeper.usage import KEPT_FOR
-from shared.ports.desks import LogPlace
+from shared.ports.admissions import LogPlace
 
 #: of one call, of the 570 s of its function; `prune_feeds` has the rest
 BUDGET = timedelta(minutes=4)
@@ -78,7 +78,7 @@ async def prune_logs(context: Context) -> int:
 
 async def _tenants(context: Context) -> set[str]:
     """Tenants that may have logs; one may have changed a quota and never had a job."""
-    known = await context.desks.directory()
+    known = await context.admissions.directory()
     fed = await context.events.feed.tenants() if context.events is not None else ()
     return {EVERY, *known.tenants, *fed, *await context.index.tenants()}
 
@@ -87,12 +87,12 @@ async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_ov
     """Removes the oldest entries of the tenant's logs; returns the number. Raises LedgerUnavailable."""
     removed, first = 0, LogPlace("", 0)
     while True:
-        page = await context.desks.log_places(tenant, first=first, limit=PAGE)
+        page = await context.admissions.log_places(tenant, first=first, limit=PAGE)
         gone, kept = await _old(context, tenant, page, before)
         for start in range(0, len(gone), _REMOVED):
             chunk = gone[start : start + _REMOVED]
             try:
-                await context.desks.drop_log(tenant, chunk)
+                await context.admissions.drop_log(tenant, chunk)
             except Conflict:
                 # another call removes them, and would leave a gap if this one went on
                 return removed

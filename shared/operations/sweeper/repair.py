@@ -32,7 +32,7 @@ from shared.errors import (
     UnknownStatus,
 )
 from shared.operations.context import Context
-from shared.operations.gates import desk_turns
+from shared.operations.gates import admission_turns
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.dependencies import next_check
@@ -194,7 +194,7 @@ async def _withdraw(
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
     row = await context.index.read_active(active.tenant, active.job_id)
-    counted = (row is not None and row.place is not None) or (await desk_turns.directory(context)).concerns(
+    counted = (row is not None and row.place is not None) or (await admission_turns.directory(context)).concerns(
         active.tenant
     )
     if await context.index.withdraw(active, counted=counted):

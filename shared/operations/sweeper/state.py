@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared import telemetry
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import GateState
 from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
@@ -46,7 +46,7 @@ class Pass:
     #: of each tenant the last due job that was listed
     last_due: dict[str, ActiveRow] = field(default_factory=dict)
     #: admission states of tenants as the admission read them
-    desks: dict[str, Desk] = field(default_factory=dict)
+    admissions: dict[str, AdmissionState] = field(default_factory=dict)
     #: of the tenants whose admission state was read, and over all tenants
     gates: list[GateState] = field(default_factory=list)
     #: every admission state of the share was read

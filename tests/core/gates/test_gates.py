@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.gates.admission import AdmissionResult, AdmissionRound, Waiting, is_open, next_wake_up
-from shared.core.gates.desk import BlockReason, Candidate, Desk, rank
+from shared.core.gates.admission_state import AdmissionState, BlockReason, Candidate, rank
 from shared.core.gates.places import (
     LineFull,
     Place,
@@ -41,11 +41,13 @@ def hold() -> Hold:
     return Hold(reason="audit", actor="op", at=START)
 
 
-class Book:
-    """One desk, with the rows that its transactions would write."""
+class AllocationRecord:
+    """One admission state, with the rows that its transactions would write."""
 
     def __init__(self, *states: GateState, defaults: dict[tuple[GateKind, str], Rule] | None = None) -> None:
-        self.desk = Desk(tenant="tenant_a", gates={each.gate.id: each for each in states}, counted_at=START)
+        self.admission = AdmissionState(
+            tenant="tenant_a", gates={each.gate.id: each for each in states}, counted_at=START
+        )
         self.directory = Directory(tenants={"tenant_a": START}, defaults=defaults or {})
         self.now = START
         self.places: dict[str, Place] = {}
@@ -66,26 +68,26 @@ class Book:
 
     def posts(self, job_id: str, **of: str) -> PlaceState:
         self.lets_in()
-        decision = arrive(self.desk, self.directory, self.candidate(job_id, **of), self.now)
-        self.desk, place = decision.desk, decision.place
+        decision = arrive(self.admission, self.directory, self.candidate(job_id, **of), self.now)
+        self.admission, place = decision.admission, decision.place
         if place.state is PlaceState.ARRIVING:
-            self.desk, place = line_up(self.desk, self.directory, place, self.now)
+            self.admission, place = line_up(self.admission, self.directory, place, self.now)
         self.places[job_id] = place
         if place.state is PlaceState.ADMITTED:
             self.began.append((job_id, self.now))
         return place.state
 
     def ends(self, job_id: str) -> None:
-        self.desk = give_back(self.desk, self.places.pop(job_id))
+        self.admission = give_back(self.admission, self.places.pop(job_id))
         self.lets_in()
 
     def lets_in(self, room: int = 20) -> AdmissionResult:
-        letting = AdmissionRound(self.desk, self.directory, self.now, room=room)
+        letting = AdmissionRound(self.admission, self.directory, self.now, room=room)
         while (line := letting.wants()) is not None:
             self.reads += 1
             letting.load(line, self.rows(line)[: letting.room + 2])
         let = letting.result
-        self.desk = let.desk
+        self.admission = let.admission
         for waiting, target in let.relined:
             self.places[waiting.candidate.job_id] = replace(self.places[waiting.candidate.job_id], line=target)
         for waiting in let.admitted:
@@ -105,11 +107,11 @@ class Book:
 
     def sets(self, state: GateState) -> None:
         """Made, or changed: what is inside is counted by the rows."""
-        self.desk = recounted(self.desk.with_state(state), list(self.places.values()), self.now)
+        self.admission = recounted(self.admission.with_state(state), list(self.places.values()), self.now)
 
 
-def limited(most: int, **rule: int) -> Book:
-    return Book(GateState(gate=TENANT, rule=Rule(max_active=most, **rule)))
+def limited(most: int, **rule: int) -> AllocationRecord:
+    return AllocationRecord(GateState(gate=TENANT, rule=Rule(max_active=most, **rule)))
 
 
 # --- order
@@ -117,65 +119,69 @@ def limited(most: int, **rule: int) -> Book:
 
 def test_priority_orders_and_nobody_waits_behind_later_jobs_for_an_hour() -> None:
     """One place, a stream of high ones and an old low one: it goes in before any that came an hour after it."""
-    book = limited(1)
-    book.posts("first")
-    book.posts("low", priority="low")
+    allocation_record = limited(1)
+    allocation_record.posts("first")
+    allocation_record.posts("low", priority="low")
     previous = "first"
     for minute in range(1, 150):
-        book.now = START + timedelta(minutes=minute)
-        book.posts(f"high-{minute}", priority="high")
+        allocation_record.now = START + timedelta(minutes=minute)
+        allocation_record.posts(f"high-{minute}", priority="high")
         if minute % 2 == 0:
-            book.ends(previous)
-            previous = book.inside[0]
+            allocation_record.ends(previous)
+            previous = allocation_record.inside[0]
             if previous == "low":
                 break
-    order = [job_id for job_id, _ in book.began]
+    order = [job_id for job_id, _ in allocation_record.began]
     assert order[-1] == "low"
     came = [int(each.split("-")[1]) for each in order if each.startswith("high")]
     assert came == sorted(came)
     assert max(came) <= 60
-    book.posts("normal")
-    book.posts("urgent", priority="high")
-    assert book.rows(0)[0].candidate.job_id.startswith("high")
+    allocation_record.posts("normal")
+    allocation_record.posts("urgent", priority="high")
+    assert allocation_record.rows(0)[0].candidate.job_id.startswith("high")
 
 
 def test_the_oldest_of_all_lines_goes_first_whatever_a_line_remembers() -> None:
     """Lines of two types, one of which lost its head: the rows say whose turn it is."""
-    book = limited(1)
-    book.posts("inside")
+    allocation_record = limited(1)
+    allocation_record.posts("inside")
     for second, (job_id, job_type) in enumerate([("a1", "A"), ("b1", "B"), ("a2", "A"), ("b2", "B")], 1):
-        book.now = START + timedelta(seconds=second)
-        book.posts(job_id, job_type=job_type)
+        allocation_record.now = START + timedelta(seconds=second)
+        allocation_record.posts(job_id, job_type=job_type)
     # cancelled while it waits
-    book.ends("a1")
+    allocation_record.ends("a1")
     for expected in ("b1", "a2", "b2"):
-        book.ends(book.inside[0])
-        assert book.inside == [expected]
+        allocation_record.ends(allocation_record.inside[0])
+        assert allocation_record.inside == [expected]
 
 
 def test_a_newcomer_does_not_take_what_time_has_opened() -> None:
     """A token that came while nobody looked is the first one's in line, also where the newcomer's own line is empty."""
-    book = Book(GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
-    book.posts("a", job_type="A")
-    book.now += timedelta(seconds=1)
-    book.posts("old", job_type="A")
+    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
+    allocation_record.posts("a", job_type="A")
+    allocation_record.now += timedelta(seconds=1)
+    allocation_record.posts("old", job_type="A")
     for minute in range(1, 4):
-        book.now = START + timedelta(minutes=minute)
-        book.posts(f"new-{minute}", job_type=f"B{minute}")
-    assert [job_id for job_id, _ in book.began] == ["a", "old", "new-1", "new-2"]
+        allocation_record.now = START + timedelta(minutes=minute)
+        allocation_record.posts(f"new-{minute}", job_type=f"B{minute}")
+    assert [job_id for job_id, _ in allocation_record.began] == ["a", "old", "new-1", "new-2"]
 
 
 def test_a_held_type_stops_no_other() -> None:
     """Those behind a shut gate of their own are passed by, and hold no place."""
-    book = Book(
+    allocation_record = AllocationRecord(
         GateState(gate=TENANT, rule=Rule(max_active=2)), GateState(gate=type_gate("A"), rule_seq=1, hold=hold())
     )
-    assert [book.posts(f"a{number}", job_type="A") for number in range(3)] == [PlaceState.WAITING] * 3
-    assert [book.posts(f"b{number}", job_type="B") for number in range(3)][:2] == [PlaceState.ADMITTED] * 2
-    assert (book.desk.active, book.desk.staged, book.desk.waiting) == (2, 4, 4)
-    book.sets(GateState(gate=type_gate("A"), rule_seq=2))
-    book.ends("b0")
-    assert sorted(book.inside) == ["a0", "b1"]
+    assert [allocation_record.posts(f"a{number}", job_type="A") for number in range(3)] == [PlaceState.WAITING] * 3
+    assert [allocation_record.posts(f"b{number}", job_type="B") for number in range(3)][:2] == [PlaceState.ADMITTED] * 2
+    assert (
+        allocation_record.admission.active,
+        allocation_record.admission.staged,
+        allocation_record.admission.waiting,
+    ) == (2, 4, 4)
+    allocation_record.sets(GateState(gate=type_gate("A"), rule_seq=2))
+    allocation_record.ends("b0")
+    assert sorted(allocation_record.inside) == ["a0", "b1"]
 
 
 # --- emergencies
@@ -184,33 +190,33 @@ def test_a_held_type_stops_no_other() -> None:
 def test_an_emergency_passes_numbers_and_rates_up_to_its_own() -> None:
     """It counts in `active`; past its number it waits in a line that is looked at first; a hold stops it."""
     rule = Rule(max_active=1, max_per_hour=1, burst=1, emergency_max_active=1)
-    book = Book(GateState(gate=TENANT, rule=rule))
-    assert book.posts("one") is PlaceState.ADMITTED
-    assert book.posts("two") is PlaceState.WAITING
-    assert book.posts("fire", priority="emergency") is PlaceState.ADMITTED
-    book.now += timedelta(hours=2)
-    assert book.posts("fire 2", priority="emergency") is PlaceState.WAITING
-    assert (book.desk.active, book.desk.emergencies) == (2, 1)
-    book.ends("fire")
-    assert book.inside == ["one", "fire 2"]
-    book.sets(GateState(gate=TENANT, rule=rule, hold=hold()))
-    book.ends("fire 2")
-    assert book.posts("fire 3", priority="emergency") is PlaceState.WAITING
+    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=rule))
+    assert allocation_record.posts("one") is PlaceState.ADMITTED
+    assert allocation_record.posts("two") is PlaceState.WAITING
+    assert allocation_record.posts("fire", priority="emergency") is PlaceState.ADMITTED
+    allocation_record.now += timedelta(hours=2)
+    assert allocation_record.posts("fire 2", priority="emergency") is PlaceState.WAITING
+    assert (allocation_record.admission.active, allocation_record.admission.emergencies) == (2, 1)
+    allocation_record.ends("fire")
+    assert allocation_record.inside == ["one", "fire 2"]
+    allocation_record.sets(GateState(gate=TENANT, rule=rule, hold=hold()))
+    allocation_record.ends("fire 2")
+    assert allocation_record.posts("fire 3", priority="emergency") is PlaceState.WAITING
 
 
 @pytest.mark.parametrize("rule", [Rule(max_active=1), None])
 def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | None) -> None:
     """With the number for emergencies gone they are jobs of high priority: they pass no limit, and are not stuck."""
     with_number = Rule(max_active=1, emergency_max_active=1)
-    book = Book(GateState(gate=TENANT, rule=with_number))
-    book.posts("fire 1", priority="emergency")
-    book.posts("fire 2", priority="emergency")
-    assert book.places["fire 2"].state is PlaceState.WAITING
-    book.sets(GateState(gate=TENANT, rule=rule, rule_seq=2))
-    book.lets_in()
-    assert book.inside == (["fire 1"] if rule is not None else ["fire 1", "fire 2"])
-    book.ends("fire 1")
-    assert book.inside == ["fire 2"]
+    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=with_number))
+    allocation_record.posts("fire 1", priority="emergency")
+    allocation_record.posts("fire 2", priority="emergency")
+    assert allocation_record.places["fire 2"].state is PlaceState.WAITING
+    allocation_record.sets(GateState(gate=TENANT, rule=rule, rule_seq=2))
+    allocation_record.lets_in()
+    assert allocation_record.inside == (["fire 1"] if rule is not None else ["fire 1", "fire 2"])
+    allocation_record.ends("fire 1")
+    assert allocation_record.inside == ["fire 2"]
 
 
 # --- lines
@@ -218,89 +224,106 @@ def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | No
 
 def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None:
     """As they come to the head; then they stop nobody else, and go in as their own gate says."""
-    book = limited(1)
-    book.posts("inside")
+    allocation_record = limited(1)
+    allocation_record.posts("inside")
     for second, source in enumerate(["scanner", "mail", "scanner", "mail"], 1):
-        book.now = START + timedelta(seconds=second)
-        book.posts(f"{source}-{second}", source=source)
-    book.sets(GateState(gate=source_gate("scanner"), rule_seq=1, hold=hold()))
+        allocation_record.now = START + timedelta(seconds=second)
+        allocation_record.posts(f"{source}-{second}", source=source)
+    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=1, hold=hold()))
     for expected in ("mail-2", "mail-4"):
-        book.ends(book.inside[0])
-        assert book.inside == [expected]
-    book.ends("mail-4")
-    assert (book.inside, book.desk.waiting, book.desk.staged) == ([], 2, 2)
-    assert {line.source for line in book.desk.lines.values()} == {"scanner"}
-    book.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
-    book.lets_in()
-    assert book.inside == ["scanner-1"]
+        allocation_record.ends(allocation_record.inside[0])
+        assert allocation_record.inside == [expected]
+    allocation_record.ends("mail-4")
+    assert (allocation_record.inside, allocation_record.admission.waiting, allocation_record.admission.staged) == (
+        [],
+        2,
+        2,
+    )
+    assert {line.source for line in allocation_record.admission.lines.values()} == {"scanner"}
+    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
+    allocation_record.lets_in()
+    assert allocation_record.inside == ["scanner-1"]
 
 
 def test_who_changed_lines_is_looked_at_again() -> None:
     """The transaction that moves a job to a line whose gates are open says that there is more to do."""
-    book = limited(3)
+    allocation_record = limited(3)
     for number in range(3):
-        book.posts(f"in-{number}")
-    book.posts("scanned", source="scanner")
-    book.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
-    book.desk = give_back(book.desk, book.places.pop("in-0"))
-    let = book.lets_in()
+        allocation_record.posts(f"in-{number}")
+    allocation_record.posts("scanned", source="scanner")
+    allocation_record.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
+    allocation_record.admission = give_back(allocation_record.admission, allocation_record.places.pop("in-0"))
+    let = allocation_record.lets_in()
     assert ([len(let.relined), len(let.admitted)], let.more) == ([1, 0], True)
-    assert [len(book.lets_in().admitted), book.lets_in().more] == [1, False]
+    assert [len(allocation_record.lets_in().admitted), allocation_record.lets_in().more] == [1, False]
 
 
 def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind past the last line is a full line; a job that would have to change to one waits where it is."""
     most = 30
-    monkeypatch.setattr("shared.core.gates.desk.MAX_LINES", most)
-    book = Book(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
+    monkeypatch.setattr("shared.core.gates.admission_state.MAX_LINES", most)
+    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
     for number in range(most):
-        book.posts(f"job-{number}", job_type=f"T{number}")
+        allocation_record.posts(f"job-{number}", job_type=f"T{number}")
     with pytest.raises(LineFull):
-        book.posts("one more", job_type="another")
-    place = Place(state=PlaceState.OFF, candidate=book.candidate("back", job_type="another"))
+        allocation_record.posts("one more", job_type="another")
+    place = Place(state=PlaceState.OFF, candidate=allocation_record.candidate("back", job_type="another"))
     with pytest.raises(LineFull):
-        line_up(book.desk, book.directory, place, book.now)
-    book.posts("of a source", job_type="T0", source="scanner")
-    book.ends("job-0")
-    book.sets(GateState(gate=source_gate("scanner"), rule_seq=1))
-    book.posts("again", job_type="T0")
-    book.sets(GateState(gate=TENANT, rule=Rule(max_active=most + 5), rule_seq=2))
-    let = book.lets_in()
+        line_up(allocation_record.admission, allocation_record.directory, place, allocation_record.now)
+    allocation_record.posts("of a source", job_type="T0", source="scanner")
+    allocation_record.ends("job-0")
+    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=1))
+    allocation_record.posts("again", job_type="T0")
+    allocation_record.sets(GateState(gate=TENANT, rule=Rule(max_active=most + 5), rule_seq=2))
+    let = allocation_record.lets_in()
     assert (len(let.admitted) + len(let.relined), let.more) == (20, True)
-    while book.lets_in().more:
+    while allocation_record.lets_in().more:
         pass
-    assert (book.desk.waiting, book.desk.staged, book.desk.active) == (0, 0, most + 1)
+    assert (
+        allocation_record.admission.waiting,
+        allocation_record.admission.staged,
+        allocation_record.admission.active,
+    ) == (0, 0, most + 1)
 
 
 def test_the_end_of_every_line() -> None:
     """`max_staged` jobs of all lines, then LineFull, and nothing has changed; without a rule a thousand."""
-    book = limited(1, max_staged=2)
-    book.posts("inside")
-    book.posts("one")
-    book.posts("two", job_type="B")
-    before = book.desk
+    allocation_record = limited(1, max_staged=2)
+    allocation_record.posts("inside")
+    allocation_record.posts("one")
+    allocation_record.posts("two", job_type="B")
+    before = allocation_record.admission
     with pytest.raises(LineFull) as full:
-        book.posts("three", job_type="C")
-    assert (full.value.limit, book.desk) == (2, before)
-    book.ends("two")
-    assert book.posts("three", job_type="C") is PlaceState.WAITING
+        allocation_record.posts("three", job_type="C")
+    assert (full.value.limit, allocation_record.admission) == (2, before)
+    allocation_record.ends("two")
+    assert allocation_record.posts("three", job_type="C") is PlaceState.WAITING
 
 
 def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
     """It is refused by what is shut: where the gates are open and others wait, a rejecting rule is not why."""
     rejecting = Rule(max_active=2, rejects=True)
-    book = Book(GateState(gate=type_gate("A"), rule=Rule(max_active=1)), defaults={(GateKind.TENANT, ""): rejecting})
-    assert book.posts("a1", job_type="A") is PlaceState.ADMITTED
-    assert book.posts("a2", job_type="A") is PlaceState.WAITING
-    assert book.posts("b1", job_type="B") is PlaceState.ADMITTED
+    allocation_record = AllocationRecord(
+        GateState(gate=type_gate("A"), rule=Rule(max_active=1)), defaults={(GateKind.TENANT, ""): rejecting}
+    )
+    assert allocation_record.posts("a1", job_type="A") is PlaceState.ADMITTED
+    assert allocation_record.posts("a2", job_type="A") is PlaceState.WAITING
+    assert allocation_record.posts("b1", job_type="B") is PlaceState.ADMITTED
     with pytest.raises(Rejects) as refused:
-        book.posts("b2", job_type="B")
+        allocation_record.posts("b2", job_type="B")
     assert refused.value.verdict.blocked_by is BlockReason.FULL
     with pytest.raises(Rejects):
         # full, and its own line is not empty: the tenant's limit stops it as well
-        book.posts("a3", job_type="A")
-    book.desk = give_back(give_back(book.desk, book.places.pop("a1")), book.places.pop("b1"))
-    decision = arrive(book.desk, book.directory, book.candidate("a3", job_type="A"), book.now)
+        allocation_record.posts("a3", job_type="A")
+    allocation_record.admission = give_back(
+        give_back(allocation_record.admission, allocation_record.places.pop("a1")), allocation_record.places.pop("b1")
+    )
+    decision = arrive(
+        allocation_record.admission,
+        allocation_record.directory,
+        allocation_record.candidate("a3", job_type="A"),
+        allocation_record.now,
+    )
     assert decision.stopped_by is not None
     assert (decision.stopped_by.blocked_by, decision.place.state) == (BlockReason.LINE, PlaceState.ARRIVING)
 
@@ -327,58 +350,75 @@ def test_a_recount_gives_what_the_transactions_gave(
     """Whatever happened: the counts are those of the rows, no gate has more inside than it may, no line is forgotten,
     and nobody waits whose gates are open once somebody has looked."""
     rule = Rule(max_active=most, max_per_hour=per_hour, emergency_max_active=1)
-    book = Book(GateState(gate=TENANT, rule=rule), GateState(gate=type_gate("T1"), rule=Rule(max_active=1)))
+    allocation_record = AllocationRecord(
+        GateState(gate=TENANT, rule=rule), GateState(gate=type_gate("T1"), rule=Rule(max_active=1))
+    )
     for number, (act, which, priority, source) in enumerate(acts):
-        ordered = sorted(book.places)
+        ordered = sorted(allocation_record.places)
         job_id = ordered[which % len(ordered)] if ordered else None
-        place = book.places[job_id] if job_id is not None else None
+        place = allocation_record.places[job_id] if job_id is not None else None
         if act == "post":
             of = {"source": source} if source is not None else {}
-            book.posts(f"{number:03d}", priority=priority, job_type=f"T{which % 3}", **of)
+            allocation_record.posts(f"{number:03d}", priority=priority, job_type=f"T{which % 3}", **of)
         elif act == "tick":
-            book.now += timedelta(seconds=10 ** (which % 5))
+            allocation_record.now += timedelta(seconds=10 ** (which % 5))
         elif act == "look":
-            book.lets_in()
+            allocation_record.lets_in()
         elif act == "gate":
-            book.sets(GateState(gate=source_gate("s1"), rule=Rule(max_active=1), rule_seq=number))
+            allocation_record.sets(GateState(gate=source_gate("s1"), rule=Rule(max_active=1), rule_seq=number))
         elif job_id is not None and place is not None:
             if act == "end":
-                book.ends(job_id)
+                allocation_record.ends(job_id)
             elif act == "aside" and place.state is PlaceState.WAITING:
-                book.desk, book.places[job_id] = set_aside(book.desk, place)
+                allocation_record.admission, allocation_record.places[job_id] = set_aside(
+                    allocation_record.admission, place
+                )
             elif act == "back" and place.state is PlaceState.OFF:
-                book.lets_in()
-                book.desk, book.places[job_id] = line_up(book.desk, book.directory, place, book.now)
-        again = recounted(book.desk, list(book.places.values()), book.now)
+                allocation_record.lets_in()
+                allocation_record.admission, allocation_record.places[job_id] = line_up(
+                    allocation_record.admission, allocation_record.directory, place, allocation_record.now
+                )
+        again = recounted(allocation_record.admission, list(allocation_record.places.values()), allocation_record.now)
         assert (again.inside, again.inside_by_source, again.emergencies, again.staged) == (
-            book.desk.inside,
-            book.desk.inside_by_source,
-            book.desk.emergencies,
-            book.desk.staged,
+            allocation_record.admission.inside,
+            allocation_record.admission.inside_by_source,
+            allocation_record.admission.emergencies,
+            allocation_record.admission.staged,
         )
-        lines = Counter(place.line for place in book.places.values() if place.line is not None)
-        assert lines == {number: line.count for number, line in book.desk.lines.items()}
-        assert again.lines.keys() == book.desk.lines.keys()
-        common = book.desk.active - book.desk.emergencies
+        lines = Counter(place.line for place in allocation_record.places.values() if place.line is not None)
+        assert lines == {number: line.count for number, line in allocation_record.admission.lines.items()}
+        assert again.lines.keys() == allocation_record.admission.lines.keys()
+        common = allocation_record.admission.active - allocation_record.admission.emergencies
         assert common <= most
-        assert book.desk.emergencies <= 1 + most
-    while book.lets_in().more:
+        assert allocation_record.admission.emergencies <= 1 + most
+    while allocation_record.lets_in().more:
         pass
-    assert not any(is_open(book.desk, book.directory, line, book.now) for line in book.desk.lines)
-    if book.desk.lines and per_hour is None:
-        assert next_wake_up(book.desk, book.directory, book.now) is None
+    assert not any(
+        is_open(allocation_record.admission, allocation_record.directory, line, allocation_record.now)
+        for line in allocation_record.admission.lines
+    )
+    if allocation_record.admission.lines and per_hour is None:
+        assert next_wake_up(allocation_record.admission, allocation_record.directory, allocation_record.now) is None
 
 
-def test_a_line_that_the_desk_forgot_is_found_by_its_rows() -> None:
+def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     """And one that it remembers without rows admits no job; the next count forgets it."""
-    book = limited(1)
-    book.posts("inside")
-    book.posts("waits")
-    [(number, line)] = book.desk.lines.items()
-    forgot = recounted(replace(book.desk, lines={}), list(book.places.values()), book.now)
+    allocation_record = limited(1)
+    allocation_record.posts("inside")
+    allocation_record.posts("waits")
+    [(number, line)] = allocation_record.admission.lines.items()
+    forgot = recounted(
+        replace(allocation_record.admission, lines={}), list(allocation_record.places.values()), allocation_record.now
+    )
     assert forgot.lines == {number: line}
-    book.desk = replace(book.desk, lines={**book.desk.lines, 7: replace(line, job_type="gone", count=3)})
-    book.ends("inside")
-    book.ends("waits")
-    assert (book.inside, book.desk.lines.keys()) == ([], {7})
-    assert recounted(book.desk, list(book.places.values()), book.now).lines == {}
+    allocation_record.admission = replace(
+        allocation_record.admission,
+        lines={**allocation_record.admission.lines, 7: replace(line, job_type="gone", count=3)},
+    )
+    allocation_record.ends("inside")
+    allocation_record.ends("waits")
+    assert (allocation_record.inside, allocation_record.admission.lines.keys()) == ([], {7})
+    assert (
+        recounted(allocation_record.admission, list(allocation_record.places.values()), allocation_record.now).lines
+        == {}
+    )

@@ -1,4 +1,4 @@
-"""What a desk knows of a breaker over all tenants, and what a division lends by it (R61)."""
+"""What an admission state knows of a breaker over all tenants, and what a division lends by it (R61)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from datetime import timedelta
 
 import pytest
 
+from shared.core.gates.admission_state import (
+    AdmissionState,
+    BlockReason,
+    Candidate,
+    WaitingQueue,
+    count,
+    enter,
+    epoch_of,
+    evaluate_gates,
+    leave,
+)
 from shared.core.gates.allocation import Demand, demand_of, in_epoch, owed, places
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, further, reset
-from shared.core.gates.desk import BlockReason, Candidate, Desk, Line, count, enter, epoch_of, evaluate_gates, leave
 from shared.core.gates.places import Place, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
 from shared.core.gates.type_breaker import after_ends, record_end, sync_breaker, sync_breaker_with
@@ -22,7 +32,7 @@ OPEN = Breaker(state=BreakerState.OPEN, epoch=1, cooldown_s=60, opened_by=(2, 2)
 HALF_OPEN = replace(OPEN, state=BreakerState.HALF_OPEN, until=None, allow=2, waits_since=START)
 CLOSED = replace(OPEN, state=BreakerState.CLOSED, until=None, closed_at=START)
 ONE = Candidate(job_id="j", job_type="OCR", mode="DEFAULT", source=None, priority="normal", rank=0)
-LINE = Line(job_type="OCR", mode="DEFAULT", source=None, emergency=False)
+LINE = WaitingQueue(job_type="OCR", mode="DEFAULT", source=None, emergency=False)
 
 
 def published(breaker: Breaker | None = None, **numbers: int) -> Directory:
@@ -30,20 +40,22 @@ def published(breaker: Breaker | None = None, **numbers: int) -> Directory:
     return Directory(over_all={OCR.id: state}, since=START)
 
 
-def desk(inside: int = 0, keep: int = 0) -> Desk:
-    found = Desk(tenant="t0", counted_at=START, inside={("OCR", "DEFAULT"): inside} if inside else {})
+def admission(inside: int = 0, keep: int = 0) -> AdmissionState:
+    found = AdmissionState(tenant="t0", counted_at=START, inside={("OCR", "DEFAULT"): inside} if inside else {})
     return found.with_share(Share(gate=OCR, keep=keep))
 
 
-def shut(one: Desk, known: Directory, *, after: timedelta = timedelta(), emergency: bool = False) -> BlockReason | None:
+def shut(
+    one: AdmissionState, known: Directory, *, after: timedelta = timedelta(), emergency: bool = False
+) -> BlockReason | None:
     found = evaluate_gates(one, known, LINE, START + after, emergency=emergency)
     return next((verdict.blocked_by for verdict in found if verdict.blocked_by is not None), None)
 
 
-def test_a_desk_that_knows_of_an_opening_is_shut_for_everybody() -> None:
-    """Until its end; then by what it keeps, which stops no emergency. A second time it is the same desk."""
+def test_a_admission_that_knows_of_an_opening_is_shut_for_everybody() -> None:
+    """Until its end; then by what it keeps, which stops no emergency. A second time it is the same admission state."""
     known = published(OPEN)
-    one = sync_breaker(desk(inside=3, keep=5), known)
+    one = sync_breaker(admission(inside=3, keep=5), known)
     assert sync_breaker(one, known) is one
     assert [shut(one, known), shut(one, known, emergency=True)] == [BlockReason.BREAKER, BlockReason.BREAKER]
     assert [shut(one, known, after=MINUTE), shut(one, known, after=MINUTE, emergency=True)] == [
@@ -58,7 +70,7 @@ def test_a_desk_that_knows_of_an_opening_is_shut_for_everybody() -> None:
 
 def test_it_is_open_again_where_that_is_published_or_lent() -> None:
     """An older epoch, or an older state of this one, that comes late limits nothing any more."""
-    one = sync_breaker(desk(), published(OPEN))
+    one = sync_breaker(admission(), published(OPEN))
     free = sync_breaker(one, published(CLOSED))
     assert (shut(one, published(CLOSED)), shut(free, published(CLOSED))) == (BlockReason.BREAKER, None)
     assert sync_breaker(free, published(OPEN)) is free
@@ -69,7 +81,7 @@ def test_it_is_open_again_where_that_is_published_or_lent() -> None:
 def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
     """Of five with three inside two are left, or none while it is not closed."""
     known = published(breaker, max_active=9)
-    one = sync_breaker(desk(inside=3, keep=5), known)
+    one = sync_breaker(admission(inside=3, keep=5), known)
     while shut(one, known) is None:
         one = enter(one, known, ONE, START)
     assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
@@ -78,7 +90,7 @@ def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
 def test_one_number_is_of_both_breakers_of_a_type() -> None:
     """The tenant's own opens, then that over all, then its own again: each job counts in the epochs since its own."""
     own = GateState(gate=OWN, rule=Rule(breaker=BreakerRule()), breaker=Breaker(epoch=1))
-    one = desk().with_state(own)
+    one = admission().with_state(own)
     numbers = [epoch_of(one, "OCR")]
     one = count(one, ONE, numbers[-1])
     one = sync_breaker_with(one, OCR, OPEN)
@@ -98,9 +110,9 @@ def test_one_number_is_of_both_breakers_of_a_type() -> None:
         assert one.counted_of(OCR) == counted
 
 
-def test_which_ends_a_desk_keeps_and_a_division_has_to_see() -> None:
+def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
     """The first, each bad one, each while few may go in; none of before, and none without a breaker."""
-    known, one, at = published(), desk(), START
+    known, one, at = published(), admission(), START
     seen = []
     for good in (True, True, False):
         one, gate = record_end(one, known, Place(candidate=ONE), at, good=good)
@@ -114,12 +126,12 @@ def test_which_ends_a_desk_keeps_and_a_division_has_to_see() -> None:
         after, gate = record_end(probing, known, Place(candidate=ONE, breaker_epoch=1), at, good=good)
         assert (gate, after.share(OCR).keep) == (OCR, keep)
     without = Directory(over_all={OCR.id: GateState(gate=OCR, rule=Rule(max_active=1))})
-    assert record_end(desk(), without, Place(candidate=ONE), at, good=False) == (desk(), None)
+    assert record_end(admission(), without, Place(candidate=ONE), at, good=False) == (admission(), None)
 
 
 def test_how_many_places_there_are() -> None:
     """What is inside of before takes one of the number's, and none of the breaker's."""
-    claims = [demand_of(desk(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
+    claims = [demand_of(admission(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
     behind: list[Demand] = [in_epoch(claim, HALF_OPEN) for claim in claims]
     assert [(each.inside, each.before, each.share.keep, each.is_behind) for each in behind] == [
         (0, 2, 0, True),
@@ -138,7 +150,7 @@ def test_an_end_of_a_job_of_before_calls_for_a_division() -> None:
         (published(OPEN, max_active=5), timedelta(), False),
         (published(CLOSED), timedelta(), False),
     ):
-        one = sync_breaker(desk(inside=3), known)
+        one = sync_breaker(admission(inside=3), known)
         assert bool(owed(one, leave(one, ONE, 0), known, START + after)) is is_owed
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lucius_client.cli.job_page import in_one_sentence, next_command, waiting
 from shared.api.explain import explain
-from shared.core.gates.desk import BlockReason, GateVerdict
+from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.queue_position import QueuePosition
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus

@@ -27,7 +27,7 @@ async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:
     await later(world)
     bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
     for _ in range(5):
-        world.context.bus.desk_calls.bulk_calls.clear()  # type: ignore[attr-defined]
+        world.context.bus.admission_calls.bulk_calls.clear()  # type: ignore[attr-defined]
         world.clock.advance(95)
         await swept(world)
         await adds_up(world, bulk)
@@ -154,7 +154,7 @@ async def test_the_next_worker_may_be_behind(world: World) -> None:
         await made(world, number)
     await later(world)
     bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
-    queue = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     while queue:
         queue.pop(0)
         world.clock.advance(-1)
@@ -168,7 +168,7 @@ async def test_hundreds_of_jobs(world: World) -> None:
         await made(world, number)
     await later(world)
     bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
-    queue = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     calls = 0
     while queue:
         calls += 1

@@ -115,7 +115,7 @@ async def test_what_is_refused_for_now_is_refused_for_good_after_seven_days(worl
     assert (found.state, found.done, found.refused, found.open) == (BulkState.DONE, 1, 3, 0)
     refused = [each for each in (await outcomes(world, bulk)).values() if each.state is ItemState.REFUSED]
     assert [each.code for each in refused] == ["LIMIT_REACHED"] * 3
-    assert world.context.bus.desk_calls.bulk_calls == []  # type: ignore[attr-defined]
+    assert world.context.bus.admission_calls.bulk_calls == []  # type: ignore[attr-defined]
 
 
 async def test_a_bulk_that_nobody_worked_on_for_weeks_tries_each_job_once(world: World) -> None:
@@ -136,7 +136,7 @@ async def test_many_bulks_of_one_tenant_hide_no_bulk_of_another(world: World) ->
         await world.context.bulks.put_due(DueBulk(tenant="many", bulk_id=f"bulk_{number:04d}", due_at=at))
     world.clock.advance(60)
     bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
-    world.context.bus.desk_calls.bulk_calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.bulk_calls.clear()  # type: ignore[attr-defined]
     world.clock.advance(90)
     await swept(world)
     assert await status(world, job_id) is JobStatus.CANCELLED

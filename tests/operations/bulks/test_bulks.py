@@ -101,7 +101,7 @@ async def test_what_is_refused_for_now_is_tried_later(world: World) -> None:
     assert (found.state, found.done, found.open) == (BulkState.RUNNING, 2, 4)
     items = await outcomes(world, bulk)
     assert {each.code for each in items.values() if each.state is ItemState.OPEN} == {"LIMIT_REACHED"}
-    [(_, _, at)] = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    [(_, _, at)] = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     assert at is not None
     while found.open:
         for job_id in [each.new_job_id for each in (await outcomes(world, bulk)).values() if each.new_job_id]:

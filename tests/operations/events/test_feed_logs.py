@@ -69,7 +69,7 @@ async def test_a_breaker_that_time_and_good_ends_close(fed: Fed) -> None:
     await fed.taken()
     breaker = [each for each in await types(fed) if each.startswith("breaker")]
     assert breaker == ["breaker.opened", "breaker.closed"]
-    log = await fed.world.context.desks.log(TENANT, OCR.id, after=0, limit=100)
+    log = await fed.world.context.admissions.log(TENANT, OCR.id, after=0, limit=100)
     assert [each.type for each in log][1:] == ["BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
 
 
@@ -162,14 +162,14 @@ async def test_filters_find_what_concerns_a_job_or_a_type(fed: Fed) -> None:
 
 
 async def test_nothing_is_done_for_it_where_events_are_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No hint, no feed, and a gate of which nothing is left goes from its desk with the change."""
+    """No hint, no feed, and a gate of which nothing is left goes from its admission state with the change."""
     assert world.context.events is None
     await ruled(world, OCR, max_active=5)
     await quotas.delete_rule(world.context, world.orchestrations, OCR, OPERATOR, rule_seq=None)
-    stored = await world.index.desks.read(TENANT)
+    stored = await world.index.admissions.read(TENANT)
     assert stored is not None
-    assert OCR.id not in stored.desk.gates
-    assert TENANT not in (await world.context.desks.directory()).tenants
+    assert OCR.id not in stored.admission.gates
+    assert TENANT not in (await world.context.admissions.directory()).tenants
     incident = await raised(world)
     await incidents.settle_incident(world.context, IncidentKind.BREAKER, incident.subject, "over")
     assert await world.index.incidents.list_open(after=None, limit=9) == []
@@ -208,7 +208,7 @@ async def test_hints_that_follow_are_taken_as_they_are(fed: Fed, monkeypatch: py
     async def unread(*args: Any, **options: Any) -> Any:
         raise AssertionError("a log was read")
 
-    monkeypatch.setattr(fed.world.index.desks, "log", unread)
+    monkeypatch.setattr(fed.world.index.admissions, "log", unread)
     monkeypatch.setattr(fed.world.index.incidents, "log", unread)
     await fed.taken()
     assert [each for each in await types(fed) if each.startswith("breaker")] == ["breaker.opened", "breaker.closed"]

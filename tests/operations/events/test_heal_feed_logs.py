@@ -67,19 +67,21 @@ def counted_reads(fed: Fed) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("gate", [OCR, SCANNER, TENANT_GATE])
 async def test_the_last_change_of_a_gate_is_not_forgotten_before_its_feed_has_it(fed: Fed, gate: Gate) -> None:
-    """Nothing is left of it, its tenant sleeps, and the hint is lost: desk and directory keep it until then."""
+    """Nothing is left of it, its tenant sleeps, and the hint is lost: admission state and directory keep it until
+    then.
+    """
     await ruled(fed.world, gate, max_active=5)
     await fed.taken()
     await quotas.delete_rule(fed.world.context, fed.world.orchestrations, gate, OPERATOR, rule_seq=None)
     await lost(fed)
-    assert TENANT in (await fed.world.context.desks.directory()).tenants
+    assert TENANT in (await fed.world.context.admissions.directory()).tenants
     await swept_at_the_hour(fed)
     assert await logs(fed) == [f"{gate.id}:1:0", f"{gate.id}:2:0"]
     await swept_at_the_hour(fed)
-    stored = await fed.world.index.desks.read(TENANT)
+    stored = await fed.world.index.admissions.read(TENANT)
     assert stored is not None
-    assert [*stored.desk.gates] == ([gate.id] if gate is TENANT_GATE else [])
-    assert TENANT not in (await fed.world.context.desks.directory()).tenants
+    assert [*stored.admission.gates] == ([gate.id] if gate is TENANT_GATE else [])
+    assert TENANT not in (await fed.world.context.admissions.directory()).tenants
     # what comes later goes on in the log
     await ruled(fed.world, gate, max_active=6)
     await fed.taken()
@@ -87,7 +89,7 @@ async def test_the_last_change_of_a_gate_is_not_forgotten_before_its_feed_has_it
 
 
 async def test_a_gate_that_is_changed_again_is_not_forgotten(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Race last-rule: between the sweeper's look at the desk and its write somebody sets another rule."""
+    """Race last-rule: between the sweeper's look at the admission state and its write somebody sets another rule."""
     await ruled(fed.world, OCR, max_active=5)
     await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
     await fed.taken()
@@ -100,21 +102,21 @@ async def test_a_gate_that_is_changed_again_is_not_forgotten(fed: Fed, monkeypat
 
     monkeypatch.setattr(fed.feed, "seen", seen)
     await swept_at_the_hour(fed)
-    stored = await fed.world.index.desks.read(TENANT)
+    stored = await fed.world.index.admissions.read(TENANT)
     assert stored is not None
-    assert stored.desk.state(OCR).max_active == 7
-    assert TENANT in (await fed.world.context.desks.directory()).tenants
+    assert stored.admission.state(OCR).max_active == 7
+    assert TENANT in (await fed.world.context.admissions.directory()).tenants
     assert await logs(fed) == [f"{OCR.id}:{seq}:0" for seq in (1, 2, 3)]
 
 
-async def test_a_desk_keeps_no_more_gates_than_it_has_room_for(fed: Fed) -> None:
+async def test_a_admission_keeps_no_more_gates_than_it_has_room_for(fed: Fed) -> None:
     for number in range(MAX_RULES + 5):
         gate = Gate(GateKind.SOURCE, TENANT, f"s{number}")
         await ruled(fed.world, gate, max_active=5)
         await quotas.delete_rule(fed.world.context, fed.world.orchestrations, gate, OPERATOR, rule_seq=None)
-    stored = await fed.world.index.desks.read(TENANT)
+    stored = await fed.world.index.admissions.read(TENANT)
     assert stored is not None
-    assert len(stored.desk.gates) <= MAX_RULES
+    assert len(stored.admission.gates) <= MAX_RULES
     await fed.taken()
     assert len(await logs(fed)) == 2 * (MAX_RULES + 5)
 
@@ -194,7 +196,7 @@ class Mortal:
 async def whole(fed: Fed, *gates: Gate) -> None:
     """Each feed has what the logs mean, each once and in order."""
     for gate in gates:
-        log = await fed.world.index.desks.log(gate.tenant, gate.id, after=0, limit=1000)
+        log = await fed.world.index.admissions.log(gate.tenant, gate.id, after=0, limit=1000)
         expected = [each["id"] for entry in log for each in gate_events(entry, gate)]
         found = await logs(fed, feed_of(gate.tenant))
         assert [each for each in found if each.startswith(f"{gate.id}:")] == expected
@@ -217,7 +219,7 @@ async def test_a_process_that_dies_at_any_call(world: World, act: str, dies_afte
         calls = [number]
         ports: Any = {
             name: Mortal(getattr(fed.world.context, name), calls, dies_after)
-            for name in ("index", "desks", "incidents", "ledger")
+            for name in ("index", "admissions", "incidents", "ledger")
         }
         dying = replace(fed.world, context=changed(fed.world.context, **ports, gate_directory=GateDirectory()))
         acts: dict[str, Callable[[], Awaitable[Any]]] = {

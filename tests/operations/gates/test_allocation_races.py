@@ -12,7 +12,7 @@ from shared.core.gates import allocation
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates import desk_counts
+from shared.operations.gates import admission_counts
 from shared.operations.gates.allocations import divide
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
@@ -25,8 +25,8 @@ from tests.worlds.gates import (
     OPERATOR,
     PLATFORM,
     active_jobs,
+    allocation_record,
     apart,
-    book,
     breaker_over_all,
     count,
     created,
@@ -66,9 +66,11 @@ LIMIT = 2
 
 def wrong(world: World) -> str | None:
     """More than the limit is lent, or inside."""
-    desks = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
-    kept = sum(max(desk.share(PLATFORM).keep, desk.active) for desk in desks)
-    held = sum(not desk_counts.place_of(row).is_staged for row in world.index.active.values())
+    admissions = [
+        stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
+    ]
+    kept = sum(max(admission.share(PLATFORM).keep, admission.active) for admission in admissions)
+    held = sum(not admission_counts.place_of(row).is_staged for row in world.index.active.values())
     return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
 
 
@@ -96,7 +98,7 @@ async def prepared(world: World) -> World:
     await created(world, 4, "a")
     await served(world)
     await cancelled(world, active_jobs(world)["a"][0])
-    assert (count(world), (await book(world)).lent) == ({"a": 1}, 2)
+    assert (count(world), (await allocation_record(world)).lent) == ({"a": 1}, 2)
     world.clock.advance(5)
     return world
 
@@ -171,12 +173,14 @@ OPENING_LIMIT = 4
 
 def over_the_limit(world: World) -> str | None:
     """More than the number is lent, or inside."""
-    found = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
+    found = [
+        stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
+    ]
     lent = sum(
-        max(desk.share(OCR_OF_ALL).keep, desk.counted_of(OCR_OF_ALL))
-        + desk.inside_of(OCR_OF_ALL)
-        - desk.counted_of(OCR_OF_ALL)
-        for desk in found
+        max(admission.share(OCR_OF_ALL).keep, admission.counted_of(OCR_OF_ALL))
+        + admission.inside_of(OCR_OF_ALL)
+        - admission.counted_of(OCR_OF_ALL)
+        for admission in found
     )
     return f"{lent} are lent of {OPENING_LIMIT}" if lent > OPENING_LIMIT else None
 
@@ -203,7 +207,9 @@ OPENINGS = {
     ],
 )
 def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
-    """Race division: never more inside than the number; it opens once, or was reset; book and log say the same."""
+    """Race division: never more inside than the number; it opens once, or was reset; allocation record and log say the
+    same.
+    """
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world)

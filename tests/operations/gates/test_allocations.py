@@ -14,7 +14,17 @@ from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, limited, submitted
-from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, book, count, created, ruled, served, statuses
+from tests.worlds.gates import (
+    OPERATOR,
+    PLATFORM,
+    active_jobs,
+    allocation_record,
+    count,
+    created,
+    ruled,
+    served,
+    statuses,
+)
 
 
 async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> None:
@@ -25,14 +35,14 @@ async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> N
     await cancelled(world, jobs[0])
     await served(world)
     assert await statuses(world, jobs[4:]) == [JobStatus.QUEUED]
-    assert (await book(world)).lent == 4
+    assert (await allocation_record(world)).lent == 4
 
 
 async def test_places_that_one_tenant_does_not_need_are_anothers(world: World) -> None:
     """What an idle tenant was lent comes back when somebody asks, with no job ended for it."""
     world = limited(world, max_inflight=6, overflow="reject")
     first = await created(world, 0, "a")
-    assert (await book(world)).accounts["a"].lent == 6
+    assert (await allocation_record(world)).accounts["a"].lent == 6
     for number in range(5):
         await created(world, 10 + number, f"b{number}")
     assert count(world) == {"a": 1, "b0": 1, "b1": 1, "b2": 1, "b3": 1, "b4": 1}
@@ -99,7 +109,7 @@ async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: 
         await created(world, number, f"tenant_{number % 3}")
     await ruled(world, PLATFORM, max_active=7)
     world.clock.advance(61)
-    found = await book(world)
+    found = await allocation_record(world)
     assert (found.opened_at is not None, found.lent) == (True, 9)
     waiting = await created(world, 100, "tenant_9")
     assert await statuses(world, [waiting]) == [JobStatus.THROTTLED]
@@ -190,11 +200,11 @@ async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each of its writes; afterwards no place is lost."""
-    for broken in ("write", "answer", "write_desk"):
+    for broken in ("write", "answer", "write_admission"):
         here = limited(world, max_inflight=3, overflow="stage")
         tenants = [f"{broken}_{number}" for number in range(5)]
         with monkeypatch.context() as patch:
-            port = here.index if broken == "write_desk" else here.context.books
+            port = here.index if broken == "write_admission" else here.context.allocations
             found, calls = getattr(port, broken), []
 
             async def dies(*args: Any, found: Any = found, calls: list[int] = calls, **fields: Any) -> Any:

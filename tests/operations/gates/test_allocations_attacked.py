@@ -17,7 +17,18 @@ from shared.operations.quotas.admit_job import admit_job
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, limited
-from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, apart, book, count, created, ruled, served, statuses
+from tests.worlds.gates import (
+    OPERATOR,
+    PLATFORM,
+    active_jobs,
+    allocation_record,
+    apart,
+    count,
+    created,
+    ruled,
+    served,
+    statuses,
+)
 
 
 async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
@@ -42,16 +53,16 @@ async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
 
 
 async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
-    """Processes whose clocks differ by a second take turns at a desk: no second counts twice."""
+    """Processes whose clocks differ by a second take turns at an admission state: no second counts twice."""
     world = limited(world, max_inflight=50, overflow="stage")
     await created(world, 0, "a")
     began = world.clock.now()
     for number in range(20):
         world.clock.time = began + timedelta(seconds=number / 10 + number % 2)
         await created(world, 1 + number, "a")
-    desk = (await world.context.desks.read("a")).desk  # type: ignore[union-attr]
+    admission = (await world.context.admissions.read("a")).admission  # type: ignore[union-attr]
     most = sum(1 + number for number in range(20)) * 100 + 20 * 1000
-    assert desk.share(PLATFORM).place_ms <= most
+    assert admission.share(PLATFORM).place_ms <= most
 
 
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
@@ -61,7 +72,7 @@ async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) ->
             tenant="a", inside=1, requested=1, share=allocation.Share(gate=PLATFORM), place_ms=0, weight=700
         )
     ]
-    at = allocation.Book(gate_id="g", accounts={"a": allocation.Account(requested=True)})
+    at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(requested=True)})
     for second in range(1, 701):
         claims = [replace(claims[0], place_ms=second * 1000)]
         at = replace(at, accounts=allocation.accounts_of(at, claims))
@@ -96,7 +107,7 @@ async def test_a_number_that_is_set_again_counts_who_is_inside(world: World) -> 
         await created(world, number, f"tenant_{number % 2}")
     world.clock.advance(1)
     await ruled(world, PLATFORM, max_active=5)
-    assert (await book(world)).lent == 6
+    assert (await allocation_record(world)).lent == 6
     late = await created(world, 10, "late")
     assert await statuses(world, [late]) == [JobStatus.THROTTLED]
 
@@ -159,13 +170,13 @@ async def test_a_gate_without_a_number_is_not_divided_at_each_end(
     jobs = [await created(world, number, "a") for number in range(20)]
     world.clock.advance(20)
     await served(world)
-    before = (await book(world)).epoch
+    before = (await allocation_record(world)).epoch
     for job_id in jobs:
         await cancelled(world, job_id)
         world.clock.advance(2)
-    assert world.context.bus.desk_calls.divisions == []  # type: ignore[attr-defined]
+    assert world.context.bus.admission_calls.divisions == []  # type: ignore[attr-defined]
     await sweep(world.context, world.orchestrations)
-    assert (await book(world)).epoch == before
+    assert (await allocation_record(world)).epoch == before
 
 
 @pytest.mark.parametrize("seconds", [150, pytest.param(3600, marks=pytest.mark.long)])
@@ -173,7 +184,7 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
     """Three processes, five tenants that always wait: what is on its way does not grow, and never dies."""
     world = limited(world, max_inflight=5, overflow="stage")
     processes = [world, apart(world), apart(world)]
-    calls: Any = world.context.bus.desk_calls
+    calls: Any = world.context.bus.admission_calls
     most, started, number = 0, 0, 0
     for second in range(seconds):
         if len(world.ledger.jobs) - started < 30:
@@ -195,7 +206,7 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
 async def test_a_call_without_a_request_ends_with_the_next_divisions(world: World) -> None:
     """While jobs always wait each division is behind: such calls, sent each second, do not add up."""
     world = limited(world, max_inflight=1, overflow="stage")
-    calls: Any = world.context.bus.desk_calls
+    calls: Any = world.context.bus.admission_calls
     await created(world, 1, "t0")
     await created(world, 2, "t1")
     for _ in range(60):
@@ -205,19 +216,19 @@ async def test_a_call_without_a_request_ends_with_the_next_divisions(world: Worl
     assert len(calls.divisions) < 30
 
 
-@pytest.mark.parametrize("broken", ["read", "write_desk"])
-async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
+@pytest.mark.parametrize("broken", ["read", "write_admission"])
+async def test_a_admission_that_cannot_be_reached_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     """Its tenant keeps what it was lent, and the others are lent the rest."""
     world = limited(world, max_inflight=4, overflow="stage")
     running = await created(world, 0, "sick")
-    assert (await book(world)).accounts["sick"].lent == 4
+    assert (await allocation_record(world)).accounts["sick"].lent == 4
     await cancelled(world, running)
     await created(world, 1, "well")
     await created(world, 2, "sick")
     assert await created(world, 3, "well")
-    port: Any = world.context.desks if broken == "read" else world.index
+    port: Any = world.context.admissions if broken == "read" else world.index
     found = getattr(port, broken)
 
     async def away(asked: Any) -> Any:
@@ -232,7 +243,7 @@ async def test_a_desk_that_cannot_be_reached_holds_up_no_other(
         await created(world, 20, "other")
         world.clock.advance(11)
         await served(world, world.clock.now())
-    lent = (await book(world)).accounts
+    lent = (await allocation_record(world)).accounts
     assert sum(account.lent for account in lent.values()) <= 4
     assert sum(count(world).values()) == 4 or lent["sick"].lent > 1
     world.clock.advance(11)
@@ -256,8 +267,10 @@ async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world:
 
 def test_a_book_has_room_for_so_many_names() -> None:
     """It is one row of 1 MiB: of the longest names there is room for fewer than a thousand."""
-    full = allocation.Book(gate_id="g", accounts={f"{number}": allocation.Account() for number in range(990)})
+    full = allocation.AllocationRecord(
+        gate_id="g", accounts={f"{number}": allocation.Account() for number in range(990)}
+    )
     assert allocation.room_for(full, [f"new {number}" for number in range(50)]) == 10
     long = [f"{number:0480d}" for number in range(1000)]
-    room = allocation.room_for(allocation.Book(gate_id="g"), long)
+    room = allocation.room_for(allocation.AllocationRecord(gate_id="g"), long)
     assert 800 < room < 900

@@ -9,12 +9,12 @@ import pytest
 
 from shared.api.explain import explain
 from shared.api.quota import quota
+from shared.core.gates.admission_state import BlockReason
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.desk import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.waiting import queue_position_of, read_desk
+from shared.operations.gates.waiting import queue_position_of, read_admission
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
 from tests.operations.conftest import World
@@ -46,7 +46,7 @@ async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) ->
     """Nobody goes in while it is open; then one does; its good end lets two in, and so on, until it closes."""
     waiting = await opened(world, waiting=8)
     assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
-    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
+    calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     breaker = await breaker_of(world)
     assert (calls[-1][0], calls[-1][-1]) == ("tenant_a", breaker.until)
     await later(world, MINUTE - 9)
@@ -76,7 +76,7 @@ async def test_a_crash_counts_an_end_once(world: World, turn: int, *, after: boo
     first, second = await posted(world, 1, 2)
     await ends(world, first)
     assert (await breaker_of(world)).calls == 1
-    for name in ("close", "read_active", "write_desk"):
+    for name in ("close", "read_active", "write_admission"):
         dying = killed_at(world, "index", name, after=after, turn=turn)
         if (await world.job(second)).job.status.terminal:
             break
@@ -106,7 +106,7 @@ async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
 
 
 async def test_two_ends_at_once_open_it_once(world: World) -> None:
-    """They race for the desk: one opens it, the other was of before; the log has one entry."""
+    """They race for the admission state: one opens it, the other was of before; the log has one entry."""
     await with_breaker(world)
     jobs = await posted(world, 1, 2, 3)
     await ends(world, jobs[0])
@@ -200,13 +200,13 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     record = await world.job(waiting[0])
     text = explain(record, now, None, standing=first).text
     assert "the breaker of type OCR of tenant tenant_a, which is open until" in text
-    desk, known = await read_desk(world.context, "tenant_a")
-    shown = quota(desk, known, desk.state(OCR), now, None).breaker
+    admission, known = await read_admission(world.context, "tenant_a")
+    shown = quota(admission, known, admission.state(OCR), now, None).breaker
     assert shown is not None
     assert (shown.state, shown.until, shown.allow, shown.bad, shown.calls) == ("OPEN", breaker.until, None, 2, 2)
     await later(world, MINUTE)
-    desk, known = await read_desk(world.context, "tenant_a")
-    shown = quota(desk, known, desk.state(OCR), world.clock.now(), None).breaker
+    admission, known = await read_admission(world.context, "tenant_a")
+    shown = quota(admission, known, admission.state(OCR), world.clock.now(), None).breaker
     assert shown is not None
     assert (shown.state, shown.until, shown.allow) == ("HALF_OPEN", None, 1)
     standing = await queue_position_of(world.context, (await world.job(waiting[1])).job)

@@ -1,4 +1,6 @@
-"""Processes whose clocks differ by -3 to +5 s from that of the bus: no call to a desk is lost (R51, R54)."""
+"""Processes whose clocks differ by -3 to +5 s from that of the bus: no call to an admission state is lost (R51,
+R54).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
 
     A delivery takes 0.1 s. The orchestrations hear of each admission; no sweep runs.
     """
-    queue: Any = world.context.bus.desk_calls
+    queue: Any = world.context.bus.admission_calls
     count = 0
     while True:
         calls = [(at, (tenant, None)) for tenant, _, at in queue.calls]
@@ -92,17 +94,17 @@ async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
     assert [(await world.job(job_id)).job.status for job_id in jobs].count(JobStatus.QUEUED) >= 36
 
 
-async def test_a_sweep_of_a_desk_that_waits_for_hours_asks_for_no_further_call(world: World) -> None:
+async def test_a_sweep_of_a_admission_that_waits_for_hours_asks_for_no_further_call(world: World) -> None:
     world = limited(world, overflow="stage")
     await quotas.hold(
         world.context, world.orchestrations, TENANT, OPERATOR, until=world.clock.now() + timedelta(hours=9)
     )
     await create_numbered(world, 1)
-    asked = len(world.context.bus.desk_calls.calls)  # type: ignore[attr-defined]
+    asked = len(world.context.bus.admission_calls.calls)  # type: ignore[attr-defined]
     for _ in range(5):
         world.clock.advance(60)
         await let_in(world.context, "tenant_a")
-    assert len(world.context.bus.desk_calls.calls) == asked  # type: ignore[attr-defined]
+    assert len(world.context.bus.admission_calls.calls) == asked  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("handler_s", EDGES)
@@ -140,7 +142,7 @@ async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last
     world.clock.advance(60)
     job_id = await created(skewed(world, last_s), 3, "b")
     world.clock.advance(0.2)
-    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
     await cancelled(skewed(world, ender_s), active_jobs(world)["a"][0])
     count = await delivered(world, skewed(world, handler_s), until=world.clock.now() + timedelta(seconds=9))
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED

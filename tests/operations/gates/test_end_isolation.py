@@ -21,7 +21,7 @@ from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
 from tests.operations.gates.test_gate_counts import counted_by_another, hurrying
 from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends, submitted
-from tests.worlds.gates import Dying, desk_of, ended, posted, staging, states_written, statuses
+from tests.worlds.gates import Dying, admission_of, ended, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -31,12 +31,12 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     """A process goes on with its last copy for five minutes; then it stages new jobs. Other jobs go on and end."""
     [first, second] = await posted(world, 1, 2)
     await dispatch(world, first)
-    versions = world.index.desks.versions
+    versions = world.index.admissions.versions
 
     async def away() -> Any:
         raise fault
 
-    world.index.desks.versions = away  # type: ignore[method-assign]
+    world.index.admissions.versions = away  # type: ignore[method-assign]
     world.clock.advance(299)
     await service_sends(world, first, "RESULT", 1)
     assert await world.index.read_active("tenant_a", first) is None
@@ -47,7 +47,7 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     await dispatch(world, second)
     await service_sends(world, second, "RESULT", 1)
     assert await world.index.read_active("tenant_a", second) is None
-    world.index.desks.versions = versions  # type: ignore[method-assign]
+    world.index.admissions.versions = versions  # type: ignore[method-assign]
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     assert await statuses(world, [late]) == ["QUEUED"]
@@ -75,7 +75,7 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
     ports: Any = {"index": Dying(staging.index, name)}
     await ended(replace(staging, context=changed(staging.context, **ports)), first)
     assert await statuses(staging, [first, third]) == ["SUCCEEDED", "QUEUED"]
-    calls = staging.context.bus.desk_calls.calls  # type: ignore[attr-defined]
+    calls = staging.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     assert first not in [job_id for _, job_id, _ in calls]
     await ended(staging, third)
     for _ in range(3):
@@ -96,7 +96,7 @@ async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.Monke
     first, second = await posted(staging, 1, 2)
     await ended(staging, first)
     assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
-    assert (await desk_of(staging)).active == 1
+    assert (await admission_of(staging)).active == 1
 
 
 @pytest.mark.parametrize("fault", [LedgerUnavailable("away"), AttributeError("of the sender")])
@@ -122,14 +122,14 @@ async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault:
 async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     """The end is done; the next job starts within a minute."""
     first, second = await posted(staging, 1, 2)
-    ports: Any = {"desks": Dying(staging.context.desks, "freed")}
+    ports: Any = {"admissions": Dying(staging.context.admissions, "freed")}
     await ended(replace(staging, context=changed(staging.context, **ports)), first)
     assert await staging.index.read_active("tenant_a", first) is None
     assert await statuses(staging, [second]) == ["THROTTLED"]
     staging.clock.advance(60)
     await sweep(staging.context, staging.orchestrations)
     assert await statuses(staging, [second]) == ["QUEUED"]
-    assert (await desk_of(staging)).active == 1
+    assert (await admission_of(staging)).active == 1
 
 
 async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
@@ -139,7 +139,7 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     await create_numbered(world, 3, dependencies=[first])
     await dispatch(world, first)
     waiting = await posted(world, 4, 5)
-    # the second count of the desk comes with the end's own turn
+    # the second count of the admission state comes with the end's own turn
     world.clock.advance(61)
     ports: Any = {"index": Dying(world.index, "dependants")}
     await service_sends(replace(world, context=changed(world.context, **ports)), first, "RESULT", 1)
@@ -156,13 +156,13 @@ async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
     jobs = await posted(world, *range(61))
     others = [await submitted(world, doc_id=f"other-{number}") for number in range(3)]
     await dispatch(world, jobs[0])
-    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
+    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "admissions", "ledger")}
     together = replace(world, context=changed(world.context, **ports))
     await asyncio.gather(
         service_sends(together, jobs[0], "RESULT", 1), *(cancelled(together, job_id) for job_id in jobs[1:])
     )
-    desk = await desk_of(world)
-    assert (desk.active, desk.staged, desk.waiting) == (1, 2, 2)
+    admission = await admission_of(world)
+    assert (admission.active, admission.staged, admission.waiting) == (1, 2, 2)
     for job_id in others[:2]:
         await cancelled(world, job_id)
     assert await statuses(world, [others[2]]) == ["QUEUED"]
@@ -192,7 +192,7 @@ async def test_ends_share_a_turn_that_fails(staging: World) -> None:
     jobs = await posted(world, *range(20))
     await counted_by_another(world, timedelta(hours=1))
     began = world.clock.now()
-    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "desks", "ledger")}
+    ports = {name: yielding(getattr(world.context, name)) for name in ("index", "admissions", "ledger")}
     together = replace(hurrying(world), context=changed(hurrying(world).context, **ports))
     await asyncio.gather(*(ended(together, job_id) for job_id in jobs))
     assert world.clock.now() - began <= timedelta(seconds=8)

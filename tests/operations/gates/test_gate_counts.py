@@ -9,27 +9,29 @@ from typing import Any
 import pytest
 
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
-from shared.operations.gates import desk_counts
+from shared.operations.gates import admission_counts
 from shared.operations.gates.freed import let_in
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper import admission
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, limited, service_sends, swept
-from tests.worlds.gates import TENANT, desk_of, ended, posted, staging, states_written, statuses
+from tests.worlds.gates import TENANT, admission_of, ended, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
 
 async def counted_by_another(world: World, time: timedelta) -> None:
-    """Another process counts the desk, and has this much time for it."""
-    stored = await world.index.desks.read("tenant_a")
+    """Another process counts the admission state, and has this much time for it."""
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
     until = world.clock.now() + time
-    await world.index.write_desk(DeskWrite(before=stored, after=replace(stored.desk, counting_until=until)))
+    await world.index.write_admission(
+        AdmissionWrite(before=stored, after=replace(stored.admission, counting_until=until))
+    )
 
 
 async def test_a_rule_is_known_ten_seconds_later(world: World) -> None:
@@ -41,27 +43,27 @@ async def test_a_rule_is_known_ten_seconds_later(world: World) -> None:
     world.clock.advance(10)
     [waits] = await posted(world, 5)
     assert await statuses(world, [waits]) == ["THROTTLED"]
-    assert (await desk_of(world)).active == 4
+    assert (await admission_of(world)).active == 4
     for number, job_id in enumerate((*running[:2], unseen)):
         await ended(world, job_id, number)
     assert await statuses(world, [waits]) == ["QUEUED"]
-    await desk_of(world)
+    await admission_of(world)
 
 
 async def test_a_second_count_takes_in_what_older_directories_did(world: World) -> None:
-    """Begun and ended past the desk within the first minute: exact from then on."""
+    """Begun and ended past the admission state within the first minute: exact from then on."""
     await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=9)))
     first, *_ = await posted(world, 1, 2)
     older = replace(world, context=changed(world.context, gate_directory=_blind()))
     await posted(older, 3)
     await dispatch(older, first)
     await service_sends(older, first, "RESULT", 1)
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    assert stored.desk.active == 2
+    assert stored.admission.active == 2
     world.clock.advance(61)
     await posted(world, 4)
-    assert (await desk_of(world)).active == 3
+    assert (await admission_of(world)).active == 3
 
 
 def _blind() -> GateDirectory:
@@ -76,7 +78,9 @@ def _blind() -> GateDirectory:
 
 
 async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World) -> None:
-    """It closes index rows and knows no desk: the place comes back within ten minutes, and the line moves."""
+    """It closes index rows and knows no admission state: the place comes back within ten minutes, and the line
+    moves.
+    """
     first, second = await posted(staging, 1, 2)
     older = replace(staging, context=changed(staging.context, gate_directory=_blind()))
     staging.clock.advance(120)
@@ -86,7 +90,7 @@ async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World)
     staging.clock.advance(601)
     await swept(staging)
     assert await statuses(staging, [second]) == ["QUEUED"]
-    await desk_of(staging)
+    await admission_of(staging)
 
 
 async def test_a_setting_set_and_taken_back(world: World) -> None:
@@ -97,12 +101,12 @@ async def test_a_setting_set_and_taken_back(world: World) -> None:
     await posted(free, 3)
     await swept(free)
     assert await statuses(free, [second]) == ["QUEUED"]
-    assert (await world.index.desks.directory()).settings_since is None
+    assert (await world.index.admissions.directory()).settings_since is None
     world.clock.advance(60)
     again = limited(world, max_inflight_per_tenant=4, overflow="stage")
     fourth, fifth = await posted(again, 4, 5)
     assert await statuses(again, [fourth, fifth]) == ["QUEUED", "THROTTLED"]
-    assert (await desk_of(again)).active == 4
+    assert (await admission_of(again)).active == 4
 
 
 def hurrying(world: World) -> World:
@@ -122,20 +126,20 @@ async def test_jobs_come_and_end_during_a_count(staging: World) -> None:
     [second] = await posted(hurrying(staging), 2)
     assert staging.clock.now() - began <= timedelta(seconds=3)
     assert await statuses(staging, [second]) == ["THROTTLED"]
-    [called] = [call for call in staging.context.bus.desk_calls.calls if call[1] == second]  # type: ignore[attr-defined]
+    [called] = [call for call in staging.context.bus.admission_calls.calls if call[1] == second]  # type: ignore[attr-defined]
     assert called[2] is not None
     await ended(hurrying(staging), first)
     assert await staging.index.read_active("tenant_a", first) is None
     staging.clock.advance(61)
     await swept(staging)
     assert await statuses(staging, [second]) == ["QUEUED"]
-    desk = await desk_of(staging)
-    assert (desk.counting_until, desk.active, desk.staged) == (None, 1, 0)
+    admission = await admission_of(staging)
+    assert (admission.counting_until, admission.active, admission.staged) == (None, 1, 0)
 
 
 async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """No request reads more than one page of rows: the job is staged, and a function of the queue counts."""
-    monkeypatch.setattr(desk_counts, "_PAGE", 2)
+    monkeypatch.setattr(admission_counts, "_PAGE", 2)
     await posted(world, *range(5))
     counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
     [late] = await posted(counted, 6)
@@ -145,56 +149,56 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
     assert stored is not None
     await reconcile_place(counted.context, counted.orchestrations, stored)
     assert await statuses(world, [late]) == ["QUEUED"]
-    assert (await desk_of(counted)).active == 6
+    assert (await admission_of(counted)).active == 6
 
 
 async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page takes two seconds: the others go on waiting, and it comes to its end."""
-    monkeypatch.setattr(desk_counts, "_PAGE", 2)
+    monkeypatch.setattr(admission_counts, "_PAGE", 2)
     await posted(limited(staging, max_inflight_per_tenant=None), *range(9))
     pages = staging.index.list_active
     others: list[str] = []
 
     async def slow(*args: Any, **fields: Any) -> Any:
         staging.clock.advance(2)
-        stored = await staging.index.desks.read("tenant_a")
+        stored = await staging.index.admissions.read("tenant_a")
         assert stored is not None
-        others.append("waits" if (stored.desk.counting_until or START) > staging.clock.now() else "begins")
+        others.append("waits" if (stored.admission.counting_until or START) > staging.clock.now() else "begins")
         return await pages(*args, **fields)
 
     staging.index.list_active = slow  # type: ignore[method-assign]
     await let_in(staging.context, "tenant_a")
     staging.index.list_active = pages  # type: ignore[method-assign]
     assert others == ["waits"] * 5
-    assert (await desk_of(staging)).active == 9
+    assert (await admission_of(staging)).active == 9
 
 
-async def test_another_tenants_desk_is_its_own(staging: World) -> None:
+async def test_another_tenants_admission_is_its_own(staging: World) -> None:
     """A full tenant keeps nobody else out."""
     await posted(staging, 1, 2)
     [other] = await posted(staging, 3, tenant_id="tenant_b")
     assert await statuses(staging, [other]) == ["QUEUED"]
-    assert ((await desk_of(staging)).active, (await desk_of(staging, "tenant_b")).active) == (1, 1)
+    assert ((await admission_of(staging)).active, (await admission_of(staging, "tenant_b")).active) == (1, 1)
 
 
-async def test_a_tenant_without_gates_has_no_desk(world: World) -> None:
+async def test_a_tenant_without_gates_has_no_admission(world: World) -> None:
     """Nothing is read, written or counted for it."""
     await states_written(
         world, GateState(gate=Gate(GateKind.TENANT, "tenant_b"), rule=Rule(max_active=1)), tenant="tenant_b"
     )
     reads: list[str] = []
-    read = world.index.desks.read
+    read = world.index.admissions.read
 
     async def counted(tenant: str) -> Any:
         reads.append(tenant)
         return await read(tenant)
 
-    world.index.desks.read = counted  # type: ignore[method-assign]
+    world.index.admissions.read = counted  # type: ignore[method-assign]
     [first] = await posted(world, 1)
     await ended(world, first)
     await swept(world)
     assert "tenant_a" not in reads
-    assert "tenant_a" not in world.index.desks.desks
+    assert "tenant_a" not in world.index.admissions.admissions
 
 
 @pytest.mark.parametrize(("off_by", "is_counted"), [(1, True), (0, False)])
@@ -206,17 +210,17 @@ async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     await posted(counted, *range(5))
     counted.clock.advance(61)
     await swept(counted)
-    monkeypatch.setattr(desk_counts, "_PAGE", 2)
+    monkeypatch.setattr(admission_counts, "_PAGE", 2)
     monkeypatch.setattr(admission, "MAX_COUNTED", 2)
-    stored = await counted.index.desks.read("tenant_a")
+    stored = await counted.index.admissions.read("tenant_a")
     assert stored is not None
-    key, count = next(iter(stored.desk.inside.items()))
-    wrong = replace(stored.desk, inside={key: count + off_by})
-    await counted.index.write_desk(DeskWrite(before=stored, after=wrong))
-    counted.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    key, count = next(iter(stored.admission.inside.items()))
+    wrong = replace(stored.admission, inside={key: count + off_by})
+    await counted.index.write_admission(AdmissionWrite(before=stored, after=wrong))
+    counted.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
     counted.clock.advance(600)
     await swept(counted)
-    assert bool(counted.context.bus.desk_calls.calls) is is_counted  # type: ignore[attr-defined]
+    assert bool(counted.context.bus.admission_calls.calls) is is_counted  # type: ignore[attr-defined]
     await swept(counted)
     await let_in(counted.context, "tenant_a")
-    assert (await desk_of(counted)).active == 5
+    assert (await admission_of(counted)).active == 5

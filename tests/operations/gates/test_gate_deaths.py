@@ -12,7 +12,7 @@ from shared.errors import CreationWithdrawn, DataLost, LedgerUnavailable, Orches
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import control, dispatch, service_sends, swept
-from tests.worlds.gates import desk_of, ended, held_state, killed_at, posted, staging, states_written, statuses
+from tests.worlds.gates import admission_of, ended, held_state, killed_at, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -23,13 +23,13 @@ async def test_a_creation_that_died_is_withdrawn_and_gives_back_what_it_held(sta
         with pytest.raises(LedgerUnavailable):
             await posted(killed_at(staging, "ledger", "create"), number)
     [third] = await posted(staging, 3)
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged, desk.waiting) == (1, 2, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged, admission.waiting) == (1, 2, 1)
     staging.clock.advance(301)
     assert sorted(await swept(staging))[:2] == ["withdraw", "withdraw"]
     assert await statuses(staging, [third]) == ["QUEUED"]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged) == (1, 0)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged) == (1, 0)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -42,13 +42,13 @@ async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: Wo
     [second] = await posted(staging, 2)
     staging.clock.advance(61)
     await swept(staging)
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting, desk.staged) == (1, 2, 2)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting, admission.staged) == (1, 2, 2)
     assert await statuses(staging, [second]) == ["THROTTLED"]
 
 
 async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -> None:
-    """Race desk: its claim is gone with its place; whoever writes its rows meets the tombstone."""
+    """Race admission: its claim is gone with its place; whoever writes its rows meets the tombstone."""
     await posted(staging, 1)
     create = staging.ledger.create
 
@@ -61,8 +61,8 @@ async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -
     staging.ledger.create = slow  # type: ignore[method-assign]
     with pytest.raises(CreationWithdrawn):
         await posted(staging, 2)
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged) == (1, 0)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged) == (1, 0)
 
 
 async def test_a_lost_answer_takes_one_place(staging: World) -> None:
@@ -76,8 +76,8 @@ async def test_a_lost_answer_takes_one_place(staging: World) -> None:
     staging.index.reserve = answer_lost  # type: ignore[method-assign]
     first, second = await posted(staging, 1, 2)
     assert await statuses(staging, [first, second]) == ["QUEUED", "THROTTLED"]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting) == (1, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting) == (1, 1)
 
 
 async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
@@ -94,7 +94,7 @@ async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
     await ended(staging, first)
     staging.ledger.read = read  # type: ignore[method-assign]
     assert await statuses(staging, [first, second]) == ["SUCCEEDED", "THROTTLED"]
-    assert (await desk_of(staging)).active == 1
+    assert (await admission_of(staging)).active == 1
     staging.clock.advance(61)
     assert await swept(staging) == ["admit"]
     assert await statuses(staging, [second]) == ["QUEUED"]
@@ -129,11 +129,11 @@ async def test_a_hold_that_ends_by_time_moves_the_line_in_a_sweep(world: World) 
     await swept(world)
     assert sorted(world.orchestrations.started) == sorted(waiting)
     assert world.orchestrations.started[:3] != waiting[-3:]
-    assert (await desk_of(world)).waiting == 0
+    assert (await admission_of(world)).waiting == 0
 
 
 @pytest.mark.parametrize("kind", list(ControlKind))
-async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind: ControlKind) -> None:
+async def test_a_control_that_died_before_the_admission_is_found(staging: World, kind: ControlKind) -> None:
     """The job moved and its place did not: a resumed one lines up in the next pass, the others within the hour."""
     _, second = await posted(staging, 1, 2)
     if kind is ControlKind.RESUME:
@@ -144,9 +144,9 @@ async def test_a_control_that_died_before_the_desk_is_found(staging: World, kind
         await control(dying, second, kind)
     staging.clock.advance(61 if kind is ControlKind.RESUME else 3600)
     await swept(staging)
-    desk = await desk_of(staging)
+    admission = await admission_of(staging)
     expected = {ControlKind.RESUME: (1, 1), ControlKind.PAUSE: (0, 1), ControlKind.CANCEL: (0, 0)}[kind]
-    assert (desk.waiting, desk.staged) == expected
+    assert (admission.waiting, admission.staged) == expected
     assert (await staging.index.read_active("tenant_a", second) is None) is (kind is ControlKind.CANCEL)
 
 
@@ -160,8 +160,8 @@ async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging
     staging.clock.advance(61)
     await swept(staging)
     assert await statuses(staging, [second, third]) == ["PAUSED", "QUEUED"]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged) == (1, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged) == (1, 1)
 
 
 @pytest.mark.parametrize("fault", [DataLost("gone"), LedgerUnavailable("away")])
@@ -183,6 +183,6 @@ async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fa
     await service_sends(staging, first, "RESULT", 1)
     staging.ledger.read = read  # type: ignore[method-assign]
     assert await statuses(staging, [first]) == ["SUCCEEDED"]
-    stored = await staging.index.desks.read("tenant_a")
+    stored = await staging.index.admissions.read("tenant_a")
     assert stored is not None
-    assert (stored.desk.active, stored.desk.waiting) == (1, 0)
+    assert (stored.admission.active, stored.admission.waiting) == (1, 0)

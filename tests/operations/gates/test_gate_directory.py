@@ -17,11 +17,11 @@ from shared.errors import LedgerUnavailable
 from shared.operations.process import gate_directory
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.desks import DirectoryRows
+from shared.ports.admissions import DirectoryRows
 from shared.settings import load
 from tests.directory_table import DirectoryTable, directory_over
 from tests.jobs import START
-from tests.memory_stores import MemoryDesks
+from tests.memory_stores import MemoryAdmissions
 from tests.operations.conftest import World
 from tests.operations.support import limited
 from tests.worlds.gates import posted, statuses
@@ -66,7 +66,7 @@ async def test_a_refresh_reads_one_row_until_something_changes() -> None:
 @pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
 async def test_a_change_is_known_after_ten_seconds(chance: float) -> None:
     """Of each kind, whenever it comes, and whatever the jitter."""
-    directory = MemoryDesks()
+    directory = MemoryAdmissions()
     process = Process(directory, lambda: chance)
     await directory.enter_tenant("gone", START)
     for second in range(0, 100, 13):
@@ -83,9 +83,9 @@ async def test_a_change_is_known_after_ten_seconds(chance: float) -> None:
 
 async def test_a_change_during_a_refresh_is_known_after_the_next_one() -> None:
     """After the versions or the rows were read; at the first read, of all groups, and at one of a group."""
-    directory, changes = MemoryDesks(), list[Awaitable[None]]()
+    directory, changes = MemoryAdmissions(), list[Awaitable[None]]()
 
-    class Meeting(MemoryDesks):
+    class Meeting(MemoryAdmissions):
         async def versions(self) -> dict[str, int]:
             return await self._then_change(await directory.versions())
 
@@ -112,7 +112,7 @@ async def test_a_change_during_a_refresh_is_known_after_the_next_one() -> None:
 
 async def test_a_process_knows_its_own_change_at_once() -> None:
     """Also one that it makes while it reads."""
-    directory = MemoryDesks()
+    directory = MemoryAdmissions()
     process = Process(directory)
     await process.at(0)
     await directory.enter_tenant("tenant_a", START)
@@ -200,7 +200,7 @@ async def test_a_row_of_tenants_that_becomes_undecodable_keeps_what_it_had(caplo
 
 async def test_one_caller_tries_and_no_other_waits() -> None:
     """The store does not answer for a while: requests go on with the copy; without one they are told at once."""
-    directory, hangs = MemoryDesks(), asyncio.Event()
+    directory, hangs = MemoryAdmissions(), asyncio.Event()
     tries = 0
 
     async def versions() -> dict[str, int]:
@@ -238,7 +238,7 @@ async def test_one_caller_tries_and_no_other_waits() -> None:
 async def test_a_store_that_hangs_holds_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A try ends after three seconds, here after ten milliseconds; the copy is in effect."""
     monkeypatch.setattr(gate_directory, "_TRY_S", 0.01)
-    directory = MemoryDesks()
+    directory = MemoryAdmissions()
     process = Process(directory)
     await directory.enter_tenant("tenant_a", START)
     await process.at(0)
@@ -255,15 +255,15 @@ async def test_a_store_that_hangs_holds_no_request(monkeypatch: pytest.MonkeyPat
 async def test_a_process_that_starts_without_the_directory_stages_new_jobs(world: World) -> None:
     """They start once it can be read."""
     starting = limited(world)
-    versions = world.index.desks.versions
+    versions = world.index.admissions.versions
 
     async def away() -> Any:
         raise LedgerUnavailable("503")
 
-    world.index.desks.versions = away  # type: ignore[method-assign]
+    world.index.admissions.versions = away  # type: ignore[method-assign]
     [job_id] = await posted(starting, 1)
     assert await statuses(starting, [job_id]) == ["THROTTLED"]
-    world.index.desks.versions = versions  # type: ignore[method-assign]
+    world.index.admissions.versions = versions  # type: ignore[method-assign]
     world.clock.advance(61)
     await sweep(starting.context, starting.orchestrations)
     assert await statuses(starting, [job_id]) == ["QUEUED"]

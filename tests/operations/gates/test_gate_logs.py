@@ -1,4 +1,4 @@
-"""A gate that its desk has forgotten and that is used again: its log goes on where it was (R52, R79)."""
+"""A gate that its admission state has forgotten and that is used again: its log goes on where it was (R52, R79)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.operations.gates.platform_gates import state_over_all
 from shared.operations.quotas import quotas
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.refusals import RuleChanged
 from shared.wiring import seen_by
 from tests.operations.conftest import World
 from tests.operations.support import limited
 from tests.worlds.events import TENANT, Fed, logs, of, swept_at_the_hour
-from tests.worlds.gates import MIN_CALLS, OCR, OPERATOR, breaker_of, desk_of, ends, entries, posted, ruled, with_breaker
+from tests.worlds.gates import (
+    MIN_CALLS,
+    OCR,
+    OPERATOR,
+    admission_of,
+    breaker_of,
+    ends,
+    entries,
+    posted,
+    ruled,
+    with_breaker,
+)
 
 EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
 
@@ -34,9 +45,9 @@ async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
     if fed.world.context.events is not None:
         await fed.taken()
         await swept_at_the_hour(fed)
-    stored = await world.index.desks.read(TENANT)
+    stored = await world.index.admissions.read(TENANT)
     assert stored is not None
-    assert OCR.id not in stored.desk.gates
+    assert OCR.id not in stored.admission.gates
     return fed
 
 
@@ -86,9 +97,9 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
     if is_fed:
         await fed.taken()
         await swept_at_the_hour(fed)
-    stored = await world.context.desks.read(EVERY)
+    stored = await world.context.admissions.read(EVERY)
     assert stored is not None
-    assert gate.id not in stored.desk.gates
+    assert gate.id not in stored.admission.gates
     operator = Caller(actor="op", scopes=frozenset(), tenant=None, sees_all=sees_all, moves_all=True)
     read = await state_over_all(seen_by(operator, world.context, moving=False), gate, by_operator=True)
     previewed = await quotas.preview_rule(world.context, gate, {}, rule_seq=read.rule_seq)
@@ -97,18 +108,18 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
         await quotas.preview_rule(world.context, gate, {}, rule_seq=0)
 
 
-async def test_a_desk_that_does_not_know_the_head_of_a_log_goes_past_it(world: World) -> None:
+async def test_a_admission_that_does_not_know_the_head_of_a_log_goes_past_it(world: World) -> None:
     """As a GATES row that was restored: jobs end, the breaker opens, and the log stays numbered and chained."""
     world = limited(world, overflow="stage")
     for number in (20, 21):
         await ruled(world, OCR, breaker={"min_calls": 2}, max_active=number)
-    stored = await world.index.desks.read(TENANT)
+    stored = await world.index.admissions.read(TENANT)
     assert stored is not None
-    behind = stored.desk.with_state(replace(stored.desk.state(OCR), log_seq=1))
-    await world.index.write_desk(DeskWrite(before=stored, after=behind))
+    behind = stored.admission.with_state(replace(stored.admission.state(OCR), log_seq=1))
+    await world.index.write_admission(AdmissionWrite(before=stored, after=behind))
     for job_id in await posted(world, 1, 2):
         await ends(world, job_id)
     log = await entries(world, OCR)
     assert [(each.seq, each.type) for each in log] == [(1, "RULE_SET"), (2, "RULE_SET"), (3, "BREAKER_OPENED")]
     assert log[2].prev_hash == log[1].hash
-    assert (await desk_of(world)).active == 0
+    assert (await admission_of(world)).active == 0

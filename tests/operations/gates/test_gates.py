@@ -1,4 +1,6 @@
-"""Jobs at their tenant's desk, from the POST to the end: who goes in, who waits and who is refused (R48, R49)."""
+"""Jobs at their tenant's admission state, from the POST to the end: who goes in, who waits and who is refused (R48,
+R49).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerRefused, LedgerUnavailable
 from shared.operations.gates import freed
 from shared.operations.gates.freed import let_in
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import Reservation
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, create_numbered, limited, redrive, swept
-from tests.worlds.gates import TENANT, desk_of, ended, held_state, posted, staging, states_written, statuses
+from tests.worlds.gates import TENANT, admission_of, ended, held_state, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -48,12 +50,12 @@ async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World)
     assert event.data["waited_s"] == 600
     [passed] = event.data["gates"]
     assert (passed["name"], passed["active"], passed["max_active"]) == ("tenant tenant_a", 1, 1)
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting) == (1, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting) == (1, 1)
     await ended(staging, second, 2)
     await ended(staging, third, 3)
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged, desk.lines) == (0, 0, {})
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged, admission.lines) == (0, 0, {})
 
 
 async def test_the_position_is_that_of_the_line(staging: World) -> None:
@@ -83,8 +85,8 @@ async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
     first, second, third = await posted(staging, 1, 2, 3)
     await cancelled(staging, second)
     assert await statuses(staging, [first, second, third]) == ["QUEUED", "CANCELLED", "THROTTLED"]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting, desk.staged) == (1, 1, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting, admission.staged) == (1, 1, 1)
     assert await staging.index.read_active("tenant_a", second) is None
     assert staging.orchestrations.raised == []
     await ended(staging, first)
@@ -95,8 +97,8 @@ async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: Wor
     """Others go by; resumed it lines up where its age puts it; resumed with a place free it goes in."""
     first, second, third = await posted(staging, 1, 2, 3)
     await control(staging, second, ControlKind.PAUSE)
-    desk = await desk_of(staging)
-    assert (desk.waiting, desk.staged) == (1, 2)
+    admission = await admission_of(staging)
+    assert (admission.waiting, admission.staged) == (1, 2)
     assert await swept(staging) == []
     staging.clock.advance(60)
     [fourth] = await posted(staging, 4)
@@ -110,7 +112,7 @@ async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: Wor
     await control(staging, third, ControlKind.RESUME)
     assert await statuses(staging, [third]) == ["QUEUED"]
     assert staging.orchestrations.started[-1] == third
-    await desk_of(staging)
+    await admission_of(staging)
 
 
 @pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
@@ -124,8 +126,8 @@ async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKin
     await control(world, first, kind)
     assert await statuses(world, [second]) == ["QUEUED"]
     assert world.orchestrations.started == [second]
-    desk = await desk_of(world)
-    assert (desk.active, desk.waiting) == (1, 0)
+    admission = await admission_of(world)
+    assert (admission.active, admission.waiting) == (1, 0)
 
 
 async def test_a_duplicate_of_a_staged_job_is_that_job(staging: World) -> None:
@@ -135,8 +137,8 @@ async def test_a_duplicate_of_a_staged_job_is_that_job(staging: World) -> None:
     again = await create_numbered(staging, 2)
     assert (again.replayed, again.stored.record.job.job_id) == (True, second)
     assert again.stored.record.job.status is JobStatus.THROTTLED
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting) == (1, 1)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting) == (1, 1)
     assert len(staging.orchestrations.started) == 1
 
 
@@ -164,7 +166,7 @@ async def test_those_let_in_before_a_redrive_are_notified(world: World) -> None:
     world.clock.advance(3601)
     new = (await redrive(world, old)).stored.record.job
     assert await statuses(world, [waits, new.job_id]) == ["QUEUED", "THROTTLED"]
-    await desk_of(world)
+    await admission_of(world)
 
 
 async def test_nothing_expires_in_line(staging: World) -> None:
@@ -173,7 +175,7 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     staging.clock.advance(6 * 86_400)
     await swept(staging)
     assert await statuses(staging, [second]) == ["THROTTLED"]
-    assert (await desk_of(staging)).waiting == 1
+    assert (await admission_of(staging)).waiting == 1
 
 
 async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,20 +188,20 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
     await states_written(world, held_state(until))
     waiting = await posted(world, *range(50))
     world.clock.advance(3601)
-    reserve, write, sizes = world.index.reserve_together, world.index.write_desk, []
+    reserve, write, sizes = world.index.reserve_together, world.index.write_admission, []
 
-    async def reserves(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+    async def reserves(reservations: Sequence[Reservation], admission: AdmissionWrite | None = None) -> None:
         # CLAIM, LIST, ACTIVE and DUE; GATES; WAIT out, ACTIVE, DUE out and in
         own = sum(4 + len(each.job.dependencies or ()) for each in reservations)
-        sizes.append(own + 1 + 4 * len(desk.let_in if desk is not None else ()))
-        await reserve(reservations, desk)
+        sizes.append(own + 1 + 4 * len(admission.let_in if admission is not None else ()))
+        await reserve(reservations, admission)
 
-    async def writes(desk: DeskWrite) -> None:
-        if desk.let_in:
-            sizes.append(1 + len(desk.freed) + 4 * len(desk.let_in))
-        await write(desk)
+    async def writes(admission: AdmissionWrite) -> None:
+        if admission.let_in:
+            sizes.append(1 + len(admission.freed) + 4 * len(admission.let_in))
+        await write(admission)
 
-    world.index.reserve_together, world.index.write_desk = reserves, writes  # type: ignore[method-assign]
+    world.index.reserve_together, world.index.write_admission = reserves, writes  # type: ignore[method-assign]
     await posted(world, 60, dependencies=waiting)
     assert 90 < sizes[0] <= 100
     await states_written(world, GateState(gate=TENANT, rule_seq=2, hold=Hold(reason="r", actor="o", at=START)))
@@ -216,7 +218,9 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
 
 
 async def test_jobs_that_come_and_end_together_share_transactions(world: World) -> None:
-    """Forty creations of one process, then forty ends: a few writes of the desk, and each job has its own rows."""
+    """Forty creations of one process, then forty ends: a few writes of the admission state, and each job has its own
+    rows.
+    """
     world = limited(world, max_inflight_per_tenant=100, overflow="stage")
     await posted(world, 0)
     writes = Counter[str]()
@@ -232,15 +236,15 @@ async def test_jobs_that_come_and_end_together_share_transactions(world: World) 
 
         return call
 
-    for name in ("reserve_together", "write_desk"):
+    for name in ("reserve_together", "write_admission"):
         setattr(world.index, name, counted(name))
     created = await asyncio.gather(*(create_numbered(world, number) for number in range(1, 41)))
     jobs = [each.stored.record.job.job_id for each in created]
     assert await statuses(world, jobs) == ["QUEUED"] * 40
     assert writes["reserve_together"] <= 5
     await asyncio.gather(*(ended(world, job_id) for job_id in jobs))
-    assert writes["write_desk"] <= 8
-    assert (await desk_of(world)).active == 1
+    assert writes["write_admission"] <= 8
+    assert (await admission_of(world)).active == 1
 
 
 async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
@@ -249,11 +253,11 @@ async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
     await posted(world, 0)
     reserve = world.index.reserve_together
 
-    async def refuses(reservations: Sequence[Reservation], desk: DeskWrite | None = None) -> None:
+    async def refuses(reservations: Sequence[Reservation], admission: AdmissionWrite | None = None) -> None:
         await asyncio.sleep(0)
         if any(each.job.doc_id == "doc-2" for each in reservations):
             raise LedgerRefused("a row is too large")
-        await reserve(reservations, desk)
+        await reserve(reservations, admission)
 
     world.index.reserve_together = refuses  # type: ignore[method-assign]
     found = await asyncio.gather(
@@ -261,7 +265,7 @@ async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
     )
     outcomes = [type(each).__name__ if isinstance(each, Exception) else "Created" for each in found]
     assert sorted(outcomes) == ["Created", "Created", "Created", "LedgerRefused", "LimitReached"]
-    assert (await desk_of(world)).active == 3
+    assert (await admission_of(world)).active == 3
 
 
 # --- what is refused
@@ -275,8 +279,8 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
         await posted(rejecting, 2)
     assert (refused.value.limit, refused.value.headers) == ("LUCIUS_MAX_INFLIGHT_PER_TENANT", {"Retry-After": "30"})
     assert (await create_numbered(rejecting, 1)).replayed
-    desk = await desk_of(rejecting)
-    assert (desk.active, desk.staged, len(world.ledger.jobs)) == (1, 0, 1)
+    admission = await admission_of(rejecting)
+    assert (admission.active, admission.staged, len(world.ledger.jobs)) == (1, 0, 1)
 
 
 async def test_the_end_of_the_line_is_refused(world: World) -> None:
@@ -299,4 +303,4 @@ async def test_a_newcomer_waits_behind_whom_time_has_let_in(world: World) -> Non
     [third] = await posted(world, 3, request_type="OCR_EMBEDDING")
     assert await statuses(world, [first, second, third]) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert world.orchestrations.started == [first, second]
-    await desk_of(world)
+    await admission_of(world)

@@ -8,7 +8,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerRefused
 from shared.operations.gates import freed
-from shared.operations.gates.desk_turns import Entered
+from shared.operations.gates.admission_turns import Entered
 from shared.operations.jobs.creation import Created
 from shared.operations.process.parts import Process
 from shared.operations.quotas import quotas
@@ -144,6 +144,6 @@ async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
         patch.setattr(freed, "take_turn", _dies)
         for job_id in (*jobs, waits):
             await cancelled(world, job_id)
-    assert len(await world.index.desks.freed("tenant_a", limit=1000)) == others + 1
+    assert len(await world.index.admissions.freed("tenant_a", limit=1000)) == others + 1
     status = (await create_numbered(world, 2000)).stored.record.job.status
     assert status is JobStatus.THROTTLED

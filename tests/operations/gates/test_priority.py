@@ -22,7 +22,7 @@ from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, history, redrive, swept
-from tests.worlds.gates import desk_of, ended, killed_at, posted, staging, states_written, statuses
+from tests.worlds.gates import admission_of, ended, killed_at, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -33,7 +33,7 @@ async def prioritise(world: World, job_id: str, priority: str, request: str = "1
 
 
 async def line(world: World) -> list[str]:
-    rows = [row for number in range(3) for row in await world.index.desks.first_waiting("tenant_a", number, 10)]
+    rows = [row for number in range(3) for row in await world.index.admissions.first_waiting("tenant_a", number, 10)]
     return [row.candidate.job_id for row in rows]
 
 
@@ -44,8 +44,8 @@ async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
     assert await line(staging) == [fourth, second, third]
     await prioritise(staging, second, "low", "2")
     assert await line(staging) == [fourth, third, second]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged, desk.waiting) == (1, 3, 3)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged, admission.waiting) == (1, 3, 3)
     await ended(staging, first)
     assert await statuses(staging, [fourth, third]) == ["QUEUED", "THROTTLED"]
     record, events = await history(staging, fourth)
@@ -61,13 +61,13 @@ def _rows(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 async def test_the_same_again_changes_nothing(staging: World) -> None:
-    """Neither an event nor a write at the desk."""
+    """Neither an event nor a write at the admission state."""
     _, second, third = await posted(staging, 1, 2, 3)
     await prioritise(staging, third, "high")
-    before = await staging.index.desks.read("tenant_a")
+    before = await staging.index.admissions.read("tenant_a")
     for request in ("1", "2"):
         await prioritise(staging, third, "high", request)
-    assert await staging.index.desks.read("tenant_a") == before
+    assert await staging.index.admissions.read("tenant_a") == before
     assert len([event for event in await staging.ledger.events(third) if event.type == "PRIORITY_CHANGED"]) == 1
     assert await line(staging) == [third, second]
 
@@ -93,7 +93,7 @@ async def test_a_paused_job_keeps_it_for_its_resume(staging: World) -> None:
     assert await line(staging) == [second]
     await control(staging, third, ControlKind.RESUME)
     assert await line(staging) == [third, second]
-    await desk_of(staging)
+    await admission_of(staging)
 
 
 async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
@@ -146,8 +146,8 @@ async def test_a_death_on_the_way_is_made_up_for(staging: World, *, after: bool)
     staging.clock.time = START.replace(minute=0) + timedelta(hours=1)
     await swept(staging)
     assert await line(staging) == [third, fourth, second]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.staged, desk.waiting) == (1, 3, 3)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.staged, admission.waiting) == (1, 3, 3)
     await ended(staging, first)
     assert await statuses(staging, [third, second]) == ["QUEUED", "THROTTLED"]
 
@@ -160,8 +160,8 @@ async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
     await prioritise(world, third, "emergency")
     assert await statuses(world, [first, second, third]) == ["QUEUED", "THROTTLED", "QUEUED"]
     await prioritise(world, fourth, "emergency")
-    desk = await desk_of(world)
-    assert (desk.active, desk.emergencies, sorted(each.emergency for each in desk.lines.values())) == (
+    admission = await admission_of(world)
+    assert (admission.active, admission.emergencies, sorted(each.emergency for each in admission.lines.values())) == (
         2,
         1,
         [False, True],
@@ -169,8 +169,8 @@ async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
     await ended(world, third)
     assert await statuses(world, [second, fourth]) == ["THROTTLED", "QUEUED"]
     await ended(world, fourth, 2)
-    desk = await desk_of(world)
-    assert (desk.active, desk.emergencies) == (1, 0)
+    admission = await admission_of(world)
+    assert (admission.active, admission.emergencies) == (1, 0)
 
 
 async def test_high_to_emergency_without_a_line_for_those(staging: World) -> None:
@@ -179,7 +179,7 @@ async def test_high_to_emergency_without_a_line_for_those(staging: World) -> Non
     await prioritise(staging, third, "high")
     await prioritise(staging, third, "emergency", "2")
     assert await line(staging) == [third, second]
-    await desk_of(staging)
+    await admission_of(staging)
 
 
 async def test_a_job_that_expires_stays_due(staging: World) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.places import LineFull
 from shared.errors import Contended, LedgerRefused, LedgerUnavailable
 from shared.operations.gates import freed, queue_joins
 from shared.operations.gates.freed import let_in
 from shared.operations.process.gate_directory import GateDirectory
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import PlaceMove
 from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
-from tests.worlds.gates import desk_of, ended, killed_at, posted, staging, statuses
+from tests.worlds.gates import admission_of, ended, killed_at, posted, staging, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -31,13 +31,13 @@ def joined_together(world: World, refused: str = "") -> list[list[str]]:
     found: list[list[str]] = []
     real = world.index.move_places
 
-    async def call(moves: Sequence[PlaceMove], desk: DeskWrite) -> None:
+    async def call(moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
         found.append([each.active.job_id for each in moves])
         # others come meanwhile
         await asyncio.sleep(0)
         if refused in found[-1]:
             raise LedgerRefused("a row is too large")
-        await real(moves, desk)
+        await real(moves, admission)
 
     world.index.move_places = call  # type: ignore[method-assign]
     return found
@@ -65,8 +65,8 @@ async def test_jobs_that_join_the_queue_together_share_transactions(staging: Wor
     await asyncio.gather(*(create_numbered(staging, number) for number in range(1, 17)))
     assert len(together) <= 5
     assert len({job_id for jobs in together for job_id in jobs}) == 16
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting, desk.staged) == (1, 16, 16)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting, admission.staged) == (1, 16, 16)
 
 
 async def test_a_request_that_comes_twice_joins_the_queue_once(staging: World) -> None:
@@ -76,7 +76,7 @@ async def test_a_request_that_comes_twice_joins_the_queue_once(staging: World) -
     together = joined_together(staging)
     await repeated(staging, 1, 1, 2)
     assert sorted(job_id for jobs in together for job_id in jobs) == [waits, other]
-    assert (await desk_of(staging)).waiting == 2
+    assert (await admission_of(staging)).waiting == 2
 
 
 async def test_one_of_those_that_join_is_refused(staging: World) -> None:
@@ -97,10 +97,10 @@ async def test_one_of_those_that_join_finds_too_many_queues(staging: World, monk
     jobs = await on_their_way(staging, 1, 2, 3)
     line_up = queue_joins.line_up
 
-    def full(desk: Desk, known: Any, place: Any, now: Any) -> Any:
+    def full(admission: AdmissionState, known: Any, place: Any, now: Any) -> Any:
         if place.candidate.job_id == jobs[1]:
             raise LineFull(400, None)  # type: ignore[arg-type]
-        return line_up(desk, known, place, now)
+        return line_up(admission, known, place, now)
 
     monkeypatch.setattr(queue_joins, "line_up", full)
     found = await repeated(staging, 1, 2, 3)
@@ -113,10 +113,10 @@ async def test_those_that_join_wait_for_a_count_once(staging: World) -> None:
     await posted(staging, 0)
     numbers = range(1, 9)
     await on_their_way(staging, *numbers)
-    stored = await staging.index.desks.read("tenant_a")
+    stored = await staging.index.admissions.read("tenant_a")
     assert stored is not None
-    counting = replace(stored.desk, counting_until=staging.clock.now() + timedelta(minutes=1))
-    await staging.index.write_desk(DeskWrite(before=stored, after=counting))
+    counting = replace(stored.admission, counting_until=staging.clock.now() + timedelta(minutes=1))
+    await staging.index.write_admission(AdmissionWrite(before=stored, after=counting))
     began = staging.clock.now()
 
     async def sleep(seconds: float) -> None:
@@ -138,45 +138,45 @@ async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch
     jobs = await posted(world, *range(90))
     for job_id in jobs:
         await dispatch(world, job_id)
-    write, sizes = world.index.write_desk, []
+    write, sizes = world.index.write_admission, []
 
-    async def counted(desk: DeskWrite) -> None:
-        sizes.append(len(desk.freed))
+    async def counted(admission: AdmissionWrite) -> None:
+        sizes.append(len(admission.freed))
         await asyncio.sleep(0)
-        await write(desk)
+        await write(admission)
 
-    world.index.write_desk = counted  # type: ignore[method-assign]
+    world.index.write_admission = counted  # type: ignore[method-assign]
 
     async def ends(job_id: str) -> bool:
         await service_sends(world, job_id, "RESULT", 1)
-        rows = await world.index.desks.freed("tenant_a", limit=1000)
+        rows = await world.index.admissions.freed("tenant_a", limit=1000)
         return job_id not in {row.job_id for row in rows}
 
     assert all(await asyncio.gather(*map(ends, jobs)))
     assert (sum(sizes), max(sizes), len(sizes) <= 5) == (90, 40, True)
-    assert (await desk_of(world)).active == 0
+    assert (await admission_of(world)).active == 0
 
 
 async def test_an_end_whose_row_another_process_took_writes_nothing(staging: World) -> None:
     """The other one has freed the slot, and admitted the next job."""
     first, second = await posted(staging, 1, 2)
     other = replace(staging, context=changed(staging.context, gate_directory=GateDirectory()))
-    freed, write, writes = staging.index.desks.freed, staging.index.write_desk, []
+    freed, write, writes = staging.index.admissions.freed, staging.index.write_admission, []
 
     async def taken(*args: Any, **fields: Any) -> Any:
-        staging.index.desks.freed = freed  # type: ignore[method-assign]
+        staging.index.admissions.freed = freed  # type: ignore[method-assign]
         await let_in(other.context, "tenant_a")
         return await freed(*args, **fields)
 
-    async def counted(desk: DeskWrite) -> None:
-        writes.append([row.job_id for row in desk.freed])
-        await write(desk)
+    async def counted(admission: AdmissionWrite) -> None:
+        writes.append([row.job_id for row in admission.freed])
+        await write(admission)
 
-    staging.index.desks.freed = taken  # type: ignore[method-assign]
-    staging.index.write_desk = counted  # type: ignore[method-assign]
+    staging.index.admissions.freed = taken  # type: ignore[method-assign]
+    staging.index.write_admission = counted  # type: ignore[method-assign]
     await ended(staging, first)
     assert writes == [[first]]
-    desk = await desk_of(staging)
-    assert (desk.active, desk.waiting) == (1, 0)
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting) == (1, 0)
     rows = await staging.index.list_active("tenant_a", after=None, limit=10)
     assert [row.job_id for row in rows] == [second]

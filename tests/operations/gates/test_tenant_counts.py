@@ -12,7 +12,7 @@ import pytest
 from shared.core.gates.rules import EVERY
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates import desk_counts, tenant_counts
+from shared.operations.gates import admission_counts, tenant_counts
 from shared.operations.gates.allocations import divide
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.sweep import sweep
@@ -20,7 +20,18 @@ from tests.operations.conftest import World
 from tests.operations.gates.test_gate_counts import hurrying
 from tests.operations.interleave import Meeting, Work, every_order
 from tests.operations.support import cancelled, limited
-from tests.worlds.gates import OCR_OF_ALL, PLATFORM, active_jobs, apart, book, count, created, ruled, served, statuses
+from tests.worlds.gates import (
+    OCR_OF_ALL,
+    PLATFORM,
+    active_jobs,
+    allocation_record,
+    apart,
+    count,
+    created,
+    ruled,
+    served,
+    statuses,
+)
 
 UNREADABLE = [LedgerUnavailable("the row is away"), TypeError("a decoder's own fault")]
 
@@ -28,9 +39,11 @@ UNREADABLE = [LedgerUnavailable("the row is away"), TypeError("a decoder's own f
 class Away:
     """Rows of tenants that the store does not give."""
 
-    def __init__(self, world: World, fault: Exception, *tenants: str, desks: bool = True, rows: bool = False) -> None:
+    def __init__(
+        self, world: World, fault: Exception, *tenants: str, admissions: bool = True, rows: bool = False
+    ) -> None:
         self.tenants = set(tenants)
-        for port, name, is_away in ((world.index.desks, "read", desks), (world.index, "list_active", rows)):
+        for port, name, is_away in ((world.index.admissions, "read", admissions), (world.index, "list_active", rows)):
             if is_away:
                 setattr(port, name, self._away(getattr(port, name), fault))
 
@@ -54,7 +67,7 @@ async def minutes(world: World, number: int) -> None:
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
-async def test_an_unreadable_desk_holds_no_limit_closed(world: World, fault: Exception) -> None:
+async def test_an_unreadable_admission_holds_no_limit_closed(world: World, fault: Exception) -> None:
     """Its jobs are counted by their ACTIVE rows; a request of another tenant hears nothing of the fault."""
     for number, tenant in enumerate(("bad", "bad", "good")):
         await created(world, number, tenant)
@@ -83,14 +96,14 @@ async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, 
     await served(world)
     # as many as it had when the limit was set
     assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
-    assert (await book(world)).uncounted == {"bad", "worse"}
+    assert (await allocation_record(world)).uncounted == {"bad", "worse"}
     away.tenants.remove("worse")
     await minutes(world, 1)
-    assert (await book(world)).uncounted == {"bad"}
+    assert (await allocation_record(world)).uncounted == {"bad"}
     assert count(world) == {"bad": 1, "worse": 1, "good": 1}
     away.back()
     await minutes(world, 1)
-    assert (await book(world)).uncounted == frozenset()
+    assert (await allocation_record(world)).uncounted == frozenset()
     assert count(world) == {"bad": 1, "worse": 1, "good": 2}
 
 
@@ -100,15 +113,15 @@ async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: Wor
         await created(world, number, tenant)
     began, patched = world.clock.now(), pytest.MonkeyPatch()
     with patched.context() as patch:
-        patch.setattr(desk_counts, "_PAGE", 2)
+        patch.setattr(admission_counts, "_PAGE", 2)
         world = hurrying(limited(world, max_inflight=3, overflow="stage"))
         late = await created(world, 10, "good")
         assert await statuses(world, [late]) == [JobStatus.THROTTLED]
         assert world.clock.now() - began <= timedelta(seconds=2)
-        assert (await book(world)).uncounted == {"many"}
+        assert (await allocation_record(world)).uncounted == {"many"}
         await served(world)
         await minutes(world, 1)
-    found = await book(world)
+    found = await allocation_record(world)
     assert (found.uncounted, found.accounts["many"].lent) == (frozenset(), 2)
     await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
@@ -125,13 +138,13 @@ async def test_the_second_count_goes_by_the_first(world: World) -> None:
     jobs = [await created(world, 10 + number, "good") for number in range(3)]
     await served(world)
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED]
-    assert (await book(world)).uncounted == frozenset()
+    assert (await allocation_record(world)).uncounted == frozenset()
 
 
 async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, capsys: Any) -> None:
     """The divisions of the other gates follow; so does the change that could not be divided."""
     await ruled(world, PLATFORM, max_active=1)
-    read = world.context.books.read
+    read = world.context.allocations.read
     broken = PLATFORM.id
 
     async def failing(gate_id: str) -> Any:
@@ -139,30 +152,30 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
             raise TypeError("a decoder's own fault")
         return await read(gate_id)
 
-    world.context.books.read = failing  # type: ignore[method-assign]
+    world.context.allocations.read = failing  # type: ignore[method-assign]
     await ruled(world, OCR_OF_ALL, max_active=1)
     await ruled(world, PLATFORM, max_active=2)
-    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
-    assert (await book(world, OCR_OF_ALL)).divided_at == world.clock.now()
+    assert (await allocation_record(world, OCR_OF_ALL)).divided_at == world.clock.now()
     broken = ""
     await sweep(world.context, world.orchestrations)
-    assert (await book(world)).divided_at == world.clock.now()
+    assert (await allocation_record(world)).divided_at == world.clock.now()
 
 
 async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
-    """A new job is staged, and starts once the book can be read."""
+    """A new job is staged, and starts once the allocation record can be read."""
     await ruled(world, PLATFORM, max_active=2)
-    read = world.context.books.read
+    read = world.context.allocations.read
 
     async def failing(gate_id: str) -> Any:
         raise UNREADABLE[0]
 
-    world.context.books.read = failing  # type: ignore[method-assign]
+    world.context.allocations.read = failing  # type: ignore[method-assign]
     job_id = await created(world, 1, "a")
     assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
-    world.context.books.read = read  # type: ignore[method-assign]
+    world.context.allocations.read = read  # type: ignore[method-assign]
     await minutes(world, 1)
     assert await statuses(world, [job_id]) == [JobStatus.QUEUED]
 
@@ -174,7 +187,7 @@ LIMIT = 3
 
 def wrong(world: World) -> str | None:
     """More jobs hold a slot than the limit allows."""
-    held = sum(not desk_counts.place_of(row).is_staged for row in world.index.active.values())
+    held = sum(not admission_counts.place_of(row).is_staged for row in world.index.active.values())
     return f"{held} are active, of {LIMIT}" if held > LIMIT else None
 
 
@@ -196,7 +209,7 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
     meeting.watch = lambda: wrong(world)
 
     async def heals(world: World) -> None:
-        await world.context.books.read(PLATFORM.id)
+        await world.context.allocations.read(PLATFORM.id)
         away.back()
         await divides()(world)
 
@@ -208,8 +221,10 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
         assert wrong(world) is None
     waiting = [each for each in world.ledger.jobs.values() if each.record.job.is_staged]
     assert not waiting or sum(count(world).values()) == LIMIT, "one waits beside a free slot"
-    kept = [stored.desk for stored in world.index.desks.desks.values() if stored.desk.tenant != EVERY]
-    assert sum(max(desk.share(PLATFORM).keep, desk.active) for desk in kept) <= LIMIT
+    kept = [
+        stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
+    ]
+    assert sum(max(admission.share(PLATFORM).keep, admission.active) for admission in kept) <= LIMIT
 
 
 def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str, ...] = ("b",)) -> int:
@@ -247,6 +262,10 @@ def test_a_first_count_in_every_order(name: str, tenants: tuple[str, ...], inter
 
 def test_a_first_count_without_a_reserve_exceeds_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a tenant that cannot be counted is booked as one without jobs."""
-    monkeypatch.setattr(tenant_counts, "with_reserve", lambda book, limit: replace(book, uncounted=frozenset()))
+    monkeypatch.setattr(
+        tenant_counts,
+        "with_reserve",
+        lambda allocation_record, limit: replace(allocation_record, uncounted=frozenset()),
+    )
     with pytest.raises(AssertionError, match="are active"):
         explore([posts(9, "c"), posts(8, "c")], interruptions=0)

@@ -16,7 +16,7 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates import desk_turns
+from shared.operations.gates import admission_turns
 from shared.operations.gates.allocations import divide
 from shared.operations.gates.platform_gates import state_over_all
 from shared.operations.gates.waiting import queue_position_of
@@ -30,7 +30,7 @@ from tests.worlds.gates import (
     OCR_OF_ALL,
     OPERATOR,
     active_jobs,
-    book,
+    allocation_record,
     breaker_over_all,
     count,
     created,
@@ -123,10 +123,10 @@ async def test_a_tenant_that_leaves_the_book_counts_again(world: World) -> None:
     await ends(world, await created(world, 1, "t0"), good=True)
     await served(world)
     assert (await breaker_over_all(world)).calls == 1
-    assert set((await book(world, OCR_OF_ALL)).accounts) == {"t0"}
+    assert set((await allocation_record(world, OCR_OF_ALL)).accounts) == {"t0"}
     world.clock.advance(timedelta(hours=7).total_seconds())
     await sweep(world.context, world.orchestrations)
-    assert (await book(world, OCR_OF_ALL)).accounts == {}
+    assert (await allocation_record(world, OCR_OF_ALL)).accounts == {}
     for number in (2, 3):
         await ends(world, await created(world, number, "t0"), good=True)
     world.clock.advance(1)
@@ -165,7 +165,7 @@ async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
     assert (await breaker_over_all(world)).state is BreakerState.CLOSED
 
 
-@pytest.mark.parametrize("broken", ["write_desk", "write", "put_over_all"])
+@pytest.mark.parametrize("broken", ["write_admission", "write", "put_over_all"])
 @pytest.mark.parametrize("turn", range(1, 5))
 async def test_a_division_that_dies_while_it_opens_is_repeated(
     world: World, monkeypatch: pytest.MonkeyPatch, broken: str, turn: int
@@ -175,7 +175,11 @@ async def test_a_division_that_dies_while_it_opens_is_repeated(
     jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
     await fail(world, jobs[0])
     await ends(world, jobs[2])
-    port = {"write_desk": world.index, "write": world.context.books, "put_over_all": world.context.desks}[broken]
+    port = {
+        "write_admission": world.index,
+        "write": world.context.allocations,
+        "put_over_all": world.context.admissions,
+    }[broken]
     found, calls = getattr(port, broken), []
 
     async def dies(*args: Any, **fields: Any) -> Any:
@@ -216,18 +220,20 @@ async def test_a_limit_holds_while_a_breaker_comes_and_goes(world: World) -> Non
 
 
 async def test_what_was_published_too_late_is_made_good(world: World) -> None:
-    """A directory that says less than the desk of `*`: the next division publishes that one, with its rule."""
+    """A directory that says less than the admission state of `*`: the next division publishes that one, with its
+    rule.
+    """
     await opened(world)
-    rows = await world.context.desks.directory()
+    rows = await world.context.admissions.directory()
     state, since = rows.over_all[OCR_OF_ALL.id]
     await ruled(world, OCR_OF_ALL, max_active=7)
-    await world.context.desks.put_over_all(OCR_OF_ALL, replace(state, breaker=None), since)
+    await world.context.admissions.put_over_all(OCR_OF_ALL, replace(state, breaker=None), since)
     world.clock.advance(12)
     await divide(world.context, OCR_OF_ALL)
-    stored = await world.context.desks.read(EVERY)
+    stored = await world.context.admissions.read(EVERY)
     assert stored is not None
-    assert (await world.context.desks.directory()).over_all[OCR_OF_ALL.id][0] == stored.desk.state(OCR_OF_ALL)
-    assert stored.desk.state(OCR_OF_ALL).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
+    assert (await world.context.admissions.directory()).over_all[OCR_OF_ALL.id][0] == stored.admission.state(OCR_OF_ALL)
+    assert stored.admission.state(OCR_OF_ALL).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
 
 
 async def test_the_gate_shows_its_breaker(world: World) -> None:
@@ -236,7 +242,7 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     for by_operator in (True, False):
         state = await state_over_all(world.context, OCR_OF_ALL, by_operator=by_operator)
         shown = quota_over_all(
-            await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+            await admission_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
         ).breaker
         assert shown is not None
         assert (shown.state, shown.bad, shown.calls) == ("OPEN", 2, 2)
@@ -245,7 +251,7 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     await served(world)
     state = await state_over_all(world.context, OCR_OF_ALL, by_operator=True)
     shown = quota_over_all(
-        await desk_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+        await admission_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
     ).breaker
     assert shown is not None
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
@@ -265,20 +271,23 @@ async def test_which_rules_may_have_one(world: World) -> None:
 
 
 async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the desk."""
+    """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the admission state."""
     await ruled(world, OCR_OF_ALL, max_active=9)
     asked: list[str] = []
-    found = world.context.books.ask
+    found = world.context.allocations.ask
 
     async def ask(gate_id: str, tenant: str) -> None:
         asked.append(tenant)
         await found(gate_id, tenant)
 
     jobs = [await created(world, number, "t0") for number in range(3)]
-    monkeypatch.setattr(world.context.books, "ask", ask)
+    monkeypatch.setattr(world.context.allocations, "ask", ask)
     await fail(world, jobs[0])
     await ends(world, jobs[1], good=True)
     assert asked == []
-    stored = await world.context.desks.read("t0")
+    stored = await world.context.admissions.read("t0")
     assert stored is not None
-    assert (stored.desk.share(OCR_OF_ALL).breaker.ring, stored.desk.share(OCR_OF_ALL).breaker.epoch) == ((), 0)
+    assert (stored.admission.share(OCR_OF_ALL).breaker.ring, stored.admission.share(OCR_OF_ALL).breaker.epoch) == (
+        (),
+        0,
+    )

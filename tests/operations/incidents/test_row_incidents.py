@@ -19,7 +19,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.process.row_faults import MAX_REPORTED, RowFaults
 from shared.operations.sweeper.incidents import DIRECTORY
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.desks import DirectoryRows
+from shared.ports.admissions import DirectoryRows
 from tests.contexts import changed
 from tests.operations.bulks.test_bulk_limits import begun
 from tests.operations.conftest import World
@@ -179,7 +179,7 @@ async def test_an_operator_may_settle_it(world: World) -> None:
 async def test_a_tenant_whose_admission_state_cannot_be_decoded_holds_up_no_other(staging: World) -> None:
     """The row names itself, once, however many jobs and duties meet it; the others' jobs go in."""
     first, second = await posted(staging, 1, 2)
-    read = staging.index.desks.read
+    read = staging.index.admissions.read
 
     async def broken(tenant: str) -> Any:
         if tenant == "tenant_b":
@@ -187,12 +187,12 @@ async def test_a_tenant_whose_admission_state_cannot_be_decoded_holds_up_no_othe
         return await read(tenant)
 
     await submitted(staging, tenant_id="tenant_b")
-    staging.index.desks.read = broken  # type: ignore[method-assign]
+    staging.index.admissions.read = broken  # type: ignore[method-assign]
     await ended(staging, first)
     await swept_for(staging, 3)
     assert (await staging.job(second)).job.status is JobStatus.QUEUED
     assert [each.subject for each in await open_rows(staging)] in ([], ["tenant_b GATES"])
-    staging.index.desks.read = read  # type: ignore[method-assign]
+    staging.index.admissions.read = read  # type: ignore[method-assign]
     await swept_for(staging, 2)
     assert await open_rows(staging) == []
 
@@ -200,16 +200,16 @@ async def test_a_tenant_whose_admission_state_cannot_be_decoded_holds_up_no_othe
 async def test_rows_of_the_directory_that_cannot_be_decoded_are_named(world: World) -> None:
     """By the sweeper, in each pass; two hours after the last of these the incident settles."""
     rows = DirectoryRows(tenants={}, defaults={}, unread=("tenants TENANT:x",))
-    groups = world.index.desks.groups
+    groups = world.index.admissions.groups
 
     async def some() -> dict[str, DirectoryRows]:
         return {"x": rows}
 
-    world.index.desks.groups = some  # type: ignore[method-assign]
+    world.index.admissions.groups = some  # type: ignore[method-assign]
     await swept_for(world, 200)
     [incident] = await open_rows(world)
     assert (incident.subject, incident.code) == ("tenants TENANT:x", "ROW_UNDECODABLE")
-    world.index.desks.groups = groups  # type: ignore[method-assign]
+    world.index.admissions.groups = groups  # type: ignore[method-assign]
     # another process begins with a copy of its own
     world = limited(world)
     await swept_for(world, 121)
@@ -219,18 +219,18 @@ async def test_rows_of_the_directory_that_cannot_be_decoded_are_named(world: Wor
 async def test_a_directory_that_cannot_be_read_for_five_minutes_is_an_incident(world: World) -> None:
     """Until then the process has its copy; the first pass that can read it settles the incident."""
     world = limited(world, max_inflight_per_tenant=5)
-    versions = world.index.desks.versions
+    versions = world.index.admissions.versions
 
     async def away() -> Any:
         raise LedgerUnavailable("503")
 
     await swept_for(world, 1)
-    world.index.desks.versions = away  # type: ignore[method-assign]
+    world.index.admissions.versions = away  # type: ignore[method-assign]
     await swept_for(world, 4)
     assert await open_rows(world) == []
     await swept_for(world, 2)
     assert [each.subject for each in await open_rows(world)] == [DIRECTORY]
-    world.index.desks.versions = versions  # type: ignore[method-assign]
+    world.index.admissions.versions = versions  # type: ignore[method-assign]
     await swept_for(world, 1)
     assert await open_rows(world) == []
     assert isinstance(world.context.process.gate_directory, GateDirectory)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.core.bulks import BulkAction, BulkState
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind
 from shared.operations.bulks.work_bulk import work_bulk
@@ -20,7 +20,7 @@ from shared.telemetry import committed
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.worlds.bulks import made, outcomes, started, worked
-from tests.worlds.gates import desk_of, ended, posted, served, staging, statuses
+from tests.worlds.gates import admission_of, ended, posted, served, staging, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -29,23 +29,23 @@ async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch:
     """Its tenant's row does not answer: it leaves its FREED row, and one call takes the turn of all."""
     monkeypatch.setattr(freed, "_PATIENCE", timedelta(milliseconds=20))
     first, second = await posted(staging, 1, 2)
-    read, answers = staging.index.desks.read, asyncio.Event()
+    read, answers = staging.index.admissions.read, asyncio.Event()
 
     async def slow(tenant: str) -> Any:
         await answers.wait()
         return await read(tenant)
 
-    staging.index.desks.read = slow  # type: ignore[method-assign]
+    staging.index.admissions.read = slow  # type: ignore[method-assign]
     await ended(staging, first)
     assert await staging.index.read_active("tenant_a", first) is None
-    staging.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    staging.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
     await asyncio.gather(*(freed.take_turn(staging.context, "tenant_a", f"job_{number}") for number in range(5)))
-    assert [tenant for tenant, *_ in staging.context.bus.desk_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
+    assert [tenant for tenant, *_ in staging.context.bus.admission_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
     assert await statuses(staging, [second]) == ["THROTTLED"]
     answers.set()
     await served(staging)
     assert await statuses(staging, [second]) == ["QUEUED"]
-    await desk_of(staging)
+    await admission_of(staging)
 
 
 async def test_a_fault_of_telemetry_is_none_of_the_job(
@@ -66,7 +66,7 @@ async def test_a_fault_of_telemetry_is_none_of_the_job(
 @pytest.mark.parametrize("entries", [0, 1, 999, 1000, 1001, 4_321, 1_000_000])
 @pytest.mark.parametrize("pruned", [0, 700])
 async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int, pruned: int) -> None:
-    """A desk that forgot the gate asks for it within its turn; the oldest entries may be gone."""
+    """An admission state that forgot the gate asks for it within its turn; the oldest entries may be gone."""
     gate, reads = Gate(GateKind.SOURCE, "tenant_a", "scanner"), Counter[str]()
 
     async def log(tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
@@ -87,8 +87,8 @@ async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int
             for seq in numbers
         ]
 
-    world.index.desks.log = log  # type: ignore[method-assign]
-    state = await state_of(world.context, Desk(tenant="tenant_a", counted_at=START), gate)
+    world.index.admissions.log = log  # type: ignore[method-assign]
+    state = await state_of(world.context, AdmissionState(tenant="tenant_a", counted_at=START), gate)
     assert (state.log_seq, state.log_hash) == ((entries, f"{entries}") if entries > pruned else (0, ""))
     assert reads["tenant_a"] <= 25
 
@@ -98,7 +98,7 @@ async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None
     job_id = await made(world, 1)
     world.clock.advance(1)
     bulk = await started(world, BulkAction.CANCEL, request_type="OCR")
-    queue = world.context.bus.desk_calls.bulk_calls  # type: ignore[attr-defined]
+    queue = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     queue.clear()
     for _ in range(8):
         await world.context.process.bulk_turns.acquire()

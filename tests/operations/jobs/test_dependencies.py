@@ -61,9 +61,9 @@ async def test_a_job_begins_when_those_before_it_have_ended(world: World) -> Non
     assert waits in world.orchestrations.started
     await ends(world, waits, 3)
     assert (await job(world, waits)).status is JobStatus.SUCCEEDED
-    desk = await world.index.desks.read("tenant_a")
-    assert desk is not None
-    assert (desk.desk.staged, dict(desk.desk.lines)) == (0, {})
+    admission = await world.index.admissions.read("tenant_a")
+    assert admission is not None
+    assert (admission.admission.staged, dict(admission.admission.lines)) == (0, {})
 
 
 async def test_those_that_have_ended_hold_nobody(world: World) -> None:

@@ -16,7 +16,7 @@ from shared.wiring import seen_by
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, create_numbered, limited
-from tests.worlds.gates import OCR_OF_ALL, PLATFORM, book, created, ruled, served
+from tests.worlds.gates import OCR_OF_ALL, PLATFORM, allocation_record, created, ruled, served
 
 
 async def test_it_has_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
@@ -94,13 +94,13 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
     world = limited(world)
     for gate in (PLATFORM, Gate.over_all(GateKind.MODE, "BURST"), OCR_OF_ALL):
         await ruled(world, gate, max_active=1000)
-    context, accounts = world.context, [world.index._account, world.context.books._account]  # type: ignore[attr-defined]
+    context, accounts = world.context, [world.index._account, world.context.allocations._account]  # type: ignore[attr-defined]
     request = envelope(tenant_id="asking", request_type="OCR", payload={}, mode="BURST", doc_id="d")
     costs: list[Counter[str]] = []
     for tenants in (range(1), range(1, 50)):
         for number in tenants:
             await created(world, number, f"tenant_{number}", mode="BURST")
-        # the first one opens the tenant's desk
+        # the first one opens the tenant's admission state
         for seen in (context, context, seen_by(CALLER, context, moving=True)):
             for account in accounts:
                 account.calls.clear()
@@ -115,7 +115,7 @@ async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None
     """All places are lent to the first tenant, which uses one: a job of another would start."""
     await ruled(limited(world), PLATFORM, max_active=3)
     await created(world, 0, "busy")
-    assert (await book(world)).lent == 3
+    assert (await allocation_record(world)).lent == 3
     assert await _verdict(world, "other") == "ADMITTED"
     await created(world, 1, "other")
     await created(world, 2, "third")

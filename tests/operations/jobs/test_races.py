@@ -117,7 +117,7 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
 
 
 def test_creators_at_a_limit() -> None:
-    """Race desk: two different requests, room for one: one gets in, the other is refused."""
+    """Race admission: two different requests, room for one: one gets in, the other is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -125,8 +125,8 @@ def test_creators_at_a_limit() -> None:
         other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
         ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(other))
         assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
-        desk = await world.index.desks.read("tenant_a")
-        assert (len(world.index.active), desk and desk.desk.active) == (1, 1)
+        admission = await world.index.admissions.read("tenant_a")
+        assert (len(world.index.active), admission and admission.admission.active) == (1, 1)
 
     assert every_order(scenario) > 3
 

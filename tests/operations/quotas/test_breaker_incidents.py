@@ -43,7 +43,7 @@ __all__ = ["world"]  # a fixture
 
 async def called(world: World) -> None:
     """Delivers the calls to breakers, as the queue's function does."""
-    calls: Any = world.context.bus.desk_calls
+    calls: Any = world.context.bus.admission_calls
     while calls.breaker_calls:
         await answer_call(world.context, *calls.breaker_calls.pop(0))
 
@@ -56,9 +56,9 @@ async def incidents(world: World, gate: Gate = OCR) -> list[Incident]:
 
 async def closed(world: World) -> None:
     """The breaker that is open closes by a probe, less than a minute after it opened."""
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    until = stored.desk.gates[OCR.id].breaker.until  # type: ignore[union-attr]
+    until = stored.admission.gates[OCR.id].breaker.until  # type: ignore[union-attr]
     assert until is not None
     await later(world, max(0.0, (until - world.clock.now()).total_seconds()))
     [probe] = await posted(world, int(world.clock.now().timestamp() * 1000))
@@ -73,7 +73,7 @@ async def test_an_opening_makes_its_incident_before_any_sweep(world: World) -> N
     """At the time of the opening; delivered twice, and by the sweep after it, it is the same."""
     await opened(world, waiting=0)
     at = (await breaker_of(world)).opened_at
-    calls: Any = world.context.bus.desk_calls
+    calls: Any = world.context.bus.admission_calls
     assert calls.breaker_calls == [("tenant_a", OCR.id)]
     calls.breaker_calls *= 2
     await called(world)
@@ -91,7 +91,7 @@ async def test_a_breaker_that_closed_before_the_sweep_has_its_incident(world: Wo
     await opened(world, waiting=0)
     opened_at = (await breaker_of(world)).opened_at
     if lost:
-        world.context.bus.desk_calls.breaker_calls.clear()  # type: ignore[attr-defined]
+        world.context.bus.admission_calls.breaker_calls.clear()  # type: ignore[attr-defined]
     await called(world)
     assert len(await incidents(world)) == (not lost)
     await closed(world)
@@ -173,8 +173,8 @@ class Broken:
 @pytest.mark.parametrize("fault", [BusUnavailable("away"), AttributeError("a bug in a client")])
 async def test_a_call_that_fails_stops_no_end(world: World, fault: Exception) -> None:
     """The job whose end opened the breaker is closed, and the sweep makes the incident."""
-    broken: Any = Broken(world.context.bus.desk_calls, fault)
-    failing = replace(world, context=changed(world.context, desk_calls=broken))
+    broken: Any = Broken(world.context.bus.admission_calls, fault)
+    failing = replace(world, context=changed(world.context, admission_calls=broken))
     await with_breaker(world)
     for job_id in await posted(world, 1, 2):
         await ends(failing, job_id)
@@ -211,7 +211,7 @@ async def test_an_incident_that_cannot_be_written_is_made_by_the_next_sweep(worl
 
 async def test_a_log_that_is_gone_keeps_no_open_breaker_without_an_incident(world: World) -> None:
     await opened(world, waiting=0)
-    world.index.desks.clear_logs()
+    world.index.admissions.clear_logs()
     await called(world)
     [incident] = await incidents(world)
     assert incident.opened_at == (await breaker_of(world)).opened_at
@@ -223,7 +223,7 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
     jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     await fail(world, *jobs[:2])
     gate = OCR_OF_ALL
-    assert world.context.bus.desk_calls.breaker_calls == [(EVERY, gate.id)]  # type: ignore[attr-defined]
+    assert world.context.bus.admission_calls.breaker_calls == [(EVERY, gate.id)]  # type: ignore[attr-defined]
     await called(world)
     [incident] = await incidents(world, gate)
     assert (incident.tenant, incident.state) == (None, IncidentState.OPEN)
@@ -232,8 +232,8 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
 
 
 async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: World) -> None:
-    broken: Any = Broken(world.context.bus.desk_calls, BusUnavailable("away"))
-    world = replace(world, context=changed(world.context, desk_calls=broken))
+    broken: Any = Broken(world.context.bus.admission_calls, BusUnavailable("away"))
+    world = replace(world, context=changed(world.context, admission_calls=broken))
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:
@@ -248,9 +248,9 @@ async def test_a_gate_without_a_breaker_has_no_incident(world: World) -> None:
     """Nor a call to a gate, or a tenant, that is not there."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await posted(world, 1)
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    await keep_incident(world.context, stored.desk.state(OCR))
+    await keep_incident(world.context, stored.admission.state(OCR))
     await answer_call(world.context, "tenant_a", "0" * 16)
     await answer_call(world.context, "nobody", OCR.id)
     assert await incidents(world) == []

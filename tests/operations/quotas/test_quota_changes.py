@@ -14,10 +14,10 @@ from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.gates.find_gate import find_gate
-from shared.operations.gates.waiting import read_desk
+from shared.operations.gates.waiting import read_admission
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, RuleChanged, TooManyRules
 from tests.contexts import changed
 from tests.memory_stores import MemoryIndex
@@ -55,9 +55,9 @@ async def test_the_log_is_numbered_and_chained(world: World) -> None:
     """Also over a deletion and a new rule: who, why, before and after, and each entry's hash in the next."""
     await ruled(world, SCANNER, max_active=2)
     await quotas.delete_rule(world.context, world.orchestrations, SCANNER, OPERATOR, rule_seq=None)
-    stored = await world.context.desks.read("tenant_a")
+    stored = await world.context.admissions.read("tenant_a")
     assert stored is not None
-    assert SCANNER.id not in stored.desk.gates
+    assert SCANNER.id not in stored.admission.gates
     changed = await ruled(world, SCANNER, seq=2, max_active=3)
     log = await entries(world, SCANNER)
     assert [(entry.seq, entry.type) for entry in log] == [(1, "RULE_SET"), (2, "RULE_DELETED"), (3, "RULE_SET")]
@@ -87,23 +87,23 @@ REFUSED: dict[str, tuple[Gate, Mapping[str, int | None], int | None, type[Except
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_refused_change_changes_nothing(world: World, name: str) -> None:
-    """No row of desk, log or directory."""
+    """No row of admission state, log or directory."""
     gate, patch, seq, error = REFUSED[name]
     await ruled(world, max_active=2)
-    before = (await world.context.desks.read("tenant_a"), await world.context.desks.directory())
+    before = (await world.context.admissions.read("tenant_a"), await world.context.admissions.directory())
     with pytest.raises(error):
         await ruled(world, gate, seq, **patch)
-    assert (await world.context.desks.read("tenant_a"), await world.context.desks.directory()) == before
+    assert (await world.context.admissions.read("tenant_a"), await world.context.admissions.directory()) == before
 
 
-async def test_a_refusal_of_a_tenant_without_gates_opens_no_desk(world: World) -> None:
+async def test_a_refusal_of_a_tenant_without_gates_opens_no_admission(world: World) -> None:
     """It stays out of the directory: its jobs go on costing nothing."""
     with pytest.raises(RuleChanged):
         await ruled(world, seq=7, max_active=2)
     with pytest.raises(GateNotFound):
         await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
-    assert await world.context.desks.read("tenant_a") is None
-    assert (await world.context.desks.directory()).tenants == {}
+    assert await world.context.admissions.read("tenant_a") is None
+    assert (await world.context.admissions.directory()).tenants == {}
 
 
 async def test_the_101st_gate_is_refused(world: World) -> None:
@@ -114,7 +114,7 @@ async def test_the_101st_gate_is_refused(world: World) -> None:
     for act in (ruled(world, gates[-1], max_active=1), held(world, gates[-1])):
         with pytest.raises(TooManyRules):
             await act
-    assert gates[-1].id not in (await read_desk(world.context, "tenant_a"))[0].gates
+    assert gates[-1].id not in (await read_admission(world.context, "tenant_a"))[0].gates
     await ruled(world, gates[0], max_active=1)
     await resumed(world, gates[1])
     await held(world, gates[-1])
@@ -144,19 +144,21 @@ async def test_a_tenants_own_callers_end_what_they_began(world: World) -> None:
 async def test_a_rule_for_every_tenant_that_never_got_to_the_directory_comes_by_repetition(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between its desk and the directory: the same request again publishes it, with no second entry."""
+    """Killed between its admission state and the directory: the same request again publishes it, with no second
+    entry.
+    """
     default = Gate(GateKind.TENANT, EVERY)
 
     async def away(*args: object) -> None:
         raise LedgerUnavailable
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.index.desks, "put_default", away)
+        patch.setattr(world.index.admissions, "put_default", away)
         with pytest.raises(LedgerUnavailable):
             await ruled(world, default, max_active=1)
-    assert (await world.context.desks.directory()).defaults == {}
+    assert (await world.context.admissions.directory()).defaults == {}
     await ruled(world, default, max_active=1)
-    assert len((await world.context.desks.directory()).defaults) == len(await entries(world, default)) == 1
+    assert len((await world.context.admissions.directory()).defaults) == len(await entries(world, default)) == 1
 
 
 async def test_a_tenant_for_which_nothing_is_set_leaves_the_directory(world: World) -> None:
@@ -164,9 +166,9 @@ async def test_a_tenant_for_which_nothing_is_set_leaves_the_directory(world: Wor
     await ruled(world, max_active=1)
     await held(world, SCANNER)
     await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
-    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     await resumed(world, SCANNER)
-    assert (await world.context.desks.directory()).tenants == {}
+    assert (await world.context.admissions.directory()).tenants == {}
     assert (await created(world, 1)) in [
         row.job_id for row in await world.index.list_active("tenant_a", after=None, limit=9)
     ]
@@ -179,15 +181,15 @@ async def test_a_hold_that_ended_by_time_takes_its_tenant_out_of_the_directory(w
         world.context, world.orchestrations, gate, OPERATOR, until=world.clock.now() + timedelta(minutes=30)
     )
     await hours(world, 0.4)
-    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     await hours(world, 1.5)
-    assert (await world.context.desks.directory()).tenants == {}
-    stored = await world.index.desks.read("tenant_a")
+    assert (await world.context.admissions.directory()).tenants == {}
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    assert gate is TENANT or gate.id not in stored.desk.gates
+    assert gate is TENANT or gate.id not in stored.admission.gates
     await held(world, gate)
     await hours(world, 2)
-    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     assert len(await entries(world, gate)) == 2
 
 
@@ -204,7 +206,7 @@ async def test_a_last_rule_goes_while_another_comes(world: World, monkeypatch: p
     """Race last-rule: a hold of another process meets the removal of the entry, and stays in force."""
     await ruled(world, max_active=1)
     other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
-    plain = world.index.desks.remove_tenant
+    plain = world.index.admissions.remove_tenant
 
     async def remove(tenant: str) -> None:
         if late == "before":
@@ -214,24 +216,24 @@ async def test_a_last_rule_goes_while_another_comes(world: World, monkeypatch: p
             await held(other)
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.index.desks, "remove_tenant", remove)
+        patch.setattr(world.index.admissions, "remove_tenant", remove)
         await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
-    assert [*(await world.context.desks.directory()).tenants] == ["tenant_a"]
+    assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     assert await statuses(world, [await created(world, 1)]) == [JobStatus.THROTTLED]
 
 
 async def test_a_write_that_went_through_unheard_is_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK repeats a write whose answer was lost: the conflict with itself is no stale ETag, and one entry stays."""
     await ruled(world, max_active=1)
-    plain = MemoryIndex.write_desk
+    plain = MemoryIndex.write_admission
 
-    async def unheard(index: MemoryIndex, write: DeskWrite) -> None:
+    async def unheard(index: MemoryIndex, write: AdmissionWrite) -> None:
         await plain(index, write)
         if write.log:
             raise Conflict
 
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryIndex, "write_desk", unheard)
+        patch.setattr(MemoryIndex, "write_admission", unheard)
         changed = await ruled(world, seq=1, max_active=2)
         assert (changed.before is changed.after, changed.after.rule_seq, len(await entries(world))) == (False, 2, 2)
         gone = await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=2)
@@ -239,7 +241,7 @@ async def test_a_write_that_went_through_unheard_is_its_own(world: World, monkey
 
 
 async def test_two_changes_at_once_of_one_etag(world: World) -> None:
-    """Race desk: one is written, the other finds another desk at its next look, and is refused."""
+    """Race admission: one is written, the other finds another admission state at its next look, and is refused."""
     await ruled(world, max_active=1)
     answers = await asyncio.gather(*(ruled(world, seq=1, max_active=n) for n in (2, 3)), return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["Changed", "RuleChanged"]

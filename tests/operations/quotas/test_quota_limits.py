@@ -9,8 +9,8 @@ import pytest
 from benchmarks.scale import governance
 from shared.core.gates.allocation import MAX_TENANTS
 from shared.operations.gates import allocations, freed
+from shared.operations.gates.admission_turns import MAX_TOGETHER, directory
 from shared.operations.gates.allocations import divide
-from shared.operations.gates.desk_turns import MAX_TOGETHER, directory
 from shared.operations.incidents.incidents import dismiss_incident
 from tests.operations.conftest import World
 from tests.operations.support import Counting, by, limited
@@ -41,16 +41,18 @@ async def test_an_allocation_reads_each_tenant_once_and_each_that_changes_twice(
     if is_changed:
         await ruled(world, PLATFORM, max_active=2 * tenants)
     world.clock.advance(11)
-    desks, books, index = (Counting(each) for each in (world.context.desks, world.context.books, world.context.index))
-    context = replace(world.context, desks=desks, books=books, index=index)
+    admissions, allocations, index = (
+        Counting(each) for each in (world.context.admissions, world.context.allocations, world.context.index)
+    )
+    context = replace(world.context, admissions=admissions, allocations=allocations, index=index)
     await directory(context)
-    desks.calls.clear()
+    admissions.calls.clear()
     await divide(context, PLATFORM)
-    changed = index.calls["write_desk"]
-    assert desks.calls == {"read": tenants + changed}
-    assert books.calls["read"] + books.calls["asks"] == governance.BOOK_READS
-    assert books.calls["write"] == governance.BOOK_WRITES
-    rows = sum(desks.calls.values()) + changed + governance.BOOK_READS + governance.BOOK_WRITES
+    changed = index.calls["write_admission"]
+    assert admissions.calls == {"read": tenants + changed}
+    assert allocations.calls["read"] + allocations.calls["asks"] == governance.BOOK_READS
+    assert allocations.calls["write"] == governance.BOOK_WRITES
+    rows = sum(admissions.calls.values()) + changed + governance.BOOK_READS + governance.BOOK_WRITES
     assert rows == governance.allocation(tenants, changed)
 
 

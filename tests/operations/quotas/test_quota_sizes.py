@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables.desks import operations_of
+from shared.adapters.tables.admissions import operations_of
+from shared.core.gates.admission_state import MAX_LINES, WaitingQueue
 from shared.core.gates.breaker import End
 from shared.core.gates.changes import MAX_BYTES, MAX_REASON, size_of
-from shared.core.gates.desk import MAX_LINES, Line
-from shared.core.gates.rules import DIVIDED, DeskBreaker, Gate, GateKind, Rule, Share
+from shared.core.gates.rules import DIVIDED, AdmissionBreaker, Gate, GateKind, Rule, Share
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.refusals import TooManyRules
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -59,33 +59,36 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     state = (await quotas.throttle(world.context, world.orchestrations, first, by, max_per_hour=9, until=until)).after
     state = replace(state, rule=Rule(max_active=5, max_per_hour=100, burst=3), credit=10**15, credit_at=START)
     room = min(99, MAX_BYTES // size_of(state))
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    desk = replace(stored.desk, gates={gate.id: replace(state, gate=gate) for gate in gates[:room]})
-    await world.index.write_desk(DeskWrite(before=stored, after=desk))
+    admission = replace(stored.admission, gates={gate.id: replace(state, gate=gate) for gate in gates[:room]})
+    await world.index.write_admission(AdmissionWrite(before=stored, after=admission))
     assert (room == 99) is (character == "x")
     if room == 99:
         await held(world, others[-1], by=by, until=until)
     with pytest.raises(TooManyRules, match="100 gates" if room == 99 else "400 KiB"):
         await held(world, by=by)
     await quotas.resume(world.context, world.orchestrations, first, by)
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    desk = stored.desk
+    admission = stored.admission
     # the most that jobs can add: every waiting queue, each source counted, and the ends that breakers keep
-    sources = [state.gate.name for state in desk.gates.values() if state.gate.kind is GateKind.SOURCE]
-    line = Line(job_type="T" * 64, mode="BURST", source="", emergency=False, count=999, head=1 << 41)
+    sources = [state.gate.name for state in admission.gates.values() if state.gate.kind is GateKind.SOURCE]
+    line = WaitingQueue(job_type="T" * 64, mode="BURST", source="", emergency=False, count=999, head=1 << 41)
     lines = {number: replace(line, source=sources[number % len(sources)]) for number in range(MAX_LINES)}
     ring = tuple(End(at=START + timedelta(microseconds=number), good=False, epoch=number) for number in range(50))
     shares = [
-        Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), keep=1, breaker=DeskBreaker(epoch=9, ring=ring))
+        Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), keep=1, breaker=AdmissionBreaker(epoch=9, ring=ring))
         for kind in DIVIDED
         for number in range(3)
     ]
     full = replace(
-        desk, lines=lines, inside_by_source=dict.fromkeys(sources, 9), shares={each.gate.id: each for each in shares}
+        admission,
+        lines=lines,
+        inside_by_source=dict.fromkeys(sources, 9),
+        shares={each.gate.id: each for each in shares},
     )
-    row = operations_of(DeskWrite(before=None, after=full))[0][1]
+    row = operations_of(AdmissionWrite(before=None, after=full))[0][1]
     assert bytes_of(row) < ROW, bytes_of(row)
     assert max(len(value) for value in row.values() if isinstance(value, str)) <= 32_768
     await create_numbered(world, 1, source=sources[-1])

@@ -8,12 +8,12 @@ import pytest
 
 from shared.api.explain import explain
 from shared.api.receipt import receipt
-from shared.core.gates.desk import BlockReason
+from shared.core.gates.admission_state import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.freed import let_in
-from shared.operations.gates.waiting import first_waiting, queue_position_of, read_desk
+from shared.operations.gates.waiting import first_waiting, queue_position_of, read_admission
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
@@ -46,13 +46,18 @@ async def test_a_quota_of_two_lets_two_in_and_the_rest_when_it_is_raised(world: 
         world.clock.advance(1)
         jobs.append(await created(world, number))
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 2 + [JobStatus.THROTTLED] * 8
-    desk, known = await read_desk(world.context, "tenant_a")
-    order = await first_waiting(world.context, desk, TENANT, known)
+    admission, known = await read_admission(world.context, "tenant_a")
+    order = await first_waiting(world.context, admission, TENANT, known)
     assert [each.waiting.candidate.job_id for each in order] == jobs[2:]
     assert [each.position for each in order] == list(range(1, 9))
     changed = await ruled(world, seq=1, max_active=5)
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 5 + [JobStatus.THROTTLED] * 5
-    assert (changed.before.rule_seq, changed.after.rule_seq, changed.desk.active, changed.desk.staged) == (1, 2, 5, 5)
+    assert (changed.before.rule_seq, changed.after.rule_seq, changed.admission.active, changed.admission.staged) == (
+        1,
+        2,
+        5,
+        5,
+    )
     await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=2)
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 10
 
@@ -61,7 +66,7 @@ async def test_a_first_rule_knows_who_is_inside(world: World) -> None:
     """Jobs that no gate counted when they came are counted by the first rule, and nobody goes in above it."""
     before = [await created(world, number) for number in range(3)]
     changed = await ruled(world, max_active=2)
-    assert changed.desk.active == 3
+    assert changed.admission.active == 3
     late = await created(world, 9)
     assert await statuses(world, [late]) == [JobStatus.THROTTLED]
     await dispatch(world, before[0])
@@ -78,7 +83,7 @@ async def test_the_first_gate_of_a_source_counts_its_jobs(world: World) -> None:
     for number in range(3):
         await created(world, number, source=" Scanner-7 " if number else "other")
     changed = await ruled(world, SCANNER, max_active=2)
-    assert changed.desk.inside_of(SCANNER) == 2
+    assert changed.admission.inside_of(SCANNER) == 2
     waits = await created(world, 7, source="scanner-7")
     passes = await created(world, 8, source="other")
     assert await statuses(world, [waits, passes]) == [JobStatus.THROTTLED, JobStatus.QUEUED]
@@ -88,7 +93,7 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
     """Its gate alone; nothing that runs is stopped, and those who wait go in at the resume."""
     runs = await created(world, 1, source="scanner-7")
     answer = await held(world, SCANNER)
-    assert (answer.desk.inside_of(SCANNER), answer.after.hold and answer.after.hold.reason) == (1, "month end")
+    assert (answer.admission.inside_of(SCANNER), answer.after.hold and answer.after.hold.reason) == (1, "month end")
     waits, passes = await created(world, 2, source="scanner-7"), await created(world, 3)
     assert await statuses(world, [runs, waits, passes]) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
     await resumed(world, SCANNER)
@@ -96,15 +101,17 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
 
 
 async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -> None:
-    """R51: at the end of the hold, however many come meanwhile; then they go in. A raised rule for all calls desks."""
-    calls = world.context.bus.desk_calls.calls  # type: ignore[attr-defined]
+    """R51: at the end of the hold, however many come meanwhile; then they go in. A raised rule for all calls admission
+    states.
+    """
+    calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     until = world.clock.now() + timedelta(hours=1)
     await held(world, until=until)
     jobs = [await created(world, number) for number in range(3)]
     assert calls == [("tenant_a", None, until)]
     world.clock.advance(3600)
     await let_in(world.context, "tenant_a")
-    assert (await read_desk(world.context, "tenant_a"))[0].active == 3
+    assert (await read_admission(world.context, "tenant_a"))[0].active == 3
     await held(world)
     jobs.append(await created(world, 9))
     calls.clear()
@@ -153,10 +160,10 @@ async def test_a_rule_for_every_tenant_counts_until_there_is_an_own_one(world: W
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED]
     await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
     await ruled(world, default, seq=1, max_active=5)
-    directory = await world.context.desks.directory()
+    directory = await world.context.admissions.directory()
     assert {key: rule.max_active for key, (rule, _) in directory.defaults.items()} == {(GateKind.TENANT, ""): 5}
     await quotas.delete_rule(world.context, world.orchestrations, default, OPERATOR, rule_seq=2)
-    assert (await world.context.desks.directory()).defaults == {}
+    assert (await world.context.admissions.directory()).defaults == {}
     assert [entry.type for entry in await entries(world, default)] == ["RULE_SET", "RULE_SET", "RULE_DELETED"]
 
 
@@ -164,8 +171,8 @@ async def test_a_preview_of_a_rule_counts_and_does_nothing(world: World) -> None
     """How many would go in, how many would go on waiting; also of the first rule of a tenant."""
     jobs = [await created(world, number) for number in range(3)]
     first = await quotas.preview_rule(world.context, TENANT, {"max_active": 2}, rule_seq=None)
-    assert (first.released, first.held_back, first.changed.desk.active) == (0, 0, 3)
-    assert await world.context.desks.read("tenant_a") is None
+    assert (first.released, first.held_back, first.changed.admission.active) == (0, 0, 3)
+    assert await world.context.admissions.read("tenant_a") is None
     await ruled(world, max_active=2)
     jobs += [await created(world, number) for number in range(3, 8)]
     before = await statuses(world, jobs)
@@ -228,8 +235,8 @@ async def test_one_job_goes_past_its_gates(world: World) -> None:
         stored = await admit_job(world.context, world.orchestrations, jobs[2], OPERATOR)
         assert stored.record.job.status is JobStatus.QUEUED
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
-    desk, _ = await read_desk(world.context, "tenant_a")
-    assert (desk.active, desk.staged, desk.waiting) == (2, 1, 1)
+    admission, _ = await read_admission(world.context, "tenant_a")
+    assert (admission.active, admission.staged, admission.waiting) == (2, 1, 1)
     assert [entry.type for entry in await entries(world)] == ["RULE_SET", "HELD", "JOB_ADMITTED"]
     assert (await ruled(world, seq=2, max_active=2)).after.rule_seq == 3
     await control(world, jobs[1], ControlKind.PAUSE)

@@ -14,13 +14,13 @@ from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.desk_turns import directory
+from shared.operations.gates.admission_turns import directory
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import duties
 from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.desks import DeskWrite
+from shared.ports.admissions import AdmissionWrite
 from shared.ports.sweeps import Share
 from tests.operations.conftest import World
 from tests.operations.support import create_numbered, limited, submitted
@@ -216,13 +216,13 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
     until = world.clock.now() + timedelta(minutes=2)
     await quotas.hold(world.context, world.orchestrations, tenant, OPERATOR, until=until)
     job_id = (await create_numbered(world, 5)).stored.record.job.job_id
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
     now = world.clock.now()
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
-    desk = stored.desk.with_state(replace(stored.desk.state(other), breaker=opened))
-    await world.index.write_desk(DeskWrite(before=stored, after=desk))
-    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    admission = stored.admission.with_state(replace(stored.admission.state(other), breaker=opened))
+    await world.index.write_admission(AdmissionWrite(before=stored, after=admission))
+    world.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
     context = replace(world.context, incidents=Away(world.context.incidents))
     world.clock.advance(121)
     await sweep(context, world.orchestrations)
@@ -242,12 +242,12 @@ async def test_quotas_are_allocated_while_no_incident_can_be_written(world: Worl
     [breaker] = [state for state in known.over_all.values() if state.gate.kind is GateKind.PLATFORM_TYPE]
     now = world.clock.now()
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
-    await world.index.desks.put_over_all(breaker.gate, replace(breaker, breaker=opened), now)
+    await world.index.admissions.put_over_all(breaker.gate, replace(breaker, breaker=opened), now)
     job = await world.job(first)
     assert not job.job.status.terminal
     await ruled(world, PLATFORM, max_active=2)
-    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
-    world.context.bus.desk_calls.divisions.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
     context = replace(world.context, incidents=Away(world.context.incidents))
     for _ in range(3):
         world.clock.advance(61)

@@ -8,7 +8,7 @@ import pytest
 
 from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable
-from shared.operations.gates.desk_counts import recount
+from shared.operations.gates.admission_counts import recount
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from shared.core.chained_log import entry_hash
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.log import LogEntry, logged
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
@@ -21,8 +21,8 @@ from shared.operations.gates.gate_logs import state_of
 from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import prune_logs
-from shared.ports.desks import LogPlace
-from tests.memory_stores import MemoryDesks, MemoryUsage
+from shared.ports.admissions import LogPlace
+from tests.memory_stores import MemoryAdmissions, MemoryUsage
 from tests.operations.conftest import World
 from tests.operations.support import Counting, by, create_numbered
 from tests.operations.sweeper.test_retention import ended
@@ -92,14 +92,14 @@ AGES = {OCR: (*range(19), 50, 60), TENANT: (0, 1, 2), SCANNER: (*range(15), 30),
 
 
 async def test_a_log_that_was_cut_goes_on(world: World) -> None:
-    """Also that of a quota that its desk has forgotten: its head is the last entry, which never goes."""
+    """Also that of a quota that its admission state has forgotten: its head is the last entry, which never goes."""
     await create_numbered(world, 1)
     await held(world, OCR)
     await resumed(world, OCR)
     before = await entries(world, OCR)
-    stored = await world.index.desks.read("tenant_a")
+    stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
-    assert OCR.id not in stored.desk.gates
+    assert OCR.id not in stored.admission.gates
     await pruned(world, timedelta(days=KEPT + 1))
     assert await entries(world, OCR) == before[1:]
     await ruled(world, OCR, seq=2, max_active=5)
@@ -148,7 +148,7 @@ async def test_a_run_that_dies_leaves_a_chained_log(
 ) -> None:
     """Before each of its transactions, and after it, when the answer is lost; the next day goes on."""
     whole = {gate: await changed(world, gate, range(12)) for gate in (OCR, SCANNER)}
-    desks, real, calls = world.index.desks, world.index.desks.drop_log, itertools.count(1)
+    admissions, real, calls = world.index.admissions, world.index.admissions.drop_log, itertools.count(1)
 
     async def dies(tenant: str, places: Sequence[LogPlace]) -> None:
         number = next(calls)
@@ -159,7 +159,7 @@ async def test_a_run_that_dies_leaves_a_chained_log(
         await real(tenant, places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(desks, "drop_log", dies)
+        patch.setattr(admissions, "drop_log", dies)
         await pruned(world, timedelta(days=KEPT + 20))
     await is_chained_and_finished(world, whole)
 
@@ -171,7 +171,12 @@ async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, l
     another size. No gap is left, and the next day has the rest.
     """
     whole = {gate: await changed(world, gate, range(12)) for gate in (OCR, SCANNER)}
-    desks, real, first, second = world.index.desks, world.index.desks.drop_log, itertools.count(), itertools.count(1)
+    admissions, real, first, second = (
+        world.index.admissions,
+        world.index.admissions.drop_log,
+        itertools.count(),
+        itertools.count(1),
+    )
     is_second = False
 
     async def overtaken(tenant: str, places: Sequence[LogPlace]) -> None:
@@ -187,7 +192,7 @@ async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, l
         await real(tenant, places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(desks, "drop_log", overtaken)
+        patch.setattr(admissions, "drop_log", overtaken)
         await pruned(world, timedelta(days=KEPT + 20))
     await is_chained_and_finished(world, whole)
 
@@ -196,15 +201,15 @@ async def test_a_broken_row_and_a_broken_tenant_stop_no_other(world: World, monk
     """A row without a time is taken for an old one."""
     await changed(world, OCR, range(5))
     await changed(world, EVERYBODY, range(5))
-    real = MemoryDesks.log_places
+    real = MemoryAdmissions.log_places
 
-    async def broken(desks: MemoryDesks, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+    async def broken(admissions: MemoryAdmissions, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
         if tenant == EVERY:
             raise RuntimeError("a bug")
-        places = await real(desks, tenant, first=first, limit=limit)
+        places = await real(admissions, tenant, first=first, limit=limit)
         return [place._replace(at=None) if place.seq == 2 else place for place in places]
 
-    monkeypatch.setattr(MemoryDesks, "log_places", broken)
+    monkeypatch.setattr(MemoryAdmissions, "log_places", broken)
     await pruned(world, timedelta(days=KEPT + 20))
     assert [each.seq for each in await entries(world, OCR)] == [5]
     assert len(await entries(world, EVERYBODY)) == 5
@@ -214,13 +219,13 @@ async def test_a_run_whose_time_is_over_goes_on_the_next_day(world: World, monke
     """The tenant that comes first is another one each time."""
     await changed(world, OCR, range(30))
     await changed(world, EVERYBODY, range(30))
-    real = MemoryDesks.log_places
+    real = MemoryAdmissions.log_places
 
-    async def slow(desks: MemoryDesks, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
+    async def slow(admissions: MemoryAdmissions, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
         world.clock.advance(prune_logs.BUDGET.total_seconds() / 2)
-        return await real(desks, tenant, first=first, limit=limit)
+        return await real(admissions, tenant, first=first, limit=limit)
 
-    monkeypatch.setattr(MemoryDesks, "log_places", slow)
+    monkeypatch.setattr(MemoryAdmissions, "log_places", slow)
     left = [30, 30]
     for day in range(20):
         await pruned(world, timedelta(days=1 if day else KEPT + 40))
@@ -231,23 +236,23 @@ async def test_a_run_whose_time_is_over_goes_on_the_next_day(world: World, monke
 
 
 def long_log(world: World, gate: Gate, count: int) -> None:
-    """So many entries, a minute apart; the desk does not know the quota."""
+    """So many entries, a minute apart; the admission state does not know the quota."""
     state, start, entries = GateState(gate=gate), world.clock.now(), []
     for number in range(count):
         at = start + timedelta(minutes=number)
         state, entry = logged(state, "HELD", actor="op", reason="r", at=at, data={})
         entries.append(entry)
-    world.index.desks.put_log(gate.tenant, entries)
+    world.index.admissions.put_log(gate.tenant, entries)
 
 
 @pytest.mark.parametrize(("count", "reads"), [(1, 1), (999, 1), (1000, 3), (1001, 3), (2500, 5), (10_000, 9)])
 async def test_the_head_of_a_long_log_is_found_by_few_reads(world: World, count: int, reads: int) -> None:
-    """Of a quota that its desk has forgotten: on `GET /v1/quotas` and in the turn of a tenant."""
+    """Of a quota that its admission state has forgotten: on `GET /v1/quotas` and in the turn of a tenant."""
     long_log(world, SCANNER, count)
-    desks = Counting(world.context.desks)
-    empty = Desk(tenant="tenant_a", counted_at=world.clock.now())
-    found = await state_of(replace(world.context, desks=desks), empty, SCANNER)
-    assert (found.log_seq, desks.calls["log"]) == (count, reads)
+    admissions = Counting(world.context.admissions)
+    empty = AdmissionState(tenant="tenant_a", counted_at=world.clock.now())
+    found = await state_of(replace(world.context, admissions=admissions), empty, SCANNER)
+    assert (found.log_seq, admissions.calls["log"]) == (count, reads)
 
 
 @pytest.mark.usefixtures("whole_pages")
@@ -255,12 +260,12 @@ async def test_ten_thousand_entries_go_in_a_run(world: World) -> None:
     """11 reads of at most 1,000 rows, and 101 transactions of at most 100."""
     long_log(world, SCANNER, 10_000)
     await ruled(world, TENANT, max_active=1)
-    desks = Counting(world.context.desks)
-    counted = replace(world, context=replace(world.context, desks=desks))
+    admissions = Counting(world.context.admissions)
+    counted = replace(world, context=replace(world.context, admissions=admissions))
     await pruned(counted, timedelta(days=KEPT + 20))
     assert len(await entries(world, SCANNER)) == 1
     # one read more is of the logs of `*`
-    assert (desks.calls["log_places"], desks.calls["drop_log"]) == (12, 101)
+    assert (admissions.calls["log_places"], admissions.calls["drop_log"]) == (12, 101)
 
 
 async def test_nothing_is_looked_for_in_other_hours(world: World) -> None:
@@ -373,7 +378,7 @@ async def test_quotas_of_a_tenant_without_jobs(world: World) -> None:
     await quotas.resume(fed.world.context, fed.world.orchestrations, gate, OPERATOR)
     await fed.taken()
     await swept_at_the_hour(fed)
-    assert "quiet" not in (await fed.world.context.desks.directory()).tenants
+    assert "quiet" not in (await fed.world.context.admissions.directory()).tenants
     await pruned(fed.world, timedelta(days=KEPT + 1))
     assert [each.seq for each in await entries(fed.world, gate)] == [2]
 

@@ -133,7 +133,7 @@ async def test_a_survey_that_never_ends_keeps_no_line_waiting(world: World, monk
     job_id = await created(world, 1)
     assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
     # the call at the end of the hold is lost
-    world.context.bus.desk_calls.calls.clear()  # type: ignore[attr-defined]
+    world.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
     with_many(world, monkeypatch, {f"large_{number}": 2_000 for number in range(5)})
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)

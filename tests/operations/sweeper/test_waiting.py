@@ -1,4 +1,4 @@
-"""What a sweep costs where many jobs wait in line: the desks, not the jobs."""
+"""What a sweep costs where many jobs wait in line: the admission states, not the jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def calls_of_a_sweep(world: World, tenants: int, jobs: int) -> Counter[str
     await swept(world)
     world.clock.advance(60)
     calls: Counter[str] = Counter()
-    ports = {name: Counted(getattr(world.context, name), calls) for name in ("ledger", "index", "desks")}
+    ports = {name: Counted(getattr(world.context, name), calls) for name in ("ledger", "index", "admissions")}
     await swept(replace(world, context=changed(world.context, **ports)))
     waiting = [each for each in world.ledger.jobs.values() if each.record.job.status is JobStatus.THROTTLED]
     assert len(waiting) == tenants * (jobs - 1)

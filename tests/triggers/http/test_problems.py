@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from shared import errors, refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
-from shared.operations.gates.desk_turns import BeingCounted, QuotasUnknown
+from shared.operations.gates.admission_turns import BeingCounted, QuotasUnknown
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
 from tests.jobs import ROOT
 from triggers.http.bodies import UndeclaredJson

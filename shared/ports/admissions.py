@@ -1,4 +1,4 @@
-"""The tenants' desks: who is inside, who waits, and which tenants have gates at all (R48)."""
+"""The tenants' admission states: who is inside, who waits, and which tenants have gates at all (R48)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from shared.core.gates.admission import ASLEEP, Waiting
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 
 
 @dataclass(frozen=True)
-class StoredDesk:
-    """A desk as read, with the token that the next write must present."""
+class StoredAdmission:
+    """An admission state as read, with the token that the next write must present."""
 
-    desk: Desk
+    admission: AdmissionState
     etag: str
     #: as it is stored, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -34,12 +34,12 @@ class LogPlace(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeskWrite:
-    """One change of a desk, with the rows that it moves; None of them is written unless all are."""
+class AdmissionWrite:
+    """One change of an admission state, with the rows that it moves; None of them is written unless all are."""
 
-    #: None: the desk is new
-    before: StoredDesk | None
-    after: Desk
+    #: None: the admission state is new
+    before: StoredAdmission | None
+    after: AdmissionState
     #: WAIT out, ACTIVE inside, its DUE row at `check_at`
     let_in: tuple[Waiting, ...] = ()
     #: WAIT rows that go to another line, with its number
@@ -121,10 +121,10 @@ class QuotaDirectory(Protocol):
         """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""
 
 
-class Desks(QuotaDirectory, Protocol):
-    """The desk and the lines of a tenant, in the partition of its index; and the directory."""
+class AdmissionStates(QuotaDirectory, Protocol):
+    """The admission state and the lines of a tenant, in the partition of its index; and the directory."""
 
-    async def read(self, tenant: str) -> StoredDesk | None:
+    async def read(self, tenant: str) -> StoredAdmission | None:
         """None: the tenant has none yet. Raises LedgerUnavailable."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:

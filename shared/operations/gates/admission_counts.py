@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, recounted
 from shared.errors import Conflict
 from shared.operations.context import Context
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import ActiveRow
 
 #: a count that writes nothing for this long has died; another process begins anew
@@ -29,8 +29,8 @@ class TooMany(Exception):
 
 
 async def recount(
-    context: Context, tenant: str, stored: StoredDesk | None, *, at_most_one_page: bool = False
-) -> StoredDesk:
+    context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
+) -> StoredAdmission:
     """Counts active, waiting and other staged jobs by the tenant's ACTIVE and FREED rows; admits none meanwhile.
 
     Raises TooMany with `at_most_one_page`, where 1,000 jobs or more live; Conflict, AlreadyExists, LedgerUnavailable.
@@ -41,13 +41,13 @@ async def recount(
         if len(first) == _PAGE:
             raise TooMany
     began = context.clock.now()
-    desk = stored.desk if stored is not None else Desk(tenant=tenant, counted_at=began)
-    counting = await _written(context, stored, replace(desk, counting_until=began + _COUNTING))
+    admission = stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=began)
+    counting = await _written(context, stored, replace(admission, counting_until=began + _COUNTING))
     places: dict[str, Place] = {}
     async for page in _pages(context, tenant):
-        if places and (now := context.clock.now()) > (counting.desk.counting_until or now) - _COUNTING / 2:
+        if places and (now := context.clock.now()) > (counting.admission.counting_until or now) - _COUNTING / 2:
             # else another begins while this one is at it, and of two none would come to its end
-            counting = await _written(context, counting, replace(counting.desk, counting_until=now + _COUNTING))
+            counting = await _written(context, counting, replace(counting.admission, counting_until=now + _COUNTING))
         # a job that a process without knowledge of the quota created meanwhile is for the second count
         places |= {row.job_id: row.counted_place for row in page if row.place is not None or row.created_at <= began}
     for freed in await _all_freed(context, tenant):
@@ -57,14 +57,14 @@ async def recount(
         else:
             # that turn does nothing
             places.pop(freed.job_id, None)
-    return await _written(context, counting, recounted(counting.desk, [*places.values()], began))
+    return await _written(context, counting, recounted(counting.admission, [*places.values()], began))
 
 
-async def _written(context: Context, before: StoredDesk | None, after: Desk) -> StoredDesk:
-    """The desk as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.index.write_desk(DeskWrite(before=before, after=after))
-    found = await context.desks.read(after.tenant)
-    if found is None or found.desk.counting_until != after.counting_until:
+async def _written(context: Context, before: StoredAdmission | None, after: AdmissionState) -> StoredAdmission:
+    """The admission state as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    await context.index.write_admission(AdmissionWrite(before=before, after=after))
+    found = await context.admissions.read(after.tenant)
+    if found is None or found.admission.counting_until != after.counting_until:
         raise Conflict
     return found
 
@@ -91,9 +91,9 @@ async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]
 
 
 async def _all_freed(context: Context, tenant: str) -> list[Freed]:
-    found = page = await context.desks.freed(tenant, limit=_PAGE)
+    found = page = await context.admissions.freed(tenant, limit=_PAGE)
     while len(page) == _PAGE:
-        page = await context.desks.freed(tenant, after=page[-1], limit=_PAGE)
+        page = await context.admissions.freed(tenant, after=page[-1], limit=_PAGE)
         found = [*found, *page]
     return found
 

@@ -1,6 +1,6 @@
-"""Waiting jobs that move at their tenant's desk: in the waiting queue, and out of it (R48, R49).
+"""Waiting jobs that move at their tenant's admission state: in the waiting queue, and out of it (R48, R49).
 
-Every change is one transaction of the tenant's partition, under the desk's ETag.
+Every change is one transaction of the tenant's partition, under the admission state's ETag.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from datetime import datetime
 
 from shared.core.gates import places
 from shared.core.gates.admission import MAX_LET_IN
-from shared.core.gates.desk import Candidate, step_away
+from shared.core.gates.admission_state import Candidate, step_away
 from shared.core.gates.places import LineFull, Owed, PlaceState, line_up, set_aside
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts
-from shared.operations.gates.desk_turns import (
+from shared.operations.gates import admission_counts
+from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     Entered,
-    at_desk,
-    desk_calls,
-    desk_write,
+    admission_calls,
+    admission_write,
+    at_admission,
     directory,
     entered_by,
     select_admissions,
 )
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 
 
@@ -38,11 +38,11 @@ async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]
     if not (await directory(context)).concerns(tenant):
         return None, None
 
-    async def act(stored: StoredDesk, known: Directory) -> tuple[int | None, int | None]:
-        rule = known.rule_of(stored.desk.state(Gate(GateKind.TENANT, tenant)))
-        return stored.desk.active, rule.max_active if rule is not None else None
+    async def act(stored: StoredAdmission, known: Directory) -> tuple[int | None, int | None]:
+        rule = known.rule_of(stored.admission.state(Gate(GateKind.TENANT, tenant)))
+        return stored.admission.active, rule.max_active if rule is not None else None
 
-    return await at_desk(context, tenant, act)
+    return await at_admission(context, tenant, act)
 
 
 async def move_job(
@@ -59,11 +59,11 @@ async def move_job(
     `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> Entered:
+    async def act(stored: StoredAdmission, known: Directory) -> Entered:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
             return Entered()
-        place = desk_counts.place_of(active)
+        place = admission_counts.place_of(active)
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
             # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
             # or this write theirs (`holds_place`)
@@ -71,40 +71,42 @@ async def move_job(
             if found is None or places.owed(found.record.job, place) is not owed:
                 return Entered()
         if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
-            desk = step_away(stored.desk, place.line)
+            admission = step_away(stored.admission, place.line)
             # those that wait go first
-            let = await select_admissions(context, desk, known, MAX_LET_IN, leaving=job_id)
+            let = await select_admissions(context, admission, known, MAX_LET_IN, leaving=job_id)
             try:
-                desk, place = line_up(let.desk, known, replace(place, candidate=candidate or place.candidate), now)
+                admission, place = line_up(
+                    let.admission, known, replace(place, candidate=candidate or place.candidate), now
+                )
             except LineFull as full:
                 raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
-            let = replace(let, desk=desk)
+            let = replace(let, admission=admission)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
-            desk, place = set_aside(stored.desk, place)
-            let = await select_admissions(context, desk, known, MAX_LET_IN, leaving=job_id)
+            admission, place = set_aside(stored.admission, place)
+            let = await select_admissions(context, admission, known, MAX_LET_IN, leaving=job_id)
         else:
             return Entered()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = await desk_write(context, stored, known, let)
+        write = await admission_write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
-        await desk_calls(context, write, known)
+        await admission_calls(context, write, known)
         return entered_by(let)
 
-    return await at_desk(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+    return await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
 async def holds_place(context: Context, tenant: str, job_id: str) -> bool:
-    """Whether a job that was paused is inside now; the desk is written, unchanged.
+    """Whether a job that was paused is inside now; the admission state is written, unchanged.
 
     Race place: whoever read the job while it was paused, and takes its place away for that, meets this write. Raises
     Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredDesk, known: Directory) -> bool:
+    async def act(stored: StoredAdmission, known: Directory) -> bool:
         active = await context.index.read_active(tenant, job_id)
-        if active is None or desk_counts.place_of(active).is_staged:
+        if active is None or admission_counts.place_of(active).is_staged:
             return False
-        await context.index.write_desk(DeskWrite(before=stored, after=stored.desk))
+        await context.index.write_admission(AdmissionWrite(before=stored, after=stored.admission))
         return True
 
-    return await at_desk(context, tenant, act)
+    return await at_admission(context, tenant, act)

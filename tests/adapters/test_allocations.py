@@ -1,11 +1,11 @@
-"""The book of a gate over all tenants, and who asks for more of it (R54)."""
+"""The allocation record of a gate over all tenants, and who asks for more of it (R54)."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from shared.core.gates.allocation import Account, Book
+from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.breaker import Breaker, BreakerState, End
 from shared.errors import AlreadyExists, Conflict
 from tests.adapters.conftest import Storage
@@ -14,14 +14,14 @@ from tests.jobs import START
 GATE = "0f3a5b7c9d1e2f40"
 
 
-def book(tenants: int = 1) -> Book:
+def allocation_record(tenants: int = 1) -> AllocationRecord:
     """Numbers that 32 bits do not hold."""
     end = End(START + timedelta(microseconds=7), 3, False, "tenant/ü")
     breaker = Breaker(
         state=BreakerState.HALF_OPEN, epoch=3, ring=(end, replace(end, good=True)), cooldown_s=60, allow=2
     )
     account = Account(lent=3, time=10**13, seen_ms=10**12, requested=True, tokens_lent=7)
-    return Book(
+    return AllocationRecord(
         gate_id=GATE,
         epoch=4,
         accounts={f"tenant/{number:04d}": account for number in range(tenants)},
@@ -39,42 +39,42 @@ def book(tenants: int = 1) -> Book:
 @pytest.mark.parametrize("tenants", [0, 1, 1000])
 async def test_a_book_is_read_as_it_was_written(storage: Storage, tenants: int) -> None:
     """One of a thousand tenants too."""
-    assert await storage.books.read(GATE) is None
-    await storage.books.write(book(tenants), before=None)
-    stored = await storage.books.read(GATE)
+    assert await storage.allocations.read(GATE) is None
+    await storage.allocations.write(allocation_record(tenants), before=None)
+    stored = await storage.allocations.read(GATE)
     assert stored is not None
-    assert stored.book == book(tenants)
-    empty = Book(gate_id=GATE)
-    await storage.books.write(empty, before=stored)
-    stored = await storage.books.read(GATE)
+    assert stored.allocation_record == allocation_record(tenants)
+    empty = AllocationRecord(gate_id=GATE)
+    await storage.allocations.write(empty, before=stored)
+    stored = await storage.allocations.read(GATE)
     assert stored is not None
-    assert stored.book == empty
+    assert stored.allocation_record == empty
 
 
 async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
-    """A division goes by the book that it read, or is none."""
-    await storage.books.write(book(), before=None)
+    """A division goes by the allocation record that it read, or is none."""
+    await storage.allocations.write(allocation_record(), before=None)
     with pytest.raises(AlreadyExists):
-        await storage.books.write(book(), before=None)
-    stored = await storage.books.read(GATE)
-    await storage.books.write(replace(book(), epoch=5), before=stored)
+        await storage.allocations.write(allocation_record(), before=None)
+    stored = await storage.allocations.read(GATE)
+    await storage.allocations.write(replace(allocation_record(), epoch=5), before=stored)
     with pytest.raises(Conflict):
-        await storage.books.write(replace(book(), epoch=6), before=stored)
-    found = await storage.books.read(GATE)
+        await storage.allocations.write(replace(allocation_record(), epoch=6), before=stored)
+    found = await storage.allocations.read(GATE)
     assert found is not None
-    assert found.book.epoch == 5
+    assert found.allocation_record.epoch == 5
 
 
 async def test_asks_stay_until_they_are_answered(storage: Storage) -> None:
     """Who asks again after it was read is asked for again; an answer that is repeated is harmless."""
-    assert await storage.books.asks(GATE) == []
+    assert await storage.allocations.asks(GATE) == []
     for number in range(150):
-        await storage.books.ask(GATE, f"tenant/{number}")
-    await storage.books.ask("1" * 16, "other")
-    asks = await storage.books.asks(GATE)
+        await storage.allocations.ask(GATE, f"tenant/{number}")
+    await storage.allocations.ask("1" * 16, "other")
+    asks = await storage.allocations.asks(GATE)
     assert {ask.tenant for ask in asks} == {f"tenant/{number}" for number in range(150)}
-    await storage.books.ask(GATE, "tenant/7")
-    await storage.books.answer(GATE, asks)
-    await storage.books.answer(GATE, asks)
-    assert [ask.tenant for ask in await storage.books.asks(GATE)] == ["tenant/7"]
-    assert [ask.tenant for ask in await storage.books.asks("1" * 16)] == ["other"]
+    await storage.allocations.ask(GATE, "tenant/7")
+    await storage.allocations.answer(GATE, asks)
+    await storage.allocations.answer(GATE, asks)
+    assert [ask.tenant for ask in await storage.allocations.asks(GATE)] == ["tenant/7"]
+    assert [ask.tenant for ask in await storage.allocations.asks("1" * 16)] == ["other"]

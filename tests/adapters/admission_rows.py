@@ -1,4 +1,4 @@
-"""Jobs at a desk, in the rows of either store: inside, in line, let in."""
+"""Jobs at an admission state, in the rows of either store: inside, in line, let in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.core.gates.admission import Waiting
-from shared.core.gates.desk import Candidate, Desk, Line, enter, leave, stand, step_away
+from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue, enter, leave, stand, step_away
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
-from shared.ports.desks import ASLEEP, DeskWrite, StoredDesk
+from shared.ports.admissions import ASLEEP, AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
@@ -24,14 +24,16 @@ def job(number: int, **changes: object) -> Job:
     return replace(planned(f"job_{number:03d}", doc_id=f"doc-{number}", **changes).job, created_at=START)
 
 
-async def stored(storage: Storage) -> StoredDesk:
-    found = await storage.desks.read("tenant_a")
+async def stored(storage: Storage) -> StoredAdmission:
+    found = await storage.admissions.read("tenant_a")
     assert found is not None
     return found
 
 
-async def opened(storage: Storage) -> StoredDesk:
-    await storage.index.write_desk(DeskWrite(before=None, after=Desk(tenant="tenant_a", counted_at=START)))
+async def opened(storage: Storage) -> StoredAdmission:
+    await storage.index.write_admission(
+        AdmissionWrite(before=None, after=AdmissionState(tenant="tenant_a", counted_at=START))
+    )
     return await stored(storage)
 
 
@@ -39,8 +41,8 @@ async def inside(storage: Storage, number: int) -> Job:
     """A job that its gates let in at once."""
     before, one = await stored(storage), job(number)
     place = Place(candidate=Candidate.of(one))
-    after = enter(before.desk, NOWHERE, place.candidate, START)
-    await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=after))
+    after = enter(before.admission, NOWHERE, place.candidate, START)
+    await storage.index.reserve(one, replacing=None, place=place, admission=AdmissionWrite(before=before, after=after))
     return one
 
 
@@ -49,15 +51,17 @@ async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None
     before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
     candidate = replace(Candidate.of(one), rank=number if rank is None else rank)
     place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
-    write = DeskWrite(before=before, after=replace(before.desk, staged=before.desk.staged + 1))
-    await storage.index.reserve(one, replacing=None, place=place, desk=write)
+    write = AdmissionWrite(before=before, after=replace(before.admission, staged=before.admission.staged + 1))
+    await storage.index.reserve(one, replacing=None, place=place, admission=write)
     arrived = await active(storage, number)
     assert (arrived.place, arrived.check_at) == (place, START + FIRST_CHECK)
     before = await stored(storage)
-    requested = before.desk.lines.get(line) or Line(job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False)
-    after = stand(before.desk, line, requested, candidate.rank)
+    requested = before.admission.lines.get(line) or WaitingQueue(
+        job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False
+    )
+    after = stand(before.admission, line, requested, candidate.rank)
     waits = replace(place, state=PlaceState.WAITING, line=line)
-    await storage.index.move_place(arrived, waits, ASLEEP, DeskWrite(before=before, after=after))
+    await storage.index.move_place(arrived, waits, ASLEEP, AdmissionWrite(before=before, after=after))
     return Waiting(candidate, line, one.idempotency_hash, START)
 
 
@@ -67,12 +71,12 @@ async def active(storage: Storage, number: int) -> ActiveRow:
     return found
 
 
-def admitting(before: StoredDesk, *rows: Waiting, leaving: Candidate | None = None) -> DeskWrite:
-    desk = leave(before.desk, leaving, 0) if leaving is not None else before.desk
+def admitting(before: StoredAdmission, *rows: Waiting, leaving: Candidate | None = None) -> AdmissionWrite:
+    admission = leave(before.admission, leaving, 0) if leaving is not None else before.admission
     for row in rows:
-        desk = enter(step_away(desk, row.line), NOWHERE, row.candidate, START)
-    desk = replace(desk, staged=desk.staged - len(rows))
-    return DeskWrite(before=before, after=desk, let_in=rows, check_at=LATER)
+        admission = enter(step_away(admission, row.line), NOWHERE, row.candidate, START)
+    admission = replace(admission, staged=admission.staged - len(rows))
+    return AdmissionWrite(before=before, after=admission, let_in=rows, check_at=LATER)
 
 
 async def due(storage: Storage, at: datetime) -> list[str]:

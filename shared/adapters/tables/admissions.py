@@ -1,4 +1,4 @@
-"""`Desks` over Azure Tables: GATES, WAIT, FREED and GATELOG rows of a tenant's partition.
+"""`AdmissionStates` over Azure Tables: GATES, WAIT, FREED and GATELOG rows of a tenant's partition.
 
 GATES has one column for each quota (`gate_{id}`), and JSON columns for the counts and the waiting queues. A column of a
 kind of quota that this release does not have stops no job here, and stays as it is.
@@ -16,7 +16,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import first_rows, read_row, transact
-from shared.adapters.tables.breakers import desk_breaker_json, desk_breaker_of
+from shared.adapters.tables.breakers import admission_breaker_json, admission_breaker_of
 from shared.adapters.tables.columns import json_text, parts, whole
 from shared.adapters.tables.decoding import decoded, first_decoded
 from shared.adapters.tables.directory import TablesDirectory
@@ -36,29 +36,29 @@ from shared.adapters.tables.table import Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.admission import Waiting
-from shared.core.gates.desk import Desk, Line, epoch_of
+from shared.core.gates.admission_state import AdmissionState, WaitingQueue, epoch_of
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, Share
-from shared.ports.desks import DeskWrite, LogPlace, StoredDesk
+from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
 
 
-class TablesDesks(TablesDirectory):
-    """See `shared.ports.desks.Desks`."""
+class TablesAdmissions(TablesDirectory):
+    """See `shared.ports.admissions.AdmissionStates`."""
 
     def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         super().__init__(account, gates_table)
         self._index_table = index_table
 
-    async def read(self, tenant: str) -> StoredDesk | None:
+    async def read(self, tenant: str) -> StoredAdmission | None:
         entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
         if entity is None:
             return None
-        return StoredDesk(decoded(_desk_of, entity), entity.metadata["etag"] or "", entity)
+        return StoredAdmission(decoded(_admission_of, entity), entity.metadata["etag"] or "", entity)
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
         table = await self._account.table(self._index_table)
@@ -104,20 +104,20 @@ class TablesDesks(TablesDirectory):
         await transact(await self._account.table(self._index_table), deletes)
 
 
-def operations_of(write: DeskWrite) -> list[Operation]:
+def operations_of(write: AdmissionWrite) -> list[Operation]:
     """The rows of the change, for a transaction of the tenant's partition."""
     partition = encode_key(write.after.tenant)
-    desk = {"PartitionKey": partition, "RowKey": GATES_ROW, **_columns_after(write)}
+    admission = {"PartitionKey": partition, "RowKey": GATES_ROW, **_columns_after(write)}
     operations: list[Operation] = []
     if write.before is None:
-        operations.append(("create", desk))
+        operations.append(("create", admission))
     else:
         under_etag = {
             "mode": UpdateMode.REPLACE,
             "etag": write.before.etag,
             "match_condition": MatchConditions.IfNotModified,
         }
-        operations.append(("update", desk, under_etag))
+        operations.append(("update", admission, under_etag))
     looked_at: dict[str, Any] = {"check_at": write.check_at}
     for waiting in write.let_in:
         job_id = waiting.candidate.job_id
@@ -156,17 +156,17 @@ def operations_of(write: DeskWrite) -> list[Operation]:
     return operations
 
 
-def _columns_after(write: DeskWrite) -> dict[str, Any]:
+def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
     if write.before is None or write.before.row is None:
-        return _desk_columns(write.after)
-    before, after, row = write.before.desk, write.after, write.before.row
+        return _admission_columns(write.after)
+    before, after, row = write.before.admission, write.after, write.before.row
     # the column of a quota that did not change stays as it is stored, and nothing is encoded for it
     unchanged = {id_ for id_, state in after.gates.items() if before.gates.get(id_) is state and f"{_GATE}{id_}" in row}
     before, after = (
-        replace(desk, gates={id_: state for id_, state in desk.gates.items() if id_ not in unchanged})
-        for desk in (before, after)
+        replace(admission, gates={id_: state for id_, state in admission.gates.items() if id_ not in unchanged})
+        for admission in (before, after)
     )
-    return keep(row, _desk_columns(before), _desk_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
+    return keep(row, _admission_columns(before), _admission_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
 
 
 def _wait_key(partition: str, waiting: Waiting) -> dict[str, Any]:
@@ -199,37 +199,39 @@ def _waiting_of(entity: Entity) -> Waiting:
     return Waiting(candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
-def _desk_columns(desk: Desk) -> dict[str, Any]:
+def _admission_columns(admission: AdmissionState) -> dict[str, Any]:
     lines = {
         str(number): [line.job_type, line.mode, line.source, line.emergency, line.count, line.head]
-        for number, line in desk.lines.items()
+        for number, line in admission.lines.items()
     }
     inside: dict[str, dict[str, int]] = {}
-    for (job_type, mode), count in desk.inside.items():
+    for (job_type, mode), count in admission.inside.items():
         inside.setdefault(job_type, {})[mode] = count
     columns: dict[str, Any] = {
-        "tenant": desk.tenant,
+        "tenant": admission.tenant,
         **parts("inside", inside),
-        **parts("inside_by_source", dict(desk.inside_by_source)),
-        "emergencies": desk.emergencies,
-        "staged": desk.staged,
+        **parts("inside_by_source", dict(admission.inside_by_source)),
+        "emergencies": admission.emergencies,
+        "staged": admission.staged,
         **parts("lines", lines),
-        **parts("shares", {id_: _share_json(share) for id_, share in desk.shares.items()}),
-        "counted_at": desk.counted_at,
-        **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in desk.gates.items()},
+        **parts("shares", {id_: _share_json(share) for id_, share in admission.shares.items()}),
+        "counted_at": admission.counted_at,
+        **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in admission.gates.items()},
     }
-    instants = {"counting_until": desk.counting_until, "wake_at": desk.wake_at}
+    instants = {"counting_until": admission.counting_until, "wake_at": admission.wake_at}
     return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
 
 
-def _desk_of(entity: Entity) -> Desk:
+def _admission_of(entity: Entity) -> AdmissionState:
     lines = {
-        int(number): Line(job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head)
+        int(number): WaitingQueue(
+            job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head
+        )
         for number, (job_type, mode, source, emergency, count, head, *_) in whole("lines", entity).items()
     }
     gates = [json.loads(entity[name]) for name in entity if name.startswith(_GATE)]
     states = [gate_of(values) for values in gates if is_known(values)]
-    return Desk(
+    return AdmissionState(
         tenant=entity["tenant"],
         gates={state.gate.id: state for state in states},
         inside={
@@ -249,7 +251,7 @@ def _desk_of(entity: Entity) -> Desk:
 
 
 def _share_json(share: Share) -> dict[str, Any]:
-    gate, breaker = [share.gate.kind, share.gate.name], desk_breaker_json(share.breaker)
+    gate, breaker = [share.gate.kind, share.gate.name], admission_breaker_json(share.breaker)
     return {**vars(share), "gate": gate, "breaker": breaker}
 
 
@@ -262,5 +264,5 @@ def _share_of(values: dict[str, Any]) -> Share:
     kind, name, *_ = values["gate"]
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
-    breaker = desk_breaker_of(values.get("breaker", {}))
+    breaker = admission_breaker_of(values.get("breaker", {}))
     return Share(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)

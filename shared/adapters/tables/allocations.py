@@ -1,4 +1,4 @@
-"""`Books` over Azure Tables: BOOK and ASK rows in the table of the gates."""
+"""`Allocations` over Azure Tables: BOOK and ASK rows in the table of the gates."""
 
 from __future__ import annotations
 
@@ -17,35 +17,37 @@ from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.gates.allocation import Account, Book
+from shared.core.gates.allocation import Account, AllocationRecord
 from shared.errors import Conflict
-from shared.ports.books import Ask, StoredBook
+from shared.ports.allocations import Ask, StoredAllocationRecord
 
 _BOOK = "BOOK:"
 _PARTS = ("accounts", "breaker")
 _ACCOUNT = [each.name for each in fields(Account)]
 
 
-class TablesBooks:
-    """See `shared.ports.books.Books`."""
+class TablesAllocations:
+    """See `shared.ports.allocations.Allocations`."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._account = account
         self._gates_table = gates_table
 
-    async def read(self, gate_id: str) -> StoredBook | None:
+    async def read(self, gate_id: str) -> StoredAllocationRecord | None:
         table = await self._account.table(self._gates_table)
         entity = await read_row(table, BOOKS_PARTITION, f"{_BOOK}{gate_id}")
         return (
-            StoredBook(decoded(_book_of, entity), entity.metadata["etag"] or "", entity) if entity is not None else None
+            StoredAllocationRecord(decoded(_allocation_record_of, entity), entity.metadata["etag"] or "", entity)
+            if entity is not None
+            else None
         )
 
-    async def write(self, book: Book, *, before: StoredBook | None) -> None:
+    async def write(self, allocation_record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         table = await self._account.table(self._gates_table)
-        columns = _columns(book)
+        columns = _columns(allocation_record)
         if before is not None:
-            columns = keep(before.row, _columns(before.book), columns, parts=_PARTS)
-        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{book.gate_id}", **columns}
+            columns = keep(before.row, _columns(before.allocation_record), columns, parts=_PARTS)
+        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{allocation_record.gate_id}", **columns}
         operation: Operation = ("create", row)
         if before is not None:
             under_etag = {"etag": before.etag, "match_condition": MatchConditions.IfNotModified}
@@ -91,29 +93,29 @@ def _ask_of(entity: Entity) -> Ask:
     return Ask(entity["tenant"], entity.metadata["etag"] or "")
 
 
-def _columns(book: Book) -> dict[str, Any]:
-    accounts = {tenant: list(vars(account).values()) for tenant, account in book.accounts.items()}
+def _columns(allocation_record: AllocationRecord) -> dict[str, Any]:
+    accounts = {tenant: list(vars(account).values()) for tenant, account in allocation_record.accounts.items()}
     columns: dict[str, Any] = {
-        "gate_id": book.gate_id,
-        "epoch": book.epoch,
-        "unmet": book.unmet,
+        "gate_id": allocation_record.gate_id,
+        "epoch": allocation_record.epoch,
+        "unmet": allocation_record.unmet,
         **parts("accounts", accounts),
-        **(parts("breaker", breaker_json(book.breaker)) if book.breaker is not None else {}),
-        **(parts("uncounted", sorted(book.uncounted)) if book.uncounted else {}),
+        **(parts("breaker", breaker_json(allocation_record.breaker)) if allocation_record.breaker is not None else {}),
+        **(parts("uncounted", sorted(allocation_record.uncounted)) if allocation_record.uncounted else {}),
     }
     optional = {
-        "divided_at": book.divided_at,
-        "opened_at": book.opened_at,
-        "opening": book.opening,
-        "credit": (book.credit, "Edm.Int64") if book.credit is not None else None,
-        "credit_at": book.credit_at,
+        "divided_at": allocation_record.divided_at,
+        "opened_at": allocation_record.opened_at,
+        "opening": allocation_record.opening,
+        "credit": (allocation_record.credit, "Edm.Int64") if allocation_record.credit is not None else None,
+        "credit_at": allocation_record.credit_at,
     }
     return {**columns, **{name: value for name, value in optional.items() if value is not None}}
 
 
-def _book_of(entity: Entity) -> Book:
+def _allocation_record_of(entity: Entity) -> AllocationRecord:
     credit = entity.get("credit")
-    return Book(
+    return AllocationRecord(
         gate_id=entity["gate_id"],
         epoch=entity["epoch"],
         accounts={tenant: _account_of(values) for tenant, values in whole("accounts", entity).items()},

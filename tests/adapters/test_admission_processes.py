@@ -1,5 +1,5 @@
-"""Four processes at one desk, and at a limit over several, on real tables, watched by an auditor who shares no code
-with the app."""
+"""Four processes at one admission state, and at a limit over several, on real tables, watched by an auditor who shares
+no code with the app."""
 
 from __future__ import annotations
 
@@ -99,21 +99,21 @@ def at_once(azurite: str, own: str, jobs: int, tenants: tuple[str, ...] = ONE) -
 
 
 def check(azurite: str, own: str, jobs: int, auditor: Auditor, tenants: tuple[str, ...] = ONE) -> None:
-    """What is left: every job ended, and a desk that counts nobody."""
+    """What is left: every job ended, and an admission state that counts nobody."""
     print(f"{auditor.looks} looks, {auditor.most} inside and {auditor.waited} in line at the most")
     assert auditor.violations == []
     assert auditor.most == LIMIT
     assert auditor.waited > 0
     with TableClient.from_connection_string(azurite, f"index{own}") as table:
         rows = [row for tenant in tenants for row in table.query_entities(f"PartitionKey eq '{tenant}'")]
-        desks = [table.get_entity(tenant, "GATES") for tenant in tenants]
+        admissions = [table.get_entity(tenant, "GATES") for tenant in tenants]
     kinds = [str(row["RowKey"]).split(":")[0] for row in rows]
     assert [kind for kind in ("ACTIVE", "DUE", "WAIT", "FREED") if kind in kinds] == []
     assert {kind: kinds.count(kind) for kind in ("CLAIM", "LIST", "ENDED")} == dict.fromkeys(
         ("CLAIM", "LIST", "ENDED"), jobs
     )
-    for desk in desks:
-        assert (json.loads(desk["inside"]), desk["staged"], json.loads(desk["lines"])) == ({}, 0, {})
+    for admission in admissions:
+        assert (json.loads(admission["inside"]), admission["staged"], json.loads(admission["lines"])) == ({}, 0, {})
 
 
 def test_posts_of_three_tenants_at_once_from_four_processes(azurite: str, own: str) -> None:

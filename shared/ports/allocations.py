@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from shared.core.gates.allocation import Book
+from shared.core.gates.allocation import AllocationRecord
 
 
 @dataclass(frozen=True)
-class StoredBook:
-    """A book as read, with the token that the next write must present."""
+class StoredAllocationRecord:
+    """An allocation record as read, with the token that the next write must present."""
 
-    book: Book
+    allocation_record: AllocationRecord
     etag: str
     #: as it is stored, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -27,13 +27,13 @@ class Ask:
     etag: str
 
 
-class Books(Protocol):
+class Allocations(Protocol):
     """Of all tenants, and of no job."""
 
-    async def read(self, gate_id: str) -> StoredBook | None:
+    async def read(self, gate_id: str) -> StoredAllocationRecord | None:
         """None: the gate was never divided. Raises LedgerUnavailable."""
 
-    async def write(self, book: Book, *, before: StoredBook | None) -> None:
+    async def write(self, allocation_record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         """Raises Conflict, AlreadyExists, LedgerUnavailable."""
 
     async def ask(self, gate_id: str, tenant: str) -> None:

@@ -1,4 +1,4 @@
-"""What a desk makes of a breaker: whom it stops, which ends count, and what its log says (R61, R62)."""
+"""What an admission state makes of a breaker: whom it stops, which ends count, and what its log says (R61, R62)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from datetime import timedelta
 import pytest
 
 from shared.core.chained_log import entry_hash
+from shared.core.gates.admission_state import (
+    AdmissionState,
+    BlockReason,
+    Candidate,
+    WaitingQueue,
+    enter,
+    evaluate_gates,
+)
 from shared.core.gates.breaker import Breaker, BreakerRule
-from shared.core.gates.desk import BlockReason, Candidate, Desk, Line, enter, evaluate_gates
 from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, advance_breakers, is_good, record_outcome
 from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
@@ -35,11 +42,13 @@ def test_which_ends_count() -> None:
 
 
 class Type:
-    """The desk of a tenant whose OCR jobs have a breaker, and the jobs at it."""
+    """The admission state of a tenant whose OCR jobs have a breaker, and the jobs at it."""
 
     def __init__(self, **numbers: int) -> None:
         rule = Rule(breaker=BreakerRule(min_calls=2), **numbers)
-        self.desk = Desk(tenant="tenant_a", gates={OCR.id: GateState(gate=OCR, rule=rule)}, counted_at=START)
+        self.admission = AdmissionState(
+            tenant="tenant_a", gates={OCR.id: GateState(gate=OCR, rule=rule)}, counted_at=START
+        )
         self.directory = Directory(tenants={"tenant_a": START})
         self.now = START
         self.places: dict[str, Place] = {}
@@ -48,32 +57,32 @@ class Type:
         return Candidate(job_id=job_id, job_type="OCR", mode="DEFAULT", source=None, priority=priority, rank=0)
 
     def posts(self, job_id: str) -> PlaceState:
-        decision = arrive(self.desk, self.directory, self.candidate(job_id), self.now)
-        self.desk, place = decision.desk, decision.place
+        decision = arrive(self.admission, self.directory, self.candidate(job_id), self.now)
+        self.admission, place = decision.admission, decision.place
         if place.state is PlaceState.ARRIVING:
-            self.desk, place = line_up(self.desk, self.directory, place, self.now)
+            self.admission, place = line_up(self.admission, self.directory, place, self.now)
         self.places[job_id] = place
         return place.state
 
     def ends(self, job_id: str, status: JobStatus = JobStatus.FAILED_FINAL, code: str = Reason.TIME_EXCEEDED) -> None:
         place = self.places.pop(job_id)
         ended = job(status, code if status is JobStatus.FAILED_FINAL else None)
-        found = record_outcome(give_back(self.desk, place), self.directory, place, self.now, good=is_good(ended))
-        self.desk, self.opened = found.desk, found.opened
+        found = record_outcome(give_back(self.admission, place), self.directory, place, self.now, good=is_good(ended))
+        self.admission, self.opened = found.admission, found.opened
 
     @property
     def breaker(self) -> Breaker:
-        found = self.desk.state(OCR).breaker
+        found = self.admission.state(OCR).breaker
         assert found is not None
         return found
 
     def shut(self, *, emergency: bool = False, job_type: str = "OCR") -> BlockReason | None:
-        found = evaluate_gates(self.desk, self.directory, like(job_type), self.now, emergency=emergency)
+        found = evaluate_gates(self.admission, self.directory, like(job_type), self.now, emergency=emergency)
         return next((verdict.blocked_by for verdict in found if verdict.blocked_by is not None), None)
 
 
-def like(job_type: str) -> Line:
-    return Line(job_type=job_type, mode="DEFAULT", source=None, emergency=False)
+def like(job_type: str) -> WaitingQueue:
+    return WaitingQueue(job_type=job_type, mode="DEFAULT", source=None, emergency=False)
 
 
 def two_failed() -> Type:
@@ -93,13 +102,13 @@ def test_an_open_breaker_stops_its_type_and_half_open_so_many_of_this_epoch() ->
     assert one.shut(job_type="SIS") is None
     assert one.posts("waits") is PlaceState.WAITING
     one.now += MINUTE
-    assert (one.shut(), one.desk.inside_of(OCR)) == (None, 2)
-    one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
+    assert (one.shut(), one.admission.inside_of(OCR)) == (None, 2)
+    one.admission = enter(one.admission, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
     assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (BlockReason.BREAKER, None, 1)
     one.ends("early-2")
     assert (one.shut(), one.breaker.inside) == (BlockReason.BREAKER, 1)
-    assert recounted(one.desk, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
+    assert recounted(one.admission, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
     one.ends("probe", JobStatus.SUCCEEDED)
     assert (one.shut(), one.breaker.inside, one.breaker.allow) == (None, 0, 2)
 
@@ -110,7 +119,7 @@ def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
     one = two_failed()
     one.posts("line")
     one.now += MINUTE
-    one.desk = enter(one.desk, one.directory, one.candidate("probe"), one.now)
+    one.admission = enter(one.admission, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
     assert one.shut() is BlockReason.BREAKER
     if lost == "never":
@@ -127,8 +136,8 @@ def test_a_job_that_was_not_inside_does_not_count() -> None:
     one.posts("a")
     for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
         place = Place(state=state, candidate=one.candidate("a"), line=0)
-        found = record_outcome(one.desk, one.directory, place, one.now, good=False)
-        assert found.desk is one.desk
+        found = record_outcome(one.admission, one.directory, place, one.now, good=False)
+        assert found.admission is one.admission
 
 
 def test_each_move_is_an_entry_of_the_log() -> None:
@@ -138,13 +147,13 @@ def test_each_move_is_an_entry_of_the_log() -> None:
     for number in range(2):
         one.posts(f"j{number}")
         place = one.places.pop(f"j{number}")
-        found = record_outcome(give_back(one.desk, place), one.directory, place, one.now, good=False)
-        one.desk, entries = found.desk, [*entries, *found.log]
-    assert advance_breakers(one.desk, one.directory, one.now) == (one.desk, ())
+        found = record_outcome(give_back(one.admission, place), one.directory, place, one.now, good=False)
+        one.admission, entries = found.admission, [*entries, *found.log]
+    assert advance_breakers(one.admission, one.directory, one.now) == (one.admission, ())
     one.now += MINUTE
-    one.desk, log = advance_breakers(one.desk, one.directory, one.now)
+    one.admission, log = advance_breakers(one.admission, one.directory, one.now)
     one.now += 33 * MINUTE
-    one.desk, last = advance_breakers(one.desk, one.directory, one.now)
+    one.admission, last = advance_breakers(one.admission, one.directory, one.now)
     entries += [*log, *last]
     assert [(each.seq, each.type, each.actor) for each in entries] == [
         (1, "BREAKER_OPENED", "system"),
@@ -162,24 +171,24 @@ def test_time_moves_a_few_breakers_in_one_transaction() -> None:
     gates = [Gate(GateKind.TYPE, "tenant_a", f"T{number}") for number in range(7)]
     rule, breaker = Rule(breaker=BreakerRule()), two_failed().breaker
     states = {gate.id: GateState(gate=gate, rule=rule, breaker=breaker) for gate in gates}
-    desk, known = Desk(tenant="tenant_a", gates=states, counted_at=START), Directory()
+    admission, known = AdmissionState(tenant="tenant_a", gates=states, counted_at=START), Directory()
     now = START + MINUTE
     assert all(
-        evaluate_gates(desk, known, like(gate.name), now, emergency=False)[1].blocked_by is None for gate in gates
+        evaluate_gates(admission, known, like(gate.name), now, emergency=False)[1].blocked_by is None for gate in gates
     )
-    desk, first = advance_breakers(desk, known, now)
-    desk, second = advance_breakers(desk, known, now)
-    assert (len(first), len(second), advance_breakers(desk, known, now)) == (MAX_SETTLED, 3, (desk, ()))
+    admission, first = advance_breakers(admission, known, now)
+    admission, second = advance_breakers(admission, known, now)
+    assert (len(first), len(second), advance_breakers(admission, known, now)) == (MAX_SETTLED, 3, (admission, ()))
 
 
 def test_a_breaker_that_is_taken_away_begins_again() -> None:
     """Ends meanwhile count for nothing, and a hold of the gate comes first."""
     one = two_failed()
-    state = one.desk.state(OCR)
-    one.desk = one.desk.with_state(replace(state, rule=Rule(max_active=9)))
+    state = one.admission.state(OCR)
+    one.admission = one.admission.with_state(replace(state, rule=Rule(max_active=9)))
     assert one.shut() is None
     one.ends("early-2")
     assert one.breaker == Breaker(epoch=2)
     held = replace(state, hold=Hold(reason="audit", actor="op", at=START))
-    one.desk = one.desk.with_state(held)
+    one.admission = one.admission.with_state(held)
     assert one.shut() is BlockReason.HELD

@@ -1,7 +1,8 @@
-"""A tenant's desk: who is inside, who waits in which line, and what each gate says to the next one (R48, R49).
+"""A tenant's admission state: who is inside, who waits in which line, and what each gate says to the next one (R48,
+R49).
 
-Pure: every function takes a desk as it was read and gives the desk as it shall be written, under the ETag of the one
-that was read. A job passes all its gates at once or none; a job that waits holds nothing.
+Pure: every function takes an admission state as it was read and gives the admission state as it shall be written, under
+the ETag of the one that was read. A job passes all its gates at once or none; a job that waits holds nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from shared.core.gates.rules import DIVIDED, MAX_STAGED, PARTS, Directory, Gate,
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
-#: of one desk, which is one row; a tenant needs one for each job type, mode and limited source that waits
+#: of one admission state, which is one row; a tenant needs one for each job type, mode and limited source that waits
 MAX_LINES = 400
-#: fields of a job by which `Desk.inside` counts
+#: fields of a job by which `AdmissionState.inside` counts
 _INSIDE_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,7 +97,7 @@ class GateVerdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class WaitingQueue:
     """Jobs to which every gate says the same; if the first may not pass, no other may."""
 
     job_type: str
@@ -110,7 +111,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class AdmissionState:
     """The row GATES of a tenant."""
 
     tenant: str
@@ -124,7 +125,7 @@ class Desk:
     #: accepted and not inside: in line, on the way to it, or set aside
     staged: int = 0
     #: by number
-    lines: Mapping[int, Line] = field(default_factory=dict)
+    lines: Mapping[int, WaitingQueue] = field(default_factory=dict)
     #: of gates over all tenants, by gate id; what it never got is nothing
     shares: Mapping[str, Share] = field(default_factory=dict)
     #: when the tenant's rows were counted last; what is inside follows every change since
@@ -145,13 +146,13 @@ class Desk:
     def state(self, gate: Gate) -> GateState:
         return self.gates.get(gate.id) or GateState(gate=gate)
 
-    def with_state(self, state: GateState) -> Desk:
+    def with_state(self, state: GateState) -> AdmissionState:
         return replace(self, gates={**self.gates, state.gate.id: state})
 
     def share(self, gate: Gate) -> Share:
         return self.shares.get(gate.id) or Share(gate=gate)
 
-    def with_share(self, share: Share) -> Desk:
+    def with_share(self, share: Share) -> AdmissionState:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
     def inside_of(self, gate: Gate) -> int:
@@ -177,32 +178,36 @@ class Desk:
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
-def gates_of(desk: Desk, directory: Directory, job: Candidate | Line) -> Iterator[Gate]:
+def gates_of(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
     """The gates that a job has to pass: the tenant's, then those over all tenants, from narrow to broad."""
-    yield Gate(GateKind.TENANT, desk.tenant)
+    yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:
-            yield Gate(kind, desk.tenant, name)
+            yield Gate(kind, admission.tenant, name)
     yield from directory.divided(job)
 
 
-def is_emergency(desk: Desk, directory: Directory, priority: str) -> bool:
+def is_emergency(admission: AdmissionState, directory: Directory, priority: str) -> bool:
     """Whether the job passes numbers and rates, and waits in a line of its own."""
-    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
+    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
 
 def evaluate_gates(
-    desk: Desk, directory: Directory, like: Candidate | Line, now: datetime, *, emergency: bool
+    admission: AdmissionState, directory: Directory, like: Candidate | WaitingQueue, now: datetime, *, emergency: bool
 ) -> list[GateVerdict]:
     """What each gate says to a job of this type, mode and source."""
-    return [_evaluate(desk, directory, gate, now, emergency=emergency) for gate in gates_of(desk, directory, like)]
+    return [
+        _evaluate(admission, directory, gate, now, emergency=emergency) for gate in gates_of(admission, directory, like)
+    ]
 
 
-def _evaluate(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, emergency: bool) -> GateVerdict:
+def _evaluate(
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, *, emergency: bool
+) -> GateVerdict:
     if gate.kind in DIVIDED:
-        return _evaluate_platform(desk, directory.over_all[gate.id], now, emergency=emergency)
-    state = desk.state(gate)
+        return _evaluate_platform(admission, directory.over_all[gate.id], now, emergency=emergency)
+    state = admission.state(gate)
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
@@ -210,23 +215,27 @@ def _evaluate(desk: Desk, directory: Directory, gate: Gate, now: datetime, *, em
     if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
         return GateVerdict(gate, BlockReason.BREAKER, breakers.next_change(breaker, now), rule, allowed)
     if emergency:
-        if gate.kind is GateKind.TENANT and rule is not None and desk.emergencies >= (rule.emergency_max_active or 0):
+        if (
+            gate.kind is GateKind.TENANT
+            and rule is not None
+            and admission.emergencies >= (rule.emergency_max_active or 0)
+        ):
             return GateVerdict(gate, BlockReason.FULL, None, rule)
         return GateVerdict(gate, rule=rule)
-    if rule is not None and rule.max_active is not None and desk.inside_of(gate) >= rule.max_active:
+    if rule is not None and rule.max_active is not None and admission.inside_of(gate) >= rule.max_active:
         return GateVerdict(gate, BlockReason.FULL, None, rule)
     if (at := rate.next_start(state, rule, now)) is not None:
         return GateVerdict(gate, BlockReason.RATE, at, rule)
     return GateVerdict(gate, rule=rule)
 
 
-def _evaluate_platform(desk: Desk, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
+def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
     """By the tenant's share of it: whether there is more, only a division says."""
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
-    share = desk.share(gate)
-    is_used_up = not emergency and desk.counted_of(gate) >= share.keep
+    share = admission.share(gate)
+    is_used_up = not emergency and admission.counted_of(gate) >= share.keep
     if rule is not None and rule.breaker is not None and share.breaker.limited:
         if (until := share.breaker.until) is not None and until > now:
             return GateVerdict(gate, BlockReason.BREAKER, until, rule, 0)
@@ -246,55 +255,57 @@ def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
     return allowed if is_reached else None
 
 
-def evaluate_for(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> list[GateVerdict]:
+def evaluate_for(
+    admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
+) -> list[GateVerdict]:
     """The same to a job."""
-    emergency = is_emergency(desk, directory, candidate.priority)
-    return evaluate_gates(desk, directory, candidate, now, emergency=emergency)
+    emergency = is_emergency(admission, directory, candidate.priority)
+    return evaluate_gates(admission, directory, candidate, now, emergency=emergency)
 
 
-def epoch_of(desk: Desk, job_type: str) -> int:
+def epoch_of(admission: AdmissionState, job_type: str) -> int:
     """The last epoch of the type's breakers here, its own and that over all tenants: that of a job that goes in now.
 
     They take their numbers in turn, so that one number of a job says for both whether it is of their epoch (R61).
     """
-    breaker = desk.state(Gate(GateKind.TYPE, desk.tenant, job_type)).breaker
-    over_all = desk.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
+    breaker = admission.state(Gate(GateKind.TYPE, admission.tenant, job_type)).breaker
+    over_all = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
     return max(breaker.epoch if breaker is not None else 0, over_all.since)
 
 
-def _with_probe(desk: Desk, candidate: Candidate, epoch: int, step: int) -> Desk:
-    """The desk whose breakers count one more or one less inside, where the job went in in their epochs."""
-    state = desk.state(Gate(GateKind.TYPE, desk.tenant, candidate.job_type))
+def _with_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
+    """The admission state whose breakers count one more or one less inside, where the job went in in their epochs."""
+    state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
-        desk = desk.with_state(replace(state, breaker=replace(own, inside=max(0, own.inside + step))))
-    share = desk.share(Gate.over_all(GateKind.PLATFORM_TYPE, candidate.job_type))
+        admission = admission.with_state(replace(state, breaker=replace(own, inside=max(0, own.inside + step))))
+    share = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, candidate.job_type))
     if 0 < share.breaker.since <= epoch:
         probes = max(0, share.breaker.inside + step)
-        desk = desk.with_share(replace(share, breaker=replace(share.breaker, inside=probes)))
-    return desk
+        admission = admission.with_share(replace(share, breaker=replace(share.breaker, inside=probes)))
+    return admission
 
 
-def count(desk: Desk, candidate: Candidate, epoch: int) -> Desk:
-    """The desk with one more inside, that was let in in that epoch of its type's breakers."""
-    desk = _with_probe(desk, candidate, epoch, 1)
-    key, by_source = (candidate.job_type, candidate.mode), dict(desk.inside_by_source)
-    if candidate.source is not None and desk.has_source(candidate.source):
+def count(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
+    """The admission state with one more inside, that was let in in that epoch of its type's breakers."""
+    admission = _with_probe(admission, candidate, epoch, 1)
+    key, by_source = (candidate.job_type, candidate.mode), dict(admission.inside_by_source)
+    if candidate.source is not None and admission.has_source(candidate.source):
         by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
     return replace(
-        desk,
-        inside={**desk.inside, key: desk.inside.get(key, 0) + 1},
+        admission,
+        inside={**admission.inside, key: admission.inside.get(key, 0) + 1},
         inside_by_source=by_source,
-        emergencies=desk.emergencies + (candidate.priority == EMERGENCY),
+        emergencies=admission.emergencies + (candidate.priority == EMERGENCY),
     )
 
 
-def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime) -> Desk:
-    """The desk with the job inside; its tokens are used."""
-    after = count(desk, candidate, epoch_of(desk, candidate.job_type))
-    if not is_emergency(desk, directory, candidate.priority):
-        for gate in gates_of(desk, directory, candidate):
+def enter(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> AdmissionState:
+    """The admission state with the job inside; its tokens are used."""
+    after = count(admission, candidate, epoch_of(admission, candidate.job_type))
+    if not is_emergency(admission, directory, candidate.priority):
+        for gate in gates_of(admission, directory, candidate):
             if gate.kind in DIVIDED:
-                state, share = directory.over_all[gate.id], desk.share(gate)
+                state, share = directory.over_all[gate.id], admission.share(gate)
                 if rate.rate_of(state, state.rule, now) is not None:
                     after = after.with_share(replace(share, tokens=share.tokens - 1))
                 continue
@@ -305,19 +316,19 @@ def enter(desk: Desk, directory: Directory, candidate: Candidate, now: datetime)
     return after
 
 
-def leave(desk: Desk, candidate: Candidate, epoch: int) -> Desk:
-    """The desk with the job's place free; `epoch` as in `count`."""
-    desk = _with_probe(desk, candidate, epoch, -1)
+def leave(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
+    """The admission state with the job's place free; `epoch` as in `count`."""
+    admission = _with_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
-    inside = {**desk.inside, key: max(0, desk.inside.get(key, 0) - 1)}
-    by_source = dict(desk.inside_by_source)
+    inside = {**admission.inside, key: max(0, admission.inside.get(key, 0) - 1)}
+    by_source = dict(admission.inside_by_source)
     if candidate.source is not None and candidate.source in by_source:
         by_source[candidate.source] = max(0, by_source[candidate.source] - 1)
     return replace(
-        desk,
+        admission,
         inside={each: count for each, count in inside.items() if count},
         inside_by_source={each: count for each, count in by_source.items() if count},
-        emergencies=max(0, desk.emergencies - (candidate.priority == EMERGENCY)),
+        emergencies=max(0, admission.emergencies - (candidate.priority == EMERGENCY)),
     )
 
 
@@ -325,47 +336,47 @@ class TooManyLines(Exception):
     """The tenant's jobs wait in `MAX_LINES` lines already."""
 
 
-def empty_line(desk: Desk, candidate: Candidate, *, emergency: bool) -> Line:
+def empty_line(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
     """The line of jobs like this one, before anybody stands in it."""
-    source = candidate.source if desk.has_source(candidate.source) else None
-    return Line(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
+    source = candidate.source if admission.has_source(candidate.source) else None
+    return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
 
 
-def line_of(desk: Desk, directory: Directory, candidate: Candidate) -> tuple[int, Line]:
+def line_of(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
     """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
-    requested = empty_line(desk, candidate, emergency=is_emergency(desk, directory, candidate.priority))
-    for number, line in desk.lines.items():
+    requested = empty_line(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
+    for number, line in admission.lines.items():
         if replace(line, count=0, head=0) == requested:
             return number, line
-    if len(desk.lines) >= MAX_LINES:
+    if len(admission.lines) >= MAX_LINES:
         raise TooManyLines
-    return next(number for number in range(MAX_LINES) if number not in desk.lines), requested
+    return next(number for number in range(MAX_LINES) if number not in admission.lines), requested
 
 
-def longer(line: Line, at: int) -> Line:
+def longer(line: WaitingQueue, at: int) -> WaitingQueue:
     """The line with one more, of rank `at`."""
     return replace(line, count=line.count + 1, head=min(line.head, at) if line.count else at)
 
 
-def stand(desk: Desk, number: int, line: Line, at: int) -> Desk:
-    """The desk with one more in the line, of rank `at`."""
-    return replace(desk, lines={**desk.lines, number: longer(line, at)})
+def stand(admission: AdmissionState, number: int, line: WaitingQueue, at: int) -> AdmissionState:
+    """The admission state with one more in the line, of rank `at`."""
+    return replace(admission, lines={**admission.lines, number: longer(line, at)})
 
 
-def step_away(desk: Desk, number: int) -> Desk:
-    """The desk with one less in the line; an empty line is none."""
-    line = desk.lines.get(number)
+def step_away(admission: AdmissionState, number: int) -> AdmissionState:
+    """The admission state with one less in the line; an empty line is none."""
+    line = admission.lines.get(number)
     if line is None:
-        return desk
-    lines = dict(desk.lines)
+        return admission
+    lines = dict(admission.lines)
     if line.count > 1:
         lines[number] = replace(line, count=line.count - 1)
     else:
         del lines[number]
-    return replace(desk, lines=lines)
+    return replace(admission, lines=lines)
 
 
-def max_staged(desk: Desk, directory: Directory) -> int:
+def max_staged(admission: AdmissionState, directory: Directory) -> int:
     """The end of every line of the tenant."""
-    rule = directory.rule_of(desk.state(Gate(GateKind.TENANT, desk.tenant)))
+    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED

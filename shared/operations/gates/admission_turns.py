@@ -1,6 +1,8 @@
-"""A change of a tenant's desk: read with counts that hold, written under its ETag, followed by the calls it owes (R48).
+"""A change of a tenant's admission state: read with counts that hold, written under its ETag, followed by the calls it
+owes (R48).
 
-Within a process the writers of a desk take turns; between processes the one that lost looks again (Race desk).
+Within a process the writers of an admission state take turns; between processes the one that lost looks again (Race
+admission).
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from typing import Any, TypeVar
 from shared import telemetry
 from shared.core.gates import allocation, type_breaker
 from shared.core.gates.admission import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
-from shared.core.gates.desk import Desk
+from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import MAX_SETTLED, Freed, advance_breakers
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.gates import desk_counts
+from shared.operations.gates import admission_counts
 from shared.operations.gates.gate_logs import continue_log
-from shared.operations.process.log_hints import note_desk_log
-from shared.ports.desks import DeskWrite, StoredDesk
+from shared.operations.process.log_hints import note_admission_log
+from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
@@ -38,7 +40,7 @@ _PATIENCE = timedelta(seconds=20)
 COUNTS_PATIENCE = timedelta(seconds=1)
 #: new jobs, or jobs that join the waiting queue, of one transaction
 MAX_TOGETHER = 18
-#: operations of a transaction, without the desk's row and what time alone does to its breakers
+#: operations of a transaction, without the admission state's row and what time alone does to its breakers
 FREE_OPERATIONS = 100 - 1 - MAX_SETTLED
 #: operations of each job that a transaction admits
 OPERATIONS_OF_ADMISSION = 4
@@ -69,14 +71,14 @@ class Entered:
 async def directory(context: Context) -> Directory:
     """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
     return await context.process.gate_directory.read(
-        context.desks, context.settings, context.clock.now(), context.random
+        context.admissions, context.settings, context.clock.now(), context.random
     )
 
 
 class Uncounted(Exception):
-    """The desk has no counts that hold; `stored` is what a count begins with."""
+    """The admission state has no counts that hold; `stored` is what a count begins with."""
 
-    def __init__(self, stored: StoredDesk | None) -> None:
+    def __init__(self, stored: StoredAdmission | None) -> None:
         super().__init__()
         self.stored = stored
 
@@ -94,20 +96,21 @@ def room_for_admissions(operations: int) -> int:
     return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_LET_IN))
 
 
-async def at_desk(
+async def at_admission(
     context: Context,
     tenant: str,
-    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    act: Callable[[StoredAdmission, Directory], Awaitable[_T]],
     *,
     patience: timedelta = _PATIENCE,
     counts_patience: timedelta = _PATIENCE,
     alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
-    """`act` on the desk as it is, again where its write lost (Conflict, AlreadyExists); counted first where it is not.
+    """`act` on the admission state as it is, again where its write lost (Conflict, AlreadyExists); counted first where
+    it is not.
 
     `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
     page of rows is read here if it is shorter than usual. `alongside`: a read that each try makes together with that of
-    the desk, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
+    the admission state, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
     try:
@@ -121,8 +124,10 @@ async def at_desk(
                 return await _in_turn(context, tenant, act, known, began + patience, alongside)
         except Uncounted as found:
             try:
-                await desk_counts.recount(context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE)
-            except desk_counts.TooMany:
+                await admission_counts.recount(
+                    context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE
+                )
+            except admission_counts.TooMany:
                 await call_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
@@ -169,13 +174,13 @@ async def call_turn(context: Context, tenant: str) -> None:
         return
     turn.called_at = now
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.call(tenant)
+        await context.bus.admission_calls.call(tenant)
 
 
 async def _in_turn(
     context: Context,
     tenant: str,
-    act: Callable[[StoredDesk, Directory], Awaitable[_T]],
+    act: Callable[[StoredAdmission, Directory], Awaitable[_T]],
     known: Directory,
     until: datetime,
     alongside: Callable[[], Awaitable[None]] | None,
@@ -188,7 +193,7 @@ async def _in_turn(
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
-                raise Contended("the tenant's desk was changed by others at every try") from None
+                raise Contended("the tenant's admission state was changed by others at every try") from None
             await _wait(context, race // _RACES_OF_A_WAIT)
         else:
             turn.is_behind = False
@@ -196,78 +201,80 @@ async def _in_turn(
     raise AssertionError("not reached")
 
 
-async def read_opened(context: Context, tenant: str, *, patience: timedelta = _PATIENCE) -> tuple[Desk, Directory]:
-    """Returns the desk with valid counts; one without counts is counted first.
+async def read_opened(
+    context: Context, tenant: str, *, patience: timedelta = _PATIENCE
+) -> tuple[AdmissionState, Directory]:
+    """Returns the admission state with valid counts; one without counts is counted first.
 
     `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
-    stored, now, known = await context.desks.read(tenant), context.clock.now(), await directory(context)
-    if stored is not None and _is_counted(stored.desk, known, now):
-        return type_breaker.sync_breaker(stored.desk, known), known
+    stored, now, known = await context.admissions.read(tenant), context.clock.now(), await directory(context)
+    if stored is not None and _is_counted(stored.admission, known, now):
+        return type_breaker.sync_breaker(stored.admission, known), known
 
-    async def act(stored: StoredDesk, known: Directory) -> tuple[Desk, Directory]:
-        return stored.desk, known
+    async def act(stored: StoredAdmission, known: Directory) -> tuple[AdmissionState, Directory]:
+        return stored.admission, known
 
-    return await at_desk(context, tenant, act, patience=patience, counts_patience=patience)
+    return await at_admission(context, tenant, act, patience=patience, counts_patience=patience)
 
 
 async def _opened(
     context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
-) -> StoredDesk:
-    """The desk with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
+) -> StoredAdmission:
+    """The admission state with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
     if alongside is None:
-        stored = await context.desks.read(tenant)
+        stored = await context.admissions.read(tenant)
     else:
-        stored, _ = await asyncio.gather(context.desks.read(tenant), alongside())
+        stored, _ = await asyncio.gather(context.admissions.read(tenant), alongside())
     now = context.clock.now()
-    counting = stored.desk.counting_until if stored is not None else None
+    counting = stored.admission.counting_until if stored is not None else None
     if counting is not None and counting > now:
         raise _Counting
-    if stored is None or not _is_counted(stored.desk, known, now):
+    if stored is None or not _is_counted(stored.admission, known, now):
         raise Uncounted(stored)
-    return replace(stored, desk=type_breaker.sync_breaker(stored.desk, known))
+    return replace(stored, admission=type_breaker.sync_breaker(stored.admission, known))
 
 
-def _is_counted(desk: Desk, known: Directory, now: datetime) -> bool:
+def _is_counted(admission: AdmissionState, known: Directory, now: datetime) -> bool:
     """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
-    opened = known.opened(desk.tenant)
+    opened = known.opened(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
-    return desk.counting_until is None and (opened is None or desk.counted_at >= opened)
+    return admission.counting_until is None and (opened is None or admission.counted_at >= opened)
 
 
 async def select_admissions(
-    context: Context, desk: Desk, known: Directory, room: int, *, leaving: str | None = None
+    context: Context, admission: AdmissionState, known: Directory, room: int, *, leaving: str | None = None
 ) -> AdmissionResult:
     """Returns the waiting jobs that may start now, at most `room`.
 
     `leaving`: a job whose WAIT row goes with the same transaction. Raises LedgerUnavailable.
     """
-    desk, log = advance_breakers(desk, known, now := context.clock.now())
-    turn = AdmissionRound(desk, known, now, room=room)
+    admission, log = advance_breakers(admission, known, now := context.clock.now())
+    turn = AdmissionRound(admission, known, now, room=room)
     while (line := turn.wants()) is not None:
-        rows = await context.desks.first_waiting(desk.tenant, line, turn.room + 2)
+        rows = await context.admissions.first_waiting(admission.tenant, line, turn.room + 2)
         turn.load(line, [row for row in rows if row.candidate.job_id != leaving])
     return replace(turn.result, log=log)
 
 
-async def desk_write(
+async def admission_write(
     context: Context,
-    stored: StoredDesk,
+    stored: StoredAdmission,
     known: Directory,
     let: AdmissionResult,
     log: tuple[LogEntry, ...] = (),
     freed: tuple[Freed, ...] = (),
-) -> DeskWrite:
+) -> AdmissionWrite:
     """Raises LedgerUnavailable."""
     now = context.clock.now()
-    after = schedule_wake_up(let.desk, known, now, read_out=let.read_out) if not let.more else let.desk
-    is_behind = context.process.gate_directory.turn(stored.desk.tenant).is_behind
-    after, log = await continue_log(context, stored.desk, after, (*log, *let.log), is_behind=is_behind)
-    return DeskWrite(
+    after = schedule_wake_up(let.admission, known, now, read_out=let.read_out) if not let.more else let.admission
+    is_behind = context.process.gate_directory.turn(stored.admission.tenant).is_behind
+    after, log = await continue_log(context, stored.admission, after, (*log, *let.log), is_behind=is_behind)
+    return AdmissionWrite(
         before=stored,
-        after=allocation.accrue_slot_time(stored.desk, after, now),
+        after=allocation.accrue_slot_time(stored.admission, after, now),
         let_in=let.admitted,
         relined=let.relined,
         check_at=now + FIRST_CHECK,
@@ -276,24 +283,30 @@ async def desk_write(
     )
 
 
-async def desk_calls(context: Context, write: DeskWrite, known: Directory, *, seen_by: Iterable[Gate] = ()) -> None:
-    """Sends what a written desk asks for, a look or a division, and hints; what is lost comes by the sweep.
+async def admission_calls(
+    context: Context, write: AdmissionWrite, known: Directory, *, seen_by: Iterable[Gate] = ()
+) -> None:
+    """Sends what a written admission state asks for, a look or a division, and hints; what is lost comes by the sweep.
 
-    `seen_by`: gates whose next division has to read this desk.
+    `seen_by`: gates whose next division has to read this admission state.
     """
-    note_desk_log(context.events, write)
+    note_admission_log(context.events, write)
     tenant, after = write.after.tenant, write.after
-    before = write.before.desk if write.before is not None else Desk(tenant=tenant, counted_at=after.counted_at)
+    before = (
+        write.before.admission
+        if write.before is not None
+        else AdmissionState(tenant=tenant, counted_at=after.counted_at)
+    )
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         if after.wake_at is not None and after.wake_at != before.wake_at:
-            await context.bus.desk_calls.call(tenant, at=after.wake_at)
+            await context.bus.admission_calls.call(tenant, at=after.wake_at)
         for gate in seen_by:
             await ask_division(context, gate, tenant)
     await ask_owed(context, before, after, known)
 
 
-async def ask_owed(context: Context, before: Desk, after: Desk, known: Directory) -> None:
-    """Asks for the divisions that a change of the desk owes; what is lost comes by the sweep."""
+async def ask_owed(context: Context, before: AdmissionState, after: AdmissionState, known: Directory) -> None:
+    """Asks for the divisions that a change of the admission state owes; what is lost comes by the sweep."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for gate, wants_more in allocation.owed(before, after, known, context.clock.now()):
             await ask_division(context, gate, after.tenant if wants_more else None)
@@ -308,23 +321,23 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
     if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:
         return
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.desk_calls.call(tenant, at=wake_at + (wake_at - now))
+        await context.bus.admission_calls.call(tenant, at=wake_at + (wake_at - now))
 
 
-async def ask_divisions(context: Context, desk: Desk, known: Directory) -> None:
+async def ask_divisions(context: Context, admission: AdmissionState, known: Directory) -> None:
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for state in known.over_all.values():
-            if state.gate.kind in DIVIDED and allocation.is_stopped(desk, known, state.gate, context.clock.now()):
-                await ask_division(context, state.gate, desk.tenant)
+            if state.gate.kind in DIVIDED and allocation.is_stopped(admission, known, state.gate, context.clock.now()):
+                await ask_division(context, state.gate, admission.tenant)
 
 
 async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
     """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
     if tenant is not None:
-        await context.books.ask(gate.id, tenant)
+        await context.allocations.ask(gate.id, tenant)
     now = context.clock.now()
     if (at := context.process.gate_directory.division_at(gate.id, now)) is not None:
-        await context.bus.desk_calls.divide(gate.id, at=at)
+        await context.bus.admission_calls.divide(gate.id, at=at)
 
 
 def entered_by(let: AdmissionResult) -> Entered:

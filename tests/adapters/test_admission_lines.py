@@ -1,4 +1,6 @@
-"""Jobs in line at a desk, and the transactions that let them in, in memory and on the real tables alike (R49)."""
+"""Jobs in line at an admission state, and the transactions that let them in, in memory and on the real tables alike
+(R49).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,17 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.tables.desks import TablesDesks
+from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.keys import wait_row
+from shared.core.gates.admission_state import Candidate, WaitingQueue, stand, step_away
 from shared.core.gates.breaker import Breaker
-from shared.core.gates.desk import Candidate, Line, stand, step_away
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Undecodable
-from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.admissions import ASLEEP, AdmissionWrite
 from shared.ports.index import Clearing, EndedRow, PlaceMove, Reservation
-from tests.adapters.conftest import Storage
-from tests.adapters.desk_rows import (
+from tests.adapters.admission_rows import (
     LATER,
     active,
     admitting,
@@ -32,6 +33,7 @@ from tests.adapters.desk_rows import (
     stored,
     type_gate,
 )
+from tests.adapters.conftest import Storage
 from tests.jobs import START
 
 
@@ -42,14 +44,16 @@ async def test_a_job_has_the_epoch_of_its_types_breaker(storage: Storage) -> Non
     first = await in_line(storage, 1)
     before = await stored(storage)
     state = GateState(gate=type_gate(first.candidate.job_type), breaker=Breaker(epoch=3))
-    desk = before.desk.with_state(state)
-    await storage.index.write_desk(replace(admitting(replace(before, desk=desk), first), before=before))
-    assert (await stored(storage)).desk.state(state.gate).breaker == Breaker(epoch=3, inside=1)
+    admission = before.admission.with_state(state)
+    await storage.index.write_admission(replace(admitting(replace(before, admission=admission), first), before=before))
+    assert (await stored(storage)).admission.state(state.gate).breaker == Breaker(epoch=3, inside=1)
     places = [(await active(storage, number)).place for number in (1, 2)]
     assert [place and (place.state, place.breaker_epoch) for place in places] == [("ADMITTED", 3), ("ADMITTED", 0)]
     before, one = await stored(storage), job(3)
     place = Place(candidate=Candidate.of(one), breaker_epoch=4)
-    await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=before.desk))
+    await storage.index.reserve(
+        one, replacing=None, place=place, admission=AdmissionWrite(before=before, after=before.admission)
+    )
     assert (await active(storage, 3)).place == place
 
 
@@ -58,27 +62,27 @@ async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
     await opened(storage)
     for number, (line, rank) in enumerate([(1, 30), (1, 10), (2, 5), (11, 1), (1, 20), (10, 1), (9, 1), (1, 10)]):
         await in_line(storage, number, line, rank)
-    found = await storage.desks.first_waiting("tenant_a", 1, 10)
+    found = await storage.admissions.first_waiting("tenant_a", 1, 10)
     assert [(row.candidate.job_id, row.line) for row in found] == [
         ("job_001", 1),
         ("job_007", 1),
         ("job_004", 1),
         ("job_000", 1),
     ]
-    assert len(await storage.desks.first_waiting("tenant_a", 1, 2)) == 2
-    assert await storage.desks.first_waiting("tenant_a", 3, 10) == []
-    assert await storage.desks.first_waiting("tenant_b", 1, 10) == []
-    [row] = await storage.desks.first_waiting("tenant_a", 2, 10)
+    assert len(await storage.admissions.first_waiting("tenant_a", 1, 2)) == 2
+    assert await storage.admissions.first_waiting("tenant_a", 3, 10) == []
+    assert await storage.admissions.first_waiting("tenant_b", 1, 10) == []
+    [row] = await storage.admissions.first_waiting("tenant_a", 2, 10)
     assert (row.claim, row.created_at) == (job(2).idempotency_hash, START)
     assert await due(storage, START + timedelta(days=365)) == []
 
 
 async def freed(storage: Storage) -> list[str]:
-    return [each.job_id for each in await storage.desks.freed("tenant_a", limit=100)]
+    return [each.job_id for each in await storage.admissions.freed("tenant_a", limit=100)]
 
 
 async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
-    """Its ACTIVE row goes in the same transaction, once; the desk is not touched."""
+    """Its ACTIVE row goes in the same transaction, once; the admission state is not touched."""
     await opened(storage)
     first, before = await inside(storage, 0), await stored(storage)
     purged = []
@@ -91,15 +95,15 @@ async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
     before = await stored(storage)
     assert await storage.index.close(done, claim_expires_at=LATER, purged=purged, counted=True)
     assert await storage.index.read_active("tenant_a", first.job_id) is None
-    [row] = await storage.desks.freed("tenant_a", limit=10)
+    [row] = await storage.admissions.freed("tenant_a", limit=10)
     assert (row.job_id, row.place.candidate.job_type, row.good) == (first.job_id, first.request_type, True)
     assert row.place.state is PlaceState.ADMITTED
     # the answer was lost, and it is sent again
     assert not await storage.index.close(done, claim_expires_at=LATER, counted=True)
     assert await freed(storage) == [first.job_id]
     assert (await stored(storage)) == before
-    assert await storage.desks.freed("tenant_a", after=row, limit=10) == []
-    assert await storage.desks.freed("tenant_b", limit=10) == []
+    assert await storage.admissions.freed("tenant_a", after=row, limit=10) == []
+    assert await storage.admissions.freed("tenant_b", limit=10) == []
 
 
 async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
@@ -108,9 +112,9 @@ async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
     for number in range(40, 80):
         await storage.index.close(ended(await inside(storage, number)), claim_expires_at=LATER, counted=True)
     rows = [await in_line(storage, number) for number in range(12)]
-    taken = tuple(await storage.desks.freed("tenant_a", limit=40))
+    taken = tuple(await storage.admissions.freed("tenant_a", limit=40))
     write = replace(admitting(await stored(storage), *rows), freed=taken)
-    await storage.index.write_desk(write)
+    await storage.index.write_admission(write)
     assert await freed(storage) == []
     assert await due(storage, LATER) == [row.candidate.job_id for row in rows]
     one = await active(storage, 1)
@@ -119,7 +123,7 @@ async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
     current = await stored(storage)
     with pytest.raises(Conflict):
         # another turn has taken them
-        await storage.index.write_desk(DeskWrite(before=current, after=current.desk, freed=taken[:1]))
+        await storage.index.write_admission(AdmissionWrite(before=current, after=current.admission, freed=taken[:1]))
     assert (await stored(storage)) == current
 
 
@@ -130,44 +134,46 @@ async def test_jobs_join_the_queue_in_one_transaction(storage: Storage) -> None:
     for number in (1, 2):
         before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
         place = Place(state=PlaceState.ARRIVING, candidate=replace(Candidate.of(one), rank=number))
-        after = replace(before.desk, staged=number)
-        await storage.index.reserve(one, replacing=None, place=place, desk=DeskWrite(before=before, after=after))
+        after = replace(before.admission, staged=number)
+        await storage.index.reserve(
+            one, replacing=None, place=place, admission=AdmissionWrite(before=before, after=after)
+        )
         rows.append(await active(storage, number))
     before = await stored(storage)
-    requested = Line(job_type="T0", mode="DEFAULT", source=None, emergency=False)
-    queued = stand(stand(before.desk, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
-    write = DeskWrite(before=before, after=queued)
+    requested = WaitingQueue(job_type="T0", mode="DEFAULT", source=None, emergency=False)
+    queued = stand(stand(before.admission, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
+    write = AdmissionWrite(before=before, after=queued)
     moves = [PlaceMove(row, replace(row.place, state=PlaceState.WAITING, line=0), ASLEEP) for row in rows if row.place]
     late = replace(moves[1], active=replace(rows[1], check_at=LATER))
     with pytest.raises(Conflict):
         await storage.index.move_places([moves[0], late], write)
-    assert await storage.desks.first_waiting("tenant_a", 0, 10) == []
+    assert await storage.admissions.first_waiting("tenant_a", 0, 10) == []
     await storage.index.move_places(moves, write)
-    assert [row.candidate.job_id for row in await storage.desks.first_waiting("tenant_a", 0, 10)] == [
+    assert [row.candidate.job_id for row in await storage.admissions.first_waiting("tenant_a", 0, 10)] == [
         row.job_id for row in rows
     ]
     assert [(await active(storage, number)).check_at for number in (1, 2)] == [ASLEEP, ASLEEP]
-    assert (await stored(storage)).desk.waiting == 2
+    assert (await stored(storage)).admission.waiting == 2
 
 
 async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
-    """Each of the writes from an older reading of the desk, or of the DUE row: no row of it is there."""
+    """Each of the writes from an older reading of the admission state, or of the DUE row: no row of it is there."""
     await opened(storage)
     await inside(storage, 0)
     second = await in_line(storage, 1)
     old = await stored(storage)
-    await storage.index.write_desk(DeskWrite(before=old, after=replace(old.desk, emergencies=3)))
+    await storage.index.write_admission(AdmissionWrite(before=old, after=replace(old.admission, emergencies=3)))
     current = await stored(storage)
     row, waits = await active(storage, 0), await active(storage, 1)
     off = Place(state=PlaceState.OFF, candidate=second.candidate)
     writes = [
         storage.index.move_place(waits, off, ASLEEP, admitting(old)),
         storage.index.move_places([PlaceMove(waits, off, ASLEEP)], admitting(old)),
-        storage.index.reserve(job(5), replacing=None, place=off, desk=admitting(old)),
+        storage.index.reserve(job(5), replacing=None, place=off, admission=admitting(old)),
         storage.index.reserve_together(
             [Reservation(job(5), place=off), Reservation(job(6), place=off)], admitting(old)
         ),
-        storage.index.write_desk(admitting(old, second)),
+        storage.index.write_admission(admitting(old, second)),
     ]
     for write in writes:
         with pytest.raises(Conflict):
@@ -175,7 +181,7 @@ async def test_what_lost_the_race_changes_nothing(storage: Storage) -> None:
     assert (await stored(storage)) == current
     assert (await active(storage, 0), await active(storage, 1)) == (row, waits)
     assert await storage.index.read_active("tenant_a", "job_005") is None
-    assert len(await storage.desks.first_waiting("tenant_a", 0, 5)) == 1
+    assert len(await storage.admissions.first_waiting("tenant_a", 0, 5)) == 1
 
 
 async def test_creations_share_a_transaction(storage: Storage) -> None:
@@ -183,12 +189,12 @@ async def test_creations_share_a_transaction(storage: Storage) -> None:
     await opened(storage)
     one, two, taken = job(1), job(2), replace(job(3), idempotency_hash=job(2).idempotency_hash)
     before = await stored(storage)
-    write = DeskWrite(before=before, after=replace(before.desk, emergencies=2))
+    write = AdmissionWrite(before=before, after=replace(before.admission, emergencies=2))
     places = {each.job_id: Place(candidate=Candidate.of(each)) for each in (one, two, taken)}
     await storage.index.reserve_together([Reservation(each, place=places[each.job_id]) for each in (one, two)], write)
     assert [(await active(storage, number)).place for number in (1, 2)] == [places["job_001"], places["job_002"]]
     before = await stored(storage)
-    write = DeskWrite(before=before, after=replace(before.desk, emergencies=4))
+    write = AdmissionWrite(before=before, after=replace(before.admission, emergencies=4))
     with pytest.raises(AlreadyExists):
         await storage.index.reserve_together([Reservation(job(4)), Reservation(taken)], write)
     assert await storage.index.read_active("tenant_a", "job_004") is None
@@ -202,20 +208,20 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
     assert await storage.index.close(ended(job(0)), claim_expires_at=LATER, counted=True)
     assert await storage.index.withdraw(await active(storage, 1), counted=True)
     assert await storage.index.read_claim("tenant_a", job(1).idempotency_hash) is None
-    taken = await storage.desks.freed("tenant_a", limit=9)
+    taken = await storage.admissions.freed("tenant_a", limit=9)
     assert [(each.job_id, each.place.state, each.place.line) for each in taken] == [
         ("job_000", PlaceState.WAITING, 0),
         ("job_001", PlaceState.WAITING, 0),
     ]
     with pytest.raises(Conflict):
         # it has ended, and its WAIT row is gone
-        await storage.index.write_desk(admitting(await stored(storage), rows[0]))
+        await storage.index.write_admission(admitting(await stored(storage), rows[0]))
     before = await stored(storage)
     off = Place(state=PlaceState.OFF, initial_status=JobStatus.THROTTLED, candidate=rows[2].candidate)
-    left = DeskWrite(before=before, after=step_away(before.desk, 0))
+    left = AdmissionWrite(before=before, after=step_away(before.admission, 0))
     await storage.index.move_place(await active(storage, 2), off, ASLEEP, left)
     assert (await active(storage, 2)).place == off
-    assert await storage.desks.first_waiting("tenant_a", 0, 5) == []
+    assert await storage.admissions.first_waiting("tenant_a", 0, 5) == []
 
 
 async def test_an_ended_job_may_stay_without_its_slot(storage: Storage) -> None:
@@ -241,7 +247,7 @@ async def test_a_job_that_came_during_a_count_is_in_none(storage: Storage) -> No
     assert row.place == place
     before = await stored(storage)
     changed = replace(place, state=PlaceState.OFF, uncounted=False)
-    await storage.index.move_place(row, changed, ASLEEP, DeskWrite(before=before, after=before.desk))
+    await storage.index.move_place(row, changed, ASLEEP, AdmissionWrite(before=before, after=before.admission))
     assert (await active(storage, 1)).place == changed
     two = job(2)
     uncounted = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(two), uncounted=True)
@@ -255,17 +261,17 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
     await opened(storage)
     [first, second] = [await in_line(storage, number) for number in range(2)]
     before = await stored(storage)
-    line = Line(job_type="T", mode="DEFAULT", source="scanner", emergency=False)
-    after = stand(step_away(before.desk, 0), 7, line, second.candidate.rank)
-    await storage.index.write_desk(DeskWrite(before=before, after=after, relined=((second, 7),)))
-    assert [row.candidate for row in await storage.desks.first_waiting("tenant_a", 0, 5)] == [first.candidate]
-    [relocated] = await storage.desks.first_waiting("tenant_a", 7, 5)
+    line = WaitingQueue(job_type="T", mode="DEFAULT", source="scanner", emergency=False)
+    after = stand(step_away(before.admission, 0), 7, line, second.candidate.rank)
+    await storage.index.write_admission(AdmissionWrite(before=before, after=after, relined=((second, 7),)))
+    assert [row.candidate for row in await storage.admissions.first_waiting("tenant_a", 0, 5)] == [first.candidate]
+    [relocated] = await storage.admissions.first_waiting("tenant_a", 7, 5)
     assert relocated == replace(second, line=7)
     row = await active(storage, 1)
     assert row.place is not None
     assert (row.place.line, row.check_at) == (7, ASLEEP)
-    await storage.index.write_desk(admitting(await stored(storage), relocated))
-    assert await storage.desks.first_waiting("tenant_a", 7, 5) == []
+    await storage.index.write_admission(admitting(await stored(storage), relocated))
+    assert await storage.admissions.first_waiting("tenant_a", 7, 5) == []
 
 
 @pytest.mark.parametrize("rank", [1, 9])
@@ -275,16 +281,16 @@ async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
     [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
     before, row = await stored(storage), await active(storage, 1)
     changed = replace(first.candidate, priority="low", rank=rank)
-    after = stand(step_away(before.desk, 0), 0, before.desk.lines[0], rank)
+    after = stand(step_away(before.admission, 0), 0, before.admission.lines[0], rank)
     place = replace(row.place or Place(candidate=changed), candidate=changed)
-    await storage.index.move_place(row, place, LATER, DeskWrite(before=before, after=after))
-    found = await storage.desks.first_waiting("tenant_a", 0, 5)
+    await storage.index.move_place(row, place, LATER, AdmissionWrite(before=before, after=after))
+    found = await storage.admissions.first_waiting("tenant_a", 0, 5)
     expected = [replace(first, candidate=changed, due_at=LATER), second]
     assert found == sorted(expected, key=lambda each: each.candidate.rank)
     assert (await active(storage, 1)).place == place
     assert await due(storage, LATER) == ["job_001"]
     write = replace(admitting(await stored(storage), *found), check_at=LATER + timedelta(hours=1))
-    await storage.index.write_desk(write)
+    await storage.index.write_admission(write)
     assert await due(storage, LATER) == []
 
 
@@ -295,7 +301,7 @@ async def test_who_is_not_asleep_is_not_let_in(storage: Storage) -> None:
     # a DUE row does not say where the job stands
     await storage.index.reschedule_check(replace(await active(storage, 1), place=None), LATER)
     with pytest.raises(Conflict):
-        await storage.index.write_desk(admitting(await stored(storage), row))
+        await storage.index.write_admission(admitting(await stored(storage), row))
 
 
 @pytest.mark.parametrize("later", [timedelta(hours=1), timedelta()])
@@ -307,41 +313,41 @@ async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage, later:
     await opened(storage)
     await in_line(storage, 1)
     await storage.index.reschedule_check(await active(storage, 1), LATER)
-    [row] = await storage.desks.first_waiting("tenant_a", 0, 5)
+    [row] = await storage.admissions.first_waiting("tenant_a", 0, 5)
     assert row.due_at == LATER
     write = replace(admitting(await stored(storage), row), check_at=LATER + later)
-    await storage.index.write_desk(write)
+    await storage.index.write_admission(write)
     assert await due(storage, LATER + later) == ["job_001"]
     assert not later or await due(storage, LATER) == []
 
 
 async def test_a_lost_row_of_the_waiting_queue_is_restored(storage: Storage) -> None:
     """From ACTIVE, as it was; not if the job has moved since, by an admission too."""
-    assert isinstance(storage.desks, TablesDesks)
+    assert isinstance(storage.admissions, TablesAdmissions)
     await opened(storage)
     [first, second] = [await in_line(storage, number) for number in range(2)]
     row = await active(storage, 0)
     assert not await storage.index.restore_waiting(row)
-    index = await storage.desks._account.table(storage.desks._index_table)
+    index = await storage.admissions._account.table(storage.admissions._index_table)
     await index.delete_entity("tenant_a", wait_row(0, first.candidate.rank, row.job_id))
     assert not await storage.index.restore_waiting(replace(row, etag=(await active(storage, 1)).etag))
-    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [second]
+    assert await storage.admissions.first_waiting("tenant_a", 0, 5) == [second]
     assert await storage.index.restore_waiting(row)
-    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [first, second]
+    assert await storage.admissions.first_waiting("tenant_a", 0, 5) == [first, second]
     row = await active(storage, 0)
-    await storage.index.write_desk(admitting(await stored(storage), first))
+    await storage.index.write_admission(admitting(await stored(storage), first))
     assert not await storage.index.restore_waiting(row)
-    assert await storage.desks.first_waiting("tenant_a", 0, 5) == [second]
+    assert await storage.admissions.first_waiting("tenant_a", 0, 5) == [second]
 
 
 async def test_rows_of_a_later_release(storage: Storage) -> None:
     """A member too many is ignored, and a quota of another kind; of the directory a row that cannot be decoded is, and
-    its key is reported; a desk that cannot be is an error with its key."""
-    assert isinstance(storage.desks, TablesDesks)
+    its key is reported; an admission state that cannot be is an error with its key."""
+    assert isinstance(storage.admissions, TablesAdmissions)
     await opened(storage)
     type_one = Gate(GateKind.TYPE, EVERY, "OCR")
-    await storage.desks.put_default(type_one, Rule(max_active=3), START)
-    account, own = storage.desks._account, storage.desks
+    await storage.admissions.put_default(type_one, Rule(max_active=3), START)
+    account, own = storage.admissions._account, storage.admissions
     gates, index = await account.table(own._gates_table), await account.table(own._index_table)
     row = await gates.get_entity("directory", f"DEFAULT:{type_one.id}")
     later = json.dumps({**json.loads(row["rule"]), "max_pages": 7})
@@ -349,9 +355,9 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     await gates.upsert_entity({**row, "RowKey": "DEFAULT:later", "kind": "REGION"})
     rows = await own.directory()
     assert (rows.defaults[GateKind.TYPE, "OCR"][0], rows.unread) == (Rule(max_active=3), ("DEFAULT:later",))
-    desk = await stored(storage)
+    admission = await stored(storage)
     state = GateState(gate=type_gate("T"), rule=Rule(max_active=1))
-    await storage.index.write_desk(DeskWrite(before=desk, after=desk.desk.with_state(state)))
+    await storage.index.write_admission(AdmissionWrite(before=admission, after=admission.admission.with_state(state)))
     row = await index.get_entity("tenant_a", "GATES")
     column = f"gate_{state.gate.id}"
     values = json.loads(row[column])
@@ -359,15 +365,15 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     await index.update_entity({**row, column: json.dumps(values)})
     await index.update_entity({"PartitionKey": "tenant_a", "RowKey": "GATES", "later": (2**40, "Edm.Int64")})
     before = await stored(storage)
-    assert before.desk.state(state.gate).rule == Rule(max_active=1)
-    after = before.desk.with_state(replace(before.desk.state(state.gate), credit=1))
-    await storage.index.write_desk(DeskWrite(before=before, after=after))
+    assert before.admission.state(state.gate).rule == Rule(max_active=1)
+    after = before.admission.with_state(replace(before.admission.state(state.gate), credit=1))
+    await storage.index.write_admission(AdmissionWrite(before=before, after=after))
     kept = await index.get_entity("tenant_a", "GATES")
     assert (json.loads(kept[column])["rule"]["max_pages"], json.loads(kept[column])["credit"]) == (7, 1)
     assert (kept["later"], list(kept.int64)) == (2**40, ["later"])
     values["gate"]["kind"] = "REGION"
     await index.update_entity({**row, column: json.dumps(values)})
-    assert (await stored(storage)).desk.gates == {}
+    assert (await stored(storage)).admission.gates == {}
     await index.update_entity({**row, column: "{"})
     with pytest.raises(Undecodable, match="tenant_a GATES"):
         await stored(storage)

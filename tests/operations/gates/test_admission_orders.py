@@ -1,4 +1,5 @@
-"""The project's own model of the desk: its real operations at a limit of one, in every order, with one of them killed.
+"""The project's own model of the admission state: its real operations at a limit of one, in every order, with one of
+them killed.
 
 At every instant the counts are those of the rows, nobody is inside past the limit, and nobody waits beside a free
 place. Afterwards the sweeper alone brings everything to its end. The mutants at the end show that this can fail.
@@ -15,24 +16,24 @@ import pytest
 
 from shared.adapters.tables import creating
 from shared.adapters.tables.active import inserts
-from shared.adapters.tables.desks import wait_entity
+from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.keys import due_row
 from shared.adapters.tables.table import Operation
 from shared.core.gates.admission import Waiting
-from shared.core.gates.desk import Desk, leave
+from shared.core.gates.admission_state import AdmissionState, leave
 from shared.core.gates.places import Decision, Place, PlaceState, arrive, give_back, line_up
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates import arrivals, desk_counts, desk_turns, freed
+from shared.operations.gates import admission_counts, admission_turns, arrivals, freed
 from shared.operations.jobs import create_job
 from shared.operations.jobs.control_job import change_priority
 from shared.operations.jobs.creation import initial_status_of
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.desks import ASLEEP, DeskWrite
+from shared.ports.admissions import ASLEEP, AdmissionWrite
 from tests.contexts import changed
 from tests.jobs import envelope
 from tests.memory_stores import MemoryIndex
@@ -69,8 +70,8 @@ def counts() -> Work:
     """Another process counts the tenant's jobs, as for a quota of which it has just heard."""
 
     async def work(world: World) -> None:
-        stored = await world.context.desks.read("tenant_a")
-        await desk_counts.recount(world.context, "tenant_a", stored)
+        stored = await world.context.admissions.read("tenant_a")
+        await admission_counts.recount(world.context, "tenant_a", stored)
 
     return work
 
@@ -134,22 +135,23 @@ async def prepared(world: World, case: Case) -> None:
 def wrong(world: World) -> str | None:
     """What must never be, at any instant."""
     rows = list(world.index.active.values())
-    stored = world.index.desks.desks.get("tenant_a")
-    inside = [row for row in rows if not desk_counts.place_of(row).is_staged]
-    waiting = [row for row in rows if desk_counts.place_of(row).state is PlaceState.WAITING]
+    stored = world.index.admissions.admissions.get("tenant_a")
+    inside = [row for row in rows if not admission_counts.place_of(row).is_staged]
+    waiting = [row for row in rows if admission_counts.place_of(row).state is PlaceState.WAITING]
     live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
     if len(inside) > 1 or len(live) > 1:
         return f"{len(inside)} inside, {len(live)} at work"
-    left = [each.place for _, each in world.index.desks.all_freed]
-    uncounted = sum(desk_counts.place_of(row).uncounted for row in rows)
-    if stored is not None and stored.desk.counting_until is None:
-        desk = stored.desk
+    left = [each.place for _, each in world.index.admissions.all_freed]
+    uncounted = sum(admission_counts.place_of(row).uncounted for row in rows)
+    if stored is not None and stored.admission.counting_until is None:
+        admission = stored.admission
         active = len(inside) + sum(not place.is_staged for place in left)
         staged = len(rows) - len(inside) - uncounted + sum(place.is_staged for place in left)
         queued = len(waiting) + sum(place.state is PlaceState.WAITING for place in left)
-        if (desk.active, desk.staged, desk.waiting) != (active, staged, queued):
-            return f"the desk says {desk.active} inside, {desk.staged} staged, {desk.waiting} in line; not so the rows"
-    if any(desk_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
+        if (admission.active, admission.staged, admission.waiting) != (active, staged, queued):
+            counts = f"{admission.active} inside, {admission.staged} staged, {admission.waiting} in line"
+            return f"the admission state says {counts}; not so the rows"
+    if any(admission_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
         # Race place
         return "one is at work and not inside"
     if any(row.check_at != ASLEEP for row in waiting):
@@ -190,10 +192,10 @@ def remaining(world: World) -> list[str]:
     """What is left to do."""
     left = [f"{job.job_id} is {job.status}" for job in jobs(world) if not job.status.terminal]
     left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index.active]
-    left += [f"{row.job_id} is FREED" for _, row in world.index.desks.all_freed]
-    desk = world.index.desks.desks["tenant_a"].desk
-    counted = (desk.inside, desk.staged, desk.lines)
-    return left if counted == ({}, 0, {}) else [*left, f"the desk counts {counted}"]
+    left += [f"{row.job_id} is FREED" for _, row in world.index.admissions.all_freed]
+    admission = world.index.admissions.admissions["tenant_a"].admission
+    counted = (admission.inside, admission.staged, admission.lines)
+    return left if counted == ({}, 0, {}) else [*left, f"the admission state counts {counted}"]
 
 
 async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
@@ -208,12 +210,12 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
         untold = [
             row.job_id
             for row in world.index.active.values()
-            if desk_counts.place_of(row).state is PlaceState.ADMITTED
+            if admission_counts.place_of(row).state is PlaceState.ADMITTED
             and row.job_id in world.ledger.jobs
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]
         assert untold == [], ended
-        rows = [desk_counts.place_of(row).state for row in world.index.active.values()]
+        rows = [admission_counts.place_of(row).state for row in world.index.active.values()]
         if PlaceState.WAITING in rows:
             assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
     await settled(world)
@@ -249,8 +251,10 @@ _LARGEST = ("two creations and an end", "a withdrawal and its late creator")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in _LARGEST])
-def test_the_desk_in_every_order(name: str) -> None:
-    """Race desk: one interruption, or one of them killed at some of its calls: nothing is ever wrong, and all ends."""
+def test_the_admission_in_every_order(name: str) -> None:
+    """Race admission: one interruption, or one of them killed at some of its calls: nothing is ever wrong, and all
+    ends.
+    """
     first = 1 + list(CASES).index(name) % _EVERY
     assert explore(CASES[name], interruptions=1, kills=lambda calls: range(first, calls + 1, _EVERY)) > 5
 
@@ -258,7 +262,7 @@ def test_the_desk_in_every_order(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("name", CASES)
-def test_the_desk_in_every_order_for_long(name: str) -> None:
+def test_the_admission_in_every_order_for_long(name: str) -> None:
     """Two interruptions, and one of them killed at any call with one."""
     explore(CASES[name], interruptions=2, kills=lambda calls: range(1, calls + 1))
 
@@ -294,23 +298,23 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = replace(meeting.world, context=changed(meeting.world.context, gate_directory=GateDirectory()))
         now, other = world.clock.now(), envelope().request_type
-        await world.index.desks.enter_tenant("tenant_a", now - timedelta(days=1))
+        await world.index.admissions.enter_tenant("tenant_a", now - timedelta(days=1))
         hold = Hold(reason="x", actor="o", at=now, until=now + timedelta(microseconds=12))
         held = GateState(gate=Gate(GateKind.TYPE, "tenant_a", "OCR"), rule_seq=1, hold=hold)
         full = GateState(gate=Gate(GateKind.TYPE, "tenant_a", other), rule=Rule(max_active=1), rule_seq=1)
-        desk = Desk(tenant="tenant_a", counted_at=now).with_state(held).with_state(full)
-        await world.index.write_desk(DeskWrite(before=None, after=desk))
+        admission = AdmissionState(tenant="tenant_a", counted_at=now).with_state(held).with_state(full)
+        await world.index.write_admission(AdmissionWrite(before=None, after=admission))
         waits = await submitted(world, **ONE)
         await submitted(world, doc_id="e")
         paused = await submitted(world, doc_id="d")
         await asks(ControlKind.PAUSE, "0", paused)(world)
         works = (asks(ControlKind.CANCEL, "7", waits), asks(ControlKind.RESUME, "8", paused))
         await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
-        desk = world.index.desks.desks["tenant_a"].desk
-        rows = [desk_counts.place_of(row) for row in world.index.active.values()]
-        rows += [row.place for _, row in world.index.desks.all_freed]
-        assert desk.staged == sum(place.is_staged for place in rows)
-        assert {place.line for place in rows if place.state is PlaceState.WAITING} <= desk.lines.keys()
+        admission = world.index.admissions.admissions["tenant_a"].admission
+        rows = [admission_counts.place_of(row) for row in world.index.active.values()]
+        rows += [row.place for _, row in world.index.admissions.all_freed]
+        assert admission.staged == sum(place.is_staged for place in rows)
+        assert {place.line for place in rows if place.state is PlaceState.WAITING} <= admission.lines.keys()
 
     assert every_order(scenario, interruptions=2) > 100
 
@@ -321,12 +325,12 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
 def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """WAIT is written with the claim, before the job has rows."""
 
-    def arrived(desk: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
-        decision = arrive(desk, directory, candidate, now, **fields)
+    def arrived(admission: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
+        decision = arrive(admission, directory, candidate, now, **fields)
         if decision.place.state is not PlaceState.ARRIVING:
             return decision
-        after, place = line_up(decision.desk, directory, decision.place, now)
-        return replace(decision, desk=after, place=place)
+        after, place = line_up(decision.admission, directory, decision.place, now)
+        return replace(decision, admission=after, place=place)
 
     def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
         (_, active), (_, due) = inserts(partition, job, place)
@@ -354,7 +358,9 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has an ACTIVE row is thought to hold a place."""
-    monkeypatch.setattr(freed, "give_back", lambda desk, place: leave(give_back(desk, place), place.candidate, 0))
+    monkeypatch.setattr(
+        freed, "give_back", lambda admission, place: leave(give_back(admission, place), place.candidate, 0)
+    )
 
 
 def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,8 +372,8 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
         left = await close(self, job, **{**fields, "counted": False})
         row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
         if row is not None:
-            stored = self.desks.desks[job.tenant]
-            await self.write_desk(DeskWrite(before=stored, after=give_back(stored.desk, row.place)))
+            stored = self.admissions.admissions[job.tenant]
+            await self.write_admission(AdmissionWrite(before=stored, after=give_back(stored.admission, row.place)))
         return left
 
     monkeypatch.setattr(MemoryIndex, "close", closed)
@@ -375,12 +381,12 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn leaves the FREED rows that it has taken."""
-    write = desk_turns.desk_write
+    write = admission_turns.admission_write
 
     async def written(*args: Any) -> Any:
         return replace(await write(*args), freed=())
 
-    monkeypatch.setattr(freed, "desk_write", written)
+    monkeypatch.setattr(freed, "admission_write", written)
 
 
 MUTANTS = {
@@ -393,10 +399,10 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_desk_that_is_built_otherwise_fails(
+def test_a_admission_that_is_built_otherwise_fails(
     mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the choices that the desk rests on is needed."""
+    """Each of the choices that the admission state rests on is needed."""
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         explore(CASES[MUTANTS[mutant]], interruptions=1, kills=lambda calls: range(1, calls + 1))

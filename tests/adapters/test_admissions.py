@@ -1,4 +1,4 @@
-"""Desks, their logs and the directory of gates, in memory and on the real tables alike (R48, R52)."""
+"""Admission states, their logs and the directory of gates, in memory and on the real tables alike (R48, R52)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from shared.core.chained_log import entry_hash
+from shared.core.gates.admission_state import MAX_LINES, AdmissionState, WaitingQueue
 from shared.core.gates.breaker import RING, Breaker, BreakerRule, BreakerState, End, at, counted
-from shared.core.gates.desk import MAX_LINES, Desk, Line
 from shared.core.gates.log import logged
-from shared.core.gates.rules import DeskBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.errors import AlreadyExists, Conflict
-from shared.ports.desks import DeskWrite, LogPlace
+from shared.ports.admissions import AdmissionWrite, LogPlace
+from tests.adapters.admission_rows import HOUR, LATER, opened, stored, type_gate
 from tests.adapters.conftest import Storage
-from tests.adapters.desk_rows import HOUR, LATER, opened, stored, type_gate
 from tests.jobs import START
 
 TENANT = Gate(GateKind.TENANT, "tenant_a")
@@ -27,10 +27,10 @@ def counted_once(breaker: Breaker) -> Breaker:
     return counted(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_line=True)
 
 
-# --- the desk
+# --- the admission state
 
 
-async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
+async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
     opened = counted(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_line=True)
@@ -46,11 +46,13 @@ async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
         GateState(gate=type_gate("C"), breaker=at(counted_once(replace(opened, inside=2)), START + HOUR / 60)),
         GateState(gate=type_gate("D"), breaker=at(counted_once(opened), START + HOUR * 9)),
     ]
-    line = Line(job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001)
-    known = DeskBreaker(epoch=2, since=5, inside=1, limited=True, until=START, ring=(End(START, 2, False),))
+    line = WaitingQueue(
+        job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001
+    )
+    known = AdmissionBreaker(epoch=2, since=5, inside=1, limited=True, until=START, ring=(End(START, 2, False),))
     share = Share(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), keep=1, epoch=4, at=START, breaker=known)
     plain_share = Share(gate=Gate.over_all(GateKind.PLATFORM), keep=3)
-    desk = Desk(
+    admission = AdmissionState(
         tenant="tenant_a",
         shares={each.gate.id: each for each in (share, plain_share)},
         gates={state.gate.id: state for state in states},
@@ -62,32 +64,34 @@ async def test_a_desk_is_read_as_it_was_written(storage: Storage) -> None:
         counted_at=START,
         counting_until=LATER,
     )
-    assert await storage.desks.read("tenant_a") is None
-    await storage.index.write_desk(DeskWrite(before=None, after=desk))
+    assert await storage.admissions.read("tenant_a") is None
+    await storage.index.write_admission(AdmissionWrite(before=None, after=admission))
     found = await stored(storage)
-    assert found.desk == desk
-    plain = replace(desk, gates={}, inside={}, inside_by_source={}, lines={}, counting_until=None)
-    await storage.index.write_desk(DeskWrite(before=found, after=plain))
-    assert (await stored(storage)).desk == plain
+    assert found.admission == admission
+    plain = replace(admission, gates={}, inside={}, inside_by_source={}, lines={}, counting_until=None)
+    await storage.index.write_admission(AdmissionWrite(before=found, after=plain))
+    assert (await stored(storage)).admission == plain
 
 
-async def test_a_desk_is_written_once_from_each_reading(storage: Storage) -> None:
-    """The second writer of a new desk meets AlreadyExists, of a known one Conflict, a repeated write too."""
+async def test_a_admission_is_written_once_from_each_reading(storage: Storage) -> None:
+    """The second writer of a new admission state meets AlreadyExists, of a known one Conflict, a repeated write too."""
     before = await opened(storage)
     with pytest.raises(AlreadyExists):
         await opened(storage)
-    write = DeskWrite(before=before, after=replace(before.desk, staged=1))
-    await storage.index.write_desk(write)
+    write = AdmissionWrite(before=before, after=replace(before.admission, staged=1))
+    await storage.index.write_admission(write)
     with pytest.raises(Conflict):
-        await storage.index.write_desk(write)
-    assert (await stored(storage)).desk.staged == 1
+        await storage.index.write_admission(write)
+    assert (await stored(storage)).admission.staged == 1
 
 
-async def test_the_largest_desk_is_one_row(storage: Storage) -> None:
+async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
     """Every line and rule there may be, with the longest names, in characters that take two units each."""
     long = "\N{GRINNING FACE}" * 256
     lines = {
-        number: Line(job_type="T" * 128, mode="DEFAULT", source=f"{number:03d}{long[3:]}", emergency=False, count=1)
+        number: WaitingQueue(
+            job_type="T" * 128, mode="DEFAULT", source=f"{number:03d}{long[3:]}", emergency=False, count=1
+        )
         for number in range(MAX_LINES)
     }
     states = [
@@ -97,21 +101,21 @@ async def test_the_largest_desk_is_one_row(storage: Storage) -> None:
     ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(RING))
     breaker = Breaker(epoch=10**6, inside=10**6, ring=ring)
     states.append(GateState(gate=type_gate("T" * 128), rule=Rule(breaker=BreakerRule()), breaker=breaker))
-    desk = Desk(
+    admission = AdmissionState(
         tenant="tenant_a",
         gates={state.gate.id: state for state in states},
         inside_by_source={state.gate.name: 1 for state in states},
         lines=lines,
         counted_at=START,
     )
-    await storage.index.write_desk(DeskWrite(before=None, after=desk))
+    await storage.index.write_admission(AdmissionWrite(before=None, after=admission))
     found = await stored(storage)
-    assert found.desk == desk
+    assert found.admission == admission
     if found.etag.startswith("W/"):
         # no column is longer than Azure's 32,768 units, which Azurite may not check
-        from shared.adapters.tables.desks import _desk_columns
+        from shared.adapters.tables.admissions import _admission_columns
 
-        texts = [value for value in _desk_columns(desk).values() if isinstance(value, str)]
+        texts = [value for value in _admission_columns(admission).values() if isinstance(value, str)]
         assert max(len(text.encode("utf-16-le")) // 2 for text in texts) <= 32_768
 
 
@@ -119,52 +123,52 @@ async def test_the_largest_desk_is_one_row(storage: Storage) -> None:
 
 
 async def test_a_log_is_numbered_and_chained(storage: Storage) -> None:
-    """Its entries go with the desk that they changed."""
+    """Its entries go with the admission state that they changed."""
     before = await opened(storage)
     state, entries = GateState(gate=TENANT), []
     for number in range(3):
         state, entry = logged(state, "HELD", actor="op", reason=f"no {number}", at=START, data={"after": number})
         entries.append(entry)
-    write = DeskWrite(before=before, after=before.desk.with_state(state), log=tuple(entries))
-    await storage.index.write_desk(write)
-    found = await storage.desks.log("tenant_a", TENANT.id, after=0, limit=10)
+    write = AdmissionWrite(before=before, after=before.admission.with_state(state), log=tuple(entries))
+    await storage.index.write_admission(write)
+    found = await storage.admissions.log("tenant_a", TENANT.id, after=0, limit=10)
     assert found == entries
     assert [entry.hash for entry in found] == [entry_hash(vars(entry)) for entry in found]
-    assert await storage.desks.log("tenant_a", TENANT.id, after=1, limit=1) == entries[1:2]
-    assert (await stored(storage)).desk.state(TENANT).log_hash == entries[-1].hash
+    assert await storage.admissions.log("tenant_a", TENANT.id, after=1, limit=1) == entries[1:2]
+    assert (await stored(storage)).admission.state(TENANT).log_hash == entries[-1].hash
 
 
 async def test_the_directory(storage: Storage) -> None:
     """Tenants since they entered first, rules for all, and the settings' limit; each again and away."""
-    await storage.desks.enter_tenant("tenant_a", START)
-    await storage.desks.enter_tenant("tenant_a", LATER)
-    await storage.desks.enter_tenant("b/ü", LATER)
+    await storage.admissions.enter_tenant("tenant_a", START)
+    await storage.admissions.enter_tenant("tenant_a", LATER)
+    await storage.admissions.enter_tenant("b/ü", LATER)
     every = Gate(GateKind.TYPE, "*", "*")
     rule = Rule(max_active=3, breaker=BreakerRule(failure_rate=1 / 3, cooldown_s=7))
-    await storage.desks.put_default(every, rule, START)
-    await storage.desks.note_settings(LATER)
+    await storage.admissions.put_default(every, rule, START)
+    await storage.admissions.note_settings(LATER)
     platform = GateState(
         gate=Gate.over_all(GateKind.PLATFORM),
         rule=Rule(max_active=500),
         rule_seq=3,
         hold=Hold(reason="r", actor="a", at=START, until=LATER),
     )
-    await storage.desks.put_over_all(platform.gate, platform, START)
+    await storage.admissions.put_over_all(platform.gate, platform, START)
     opened = Breaker(state=BreakerState.OPEN, epoch=1, cooldown_s=60, opened_at=START, opened_by=(5, 9), until=LATER)
     of_type = GateState(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), rule=rule, breaker=opened)
-    await storage.desks.put_over_all(of_type.gate, of_type, START)
-    rows = await storage.desks.directory()
+    await storage.admissions.put_over_all(of_type.gate, of_type, START)
+    rows = await storage.admissions.directory()
     assert rows.over_all == {state.gate.id: (state, START) for state in (platform, of_type)}
     assert rows.tenants == {"tenant_a": START, "b/ü": LATER}
     assert rows.defaults == {(GateKind.TYPE, "*"): (rule, START)}
     assert rows.settings_since == LATER
     for _ in range(2):
-        await storage.desks.remove_tenant("b/ü")
-        await storage.desks.put_default(every, None, START)
-        await storage.desks.put_over_all(platform.gate, None, START)
-        await storage.desks.put_over_all(of_type.gate, None, START)
-        await storage.desks.note_settings(None)
-    rows = await storage.desks.directory()
+        await storage.admissions.remove_tenant("b/ü")
+        await storage.admissions.put_default(every, None, START)
+        await storage.admissions.put_over_all(platform.gate, None, START)
+        await storage.admissions.put_over_all(of_type.gate, None, START)
+        await storage.admissions.note_settings(None)
+    rows = await storage.admissions.directory()
     assert rows.over_all == {}
     assert (rows.tenants, rows.defaults, rows.settings_since) == ({"tenant_a": START}, {}, None)
 
@@ -174,22 +178,25 @@ async def test_entries_of_all_logs_are_read_in_order_and_removed(storage: Storag
     before, gates = await opened(storage), [TENANT, *(type_gate(f"T{number}") for number in range(12))]
     # ids that begin with figures and with letters
     assert len({gate.id[0].isdigit() for gate in gates}) == 2
-    desk, log = before.desk, []
+    admission, log = before.admission, []
     for gate in gates:
         state = GateState(gate=gate)
         for number in range(3):
             state, entry = logged(state, "HELD", actor="op", reason="r", at=START + number * HOUR, data={})
             log.append(entry)
-        desk = desk.with_state(state)
-    await storage.index.write_desk(DeskWrite(before=before, after=desk, log=tuple(log)))
+        admission = admission.with_state(state)
+    await storage.index.write_admission(AdmissionWrite(before=before, after=admission, log=tuple(log)))
     expected = sorted(LogPlace(entry.gate_id, entry.seq, entry.at) for entry in log)
-    assert await storage.desks.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected
-    assert await storage.desks.log_places("tenant_a", first=expected[4], limit=5) == expected[4:9]
+    assert await storage.admissions.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected
+    assert await storage.admissions.log_places("tenant_a", first=expected[4], limit=5) == expected[4:9]
     past = LogPlace(expected[0].gate_id, 10**10 - 1)
-    assert await storage.desks.log_places("tenant_a", first=past, limit=1) == expected[3:4]
-    assert await storage.desks.log_places("tenant_b", first=LogPlace("", 0), limit=1) == []
-    await storage.desks.drop_log("tenant_a", expected[:4])
+    assert await storage.admissions.log_places("tenant_a", first=past, limit=1) == expected[3:4]
+    assert await storage.admissions.log_places("tenant_b", first=LogPlace("", 0), limit=1) == []
+    await storage.admissions.drop_log("tenant_a", expected[:4])
     with pytest.raises(Conflict):
-        await storage.desks.drop_log("tenant_a", expected[3:6])
-    assert await storage.desks.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected[4:]
-    assert [each.seq for each in await storage.desks.log("tenant_a", expected[4].gate_id, after=0, limit=9)] == [2, 3]
+        await storage.admissions.drop_log("tenant_a", expected[3:6])
+    assert await storage.admissions.log_places("tenant_a", first=LogPlace("", 0), limit=100) == expected[4:]
+    assert [each.seq for each in await storage.admissions.log("tenant_a", expected[4].gate_id, after=0, limit=9)] == [
+        2,
+        3,
+    ]
