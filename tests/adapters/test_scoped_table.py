@@ -11,7 +11,7 @@ import pytest
 from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.adapters.memory_tables import MemoryAccount
 from shared.adapters.scoped.reach import Reach
-from shared.adapters.scoped.stores import TenantFeed, TenantHooks, TenantIndex
+from shared.adapters.scoped.stores import TenantFeed, TenantHooks, TenantIndex, TenantUsage
 from shared.adapters.scoped.table import SHARED, ScopedTable, ScopedTables, Sharing
 from shared.adapters.tables import keys
 from shared.adapters.tables.account import read_row, transact
@@ -153,11 +153,20 @@ async def test_a_query_of_a_range_of_keys_stays_in_its_partition() -> None:
     assert await found(table, "PartitionKey eq @p and RowKey ge @first", p="acme", first="") == ["acme"]
 
 
-@pytest.mark.parametrize("partition", ["", keys.GUARD_PARTITION])
-async def test_what_is_no_tenants_is_refused_to_those_who_see_all(partition: str) -> None:
+async def test_what_is_no_tenants_is_refused_to_those_who_see_all() -> None:
     for call in (READS | WRITES).values():
         with pytest.raises(PermissionError, match="sweep"):
-            await call(await scoped(MemoryAccount(), replace(READER, moves_all=True)), partition)
+            await call(await scoped(MemoryAccount(), replace(READER, moves_all=True)), keys.GUARD_PARTITION)
+
+
+async def test_a_tenant_without_a_name_has_nothing() -> None:
+    """A caller that sees all may name a blank tenant, and gets an empty list. One without a tenant does not reach it."""
+    for call in READS.values():
+        assert not await call(await scoped(MemoryAccount(), READER), "")
+    for caller in (NOBODY, replace(NOBODY, tenant=None)):
+        for call in (READS | WRITES).values():
+            with pytest.raises(PermissionError):
+                await call(await scoped(MemoryAccount(), caller, moving=True), "")
 
 
 async def test_each_row_of_a_transaction_is_asked_for() -> None:
@@ -279,6 +288,26 @@ def test_every_method_of_a_table_is_checked() -> None:
     names = {"get_entity", "query_entities", "submit_transaction", "upsert_entity", "update_entity", "delete_entity"}
     for kind in (Table, ScopedTable):
         assert {name for name in vars(kind) if not name.startswith("_")} == names
+
+
+@pytest.mark.parametrize(
+    ("store", "served"),
+    [
+        (TenantFeed, {"identity", "head", "seen", "events"}),
+        (
+            TenantHooks,
+            {"read", "all_of", "write", "log", "delivery", "pending", "hooks_with_pending", "ended", "note"},
+        ),
+        (TenantUsage, {"hours", "sources", "add_refused", "see_source"}),
+    ],
+)
+async def test_a_request_does_nothing_that_is_a_sweeps(store: Any, served: set[str]) -> None:
+    """Each method that no request needs is refused, whatever it is called with."""
+    methods = {name for name in dir(store) if not name.startswith("_")}
+    for name in methods - served:
+        with pytest.raises(PermissionError, match="sweep"):
+            await getattr(store, name)()
+    assert served < methods
 
 
 async def test_a_store_that_is_over_no_tables_is_not_scoped() -> None:

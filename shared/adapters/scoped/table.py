@@ -128,7 +128,7 @@ class ScopedTable:
 
     def _sharing(self, partition: str) -> Sharing | None:
         """Returns None for the partition of a tenant."""
-        if partition and not self._is_shared and _NO_TENANT.search(partition) is None:
+        if not self._is_shared and _NO_TENANT.search(partition) is None:
             return None
         if partition not in SHARED:
             raise PermissionError(f"only a sweep of every tenant uses the partition {partition!r}")
