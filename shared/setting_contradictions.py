@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +49,20 @@ def _refused(
     if retention is not None and ttl is not None and retention < ttl:
         # a repeated request would get a job that is gone
         wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
-    return wrong
+    return [*wrong, *_one_table(names, values)]
+
+
+def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    """A tenant has its own partition in some tables, so in one table with others it could have their partition's name.
+
+    Azure compares the names of tables without case.
+    """
+    tables = [(names[field], values[field].lower()) for field in names if field.endswith("_table") and field in values]
+    return [
+        f"{name} must name another table than {other}"
+        for (other, first), (name, second) in itertools.combinations(tables, 2)
+        if first == second
+    ]
 
 
 def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:

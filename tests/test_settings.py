@@ -1,4 +1,5 @@
 import base64
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -321,6 +322,13 @@ def test_a_name_that_azure_does_not_take_stops_the_start(name: str, value: str) 
     with pytest.raises(SettingsError, match=f"^{name} must ") as refused:
         load(MINIMAL | {name: value})
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "other"), [*itertools.combinations(TABLES, 2)])
+def test_two_settings_name_no_one_table(name: str, other: str) -> None:
+    """A tenant `incidents` would read those of all tenants in its own partition. Azure compares names without case."""
+    with pytest.raises(SettingsError, match=f"^{other} must name another table than {name}$"):
+        load(MINIMAL | {name: "Lucius", other: "luciuS"})
 
 
 @pytest.mark.parametrize(
