@@ -160,7 +160,7 @@ async def test_what_is_no_tenants_is_refused_to_those_who_see_all() -> None:
 
 
 async def test_a_tenant_without_a_name_has_nothing() -> None:
-    """A caller that sees all may name a blank tenant, and gets an empty list. One without a tenant does not reach it."""
+    """A caller that sees all may name a blank tenant, and gets an empty list; a caller without a tenant may not."""
     for call in READS.values():
         assert not await call(await scoped(MemoryAccount(), READER), "")
     for caller in (NOBODY, replace(NOBODY, tenant=None)):
