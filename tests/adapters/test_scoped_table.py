@@ -83,7 +83,7 @@ async def test_each_tenant_reaches_its_own_partition(tenant: str) -> None:
     "partition",
     [
         *("acme2", "acm", "Acme", "acme ", " acme", "acme:x", "=61cme", "%61cme", "a=63me", "bob", "*"),
-        *("", keys.GUARD_PARTITION, *SHARED.keys() - {each for each in SHARED if each.startswith("=")}),
+        *("", keys.GUARD_PARTITION, *(each for each in SHARED if not each.startswith("="))),
     ],
 )
 @pytest.mark.parametrize("name", READS | WRITES)
