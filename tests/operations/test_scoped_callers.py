@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.quotas import quotas
 from shared.ports.index import ActiveRow
 from shared.wiring import seen_by
-from tests.jobs import envelope
+from tests.jobs import START, envelope
 from tests.operations.conftest import World
 from tests.operations.support import by, cancelled, limited
 from tests.worlds import events as feeds
@@ -30,6 +31,38 @@ TENANT_A = Caller(actor="user:a", scopes=SCOPES, tenant="tenant_a")
 MOVER = Caller(actor="app:operator", scopes=SCOPES, tenant=None, moves_all=True)
 OPERATOR = replace(MOVER, sees_all=True)
 CALLERS = pytest.mark.parametrize("caller", [TENANT_A, MOVER, OPERATOR], ids=["tenant", "mover", "operator"])
+
+
+#: by store of the context, a read of another tenant
+OF_ANOTHER: dict[str, Callable[[Context], Awaitable[object]]] = {
+    "index": lambda context: context.index.list_active("tenant_b", after=None, limit=1),
+    "admissions": lambda context: context.admissions.read("tenant_b"),
+    "usage": lambda context: context.usage.sources("tenant_b", after="", limit=1),
+    "bulks": lambda context: context.bulks.slots("tenant_b"),
+    "incidents": lambda context: context.incidents.list_of_tenant("tenant_b", after=None, limit=1),
+    "rejected": lambda context: context.rejected.list_days(
+        START.date(), START.date(), tenant="tenant_b", after=None, limit=1
+    ),
+    "hooks": lambda context: context.require_events().hooks.all_of("tenant_b"),
+    "feed": lambda context: context.require_events().feed.events("tenant_b", after=0, limit=1),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER)
+async def test_each_store_of_a_context_is_its_callers(world: World, name: str) -> None:
+    """A tenant's caller reads no other tenant; one who only moves reads in requests that move, and no feed there."""
+    context, read = feeds.of(world).world.context, OF_ANOTHER[name]
+    for caller, moving in ((TENANT_A, False), (TENANT_A, True), (MOVER, False)):
+        with pytest.raises(PermissionError):
+            await read(seen_by(caller, context, moving=moving))
+    moves = seen_by(MOVER, context, moving=True)
+    if name == "feed":
+        with pytest.raises(PermissionError):
+            await read(moves)
+    else:
+        assert not await read(moves)
+    for each in (seen_by(OPERATOR, context, moving=False), moves.of_all_tenants):
+        assert not await read(each)
 
 
 def scoped(world: World, caller: Caller) -> Context:
