@@ -13,7 +13,7 @@ from shared.core.gates.allocation import AllocationRecord
 class StoredAllocationRecord:
     """An allocation record as read, with the token that the next write must present."""
 
-    allocation_record: AllocationRecord
+    record: AllocationRecord
     etag: str
     #: as it is stored, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -33,7 +33,7 @@ class Allocations(Protocol):
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
         """None: the gate was never divided. Raises LedgerUnavailable."""
 
-    async def write(self, allocation_record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
+    async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         """Raises Conflict, AlreadyExists, LedgerUnavailable."""
 
     async def ask(self, gate_id: str, tenant: str) -> None:

@@ -118,10 +118,8 @@ async def counting(made: Stores) -> None:
 async def dividing(made: Stores) -> None:
     before = await made.allocations.read(BOOK)
     assert before is not None
-    accounts = {tenant: replace(each, lent=7) for tenant, each in before.allocation_record.accounts.items()}
-    await made.allocations.write(
-        replace(before.allocation_record, accounts=accounts, credit=None, credit_at=None), before=before
-    )
+    accounts = {tenant: replace(each, lent=7) for tenant, each in before.record.accounts.items()}
+    await made.allocations.write(replace(before.record, accounts=accounts, credit=None, credit_at=None), before=before)
 
 
 async def bulk_step(made: Stores) -> None:

@@ -43,12 +43,12 @@ async def test_a_book_is_read_as_it_was_written(storage: Storage, tenants: int) 
     await storage.allocations.write(allocation_record(tenants), before=None)
     stored = await storage.allocations.read(GATE)
     assert stored is not None
-    assert stored.allocation_record == allocation_record(tenants)
+    assert stored.record == allocation_record(tenants)
     empty = AllocationRecord(gate_id=GATE)
     await storage.allocations.write(empty, before=stored)
     stored = await storage.allocations.read(GATE)
     assert stored is not None
-    assert stored.allocation_record == empty
+    assert stored.record == empty
 
 
 async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
@@ -62,7 +62,7 @@ async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
         await storage.allocations.write(replace(allocation_record(), epoch=6), before=stored)
     found = await storage.allocations.read(GATE)
     assert found is not None
-    assert found.allocation_record.epoch == 5
+    assert found.record.epoch == 5
 
 
 async def test_asks_stay_until_they_are_answered(storage: Storage) -> None:

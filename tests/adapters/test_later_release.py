@@ -70,7 +70,7 @@ async def counting_nothing(made: Stores) -> None:
 async def dividing_nothing(made: Stores) -> None:
     before = await made.allocations.read(BOOK)
     assert before is not None
-    await made.allocations.write(before.allocation_record, before=before)
+    await made.allocations.write(before.record, before=before)
 
 
 async def test_a_new_rule_has_nothing_of_the_old_one() -> None:

@@ -281,7 +281,7 @@ def count(world: World) -> dict[str, int]:
 async def allocation_record(world: World, gate: Gate = PLATFORM) -> allocation.AllocationRecord:
     stored = await world.context.allocations.read(gate.id)
     assert stored is not None
-    return stored.allocation_record
+    return stored.record
 
 
 async def with_breaker_over_all(world: World, **numbers: Any) -> None:

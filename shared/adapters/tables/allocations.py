@@ -42,12 +42,12 @@ class TablesAllocations:
             else None
         )
 
-    async def write(self, allocation_record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
+    async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         table = await self._account.table(self._gates_table)
-        columns = _columns(allocation_record)
+        columns = _columns(record)
         if before is not None:
-            columns = keep(before.row, _columns(before.allocation_record), columns, parts=_PARTS)
-        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{allocation_record.gate_id}", **columns}
+            columns = keep(before.row, _columns(before.record), columns, parts=_PARTS)
+        row = {"PartitionKey": BOOKS_PARTITION, "RowKey": f"{_BOOK}{record.gate_id}", **columns}
         operation: Operation = ("create", row)
         if before is not None:
             under_etag = {"etag": before.etag, "match_condition": MatchConditions.IfNotModified}
@@ -93,22 +93,22 @@ def _ask_of(entity: Entity) -> Ask:
     return Ask(entity["tenant"], entity.metadata["etag"] or "")
 
 
-def _columns(allocation_record: AllocationRecord) -> dict[str, Any]:
-    accounts = {tenant: list(vars(account).values()) for tenant, account in allocation_record.accounts.items()}
+def _columns(record: AllocationRecord) -> dict[str, Any]:
+    accounts = {tenant: list(vars(account).values()) for tenant, account in record.accounts.items()}
     columns: dict[str, Any] = {
-        "gate_id": allocation_record.gate_id,
-        "epoch": allocation_record.epoch,
-        "unmet": allocation_record.unmet,
+        "gate_id": record.gate_id,
+        "epoch": record.epoch,
+        "unmet": record.unmet,
         **parts("accounts", accounts),
-        **(parts("breaker", breaker_json(allocation_record.breaker)) if allocation_record.breaker is not None else {}),
-        **(parts("uncounted", sorted(allocation_record.uncounted)) if allocation_record.uncounted else {}),
+        **(parts("breaker", breaker_json(record.breaker)) if record.breaker is not None else {}),
+        **(parts("uncounted", sorted(record.uncounted)) if record.uncounted else {}),
     }
     optional = {
-        "divided_at": allocation_record.divided_at,
-        "opened_at": allocation_record.opened_at,
-        "opening": allocation_record.opening,
-        "credit": (allocation_record.credit, "Edm.Int64") if allocation_record.credit is not None else None,
-        "credit_at": allocation_record.credit_at,
+        "divided_at": record.divided_at,
+        "opened_at": record.opened_at,
+        "opening": record.opening,
+        "credit": (record.credit, "Edm.Int64") if record.credit is not None else None,
+        "credit_at": record.credit_at,
     }
     return {**columns, **{name: value for name, value in optional.items() if value is not None}}
 

@@ -111,36 +111,30 @@ class Demand:
         return self.inside + self.requested
 
 
-def with_reserve(allocation_record: AllocationRecord, limit: int) -> AllocationRecord:
+def with_reserve(record: AllocationRecord, limit: int) -> AllocationRecord:
     """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
-    counted = sum(
-        account.lent
-        for tenant, account in allocation_record.accounts.items()
-        if tenant not in allocation_record.uncounted
-    )
+    counted = sum(account.lent for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {
         tenant: replace(account, lent=max(account.lent, rest), used=max(account.lent, rest))
-        for tenant in allocation_record.uncounted
-        if (account := allocation_record.accounts.get(tenant)) is not None
+        for tenant in record.uncounted
+        if (account := record.accounts.get(tenant)) is not None
     }
-    return replace(allocation_record, accounts={**allocation_record.accounts, **reserved})
+    return replace(record, accounts={**record.accounts, **reserved})
 
 
-def lent_to_unread(allocation_record: AllocationRecord, unread: Collection[str]) -> int:
+def lent_to_unread(record: AllocationRecord, unread: Collection[str]) -> int:
     """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
-    reserves = [allocation_record.accounts[tenant].lent for tenant in unread if tenant in allocation_record.uncounted]
-    counted = sum(
-        allocation_record.accounts[tenant].lent for tenant in unread if tenant not in allocation_record.uncounted
-    )
+    reserves = [record.accounts[tenant].lent for tenant in unread if tenant in record.uncounted]
+    counted = sum(record.accounts[tenant].lent for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
 
 
-def room_for(allocation_record: AllocationRecord, joining: Sequence[str]) -> int:
+def room_for(record: AllocationRecord, joining: Sequence[str]) -> int:
     """How many of those who come the allocation record has room for, the first of them: it is one row."""
-    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in allocation_record.accounts)
+    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in record.accounts)
     found = 0
-    for tenant in joining[: max(0, MAX_TENANTS - len(allocation_record.accounts))]:
+    for tenant in joining[: max(0, MAX_TENANTS - len(record.accounts))]:
         characters += len(tenant) + _OF_AN_ACCOUNT
         if characters > _MAX_CHARACTERS:
             break
@@ -189,16 +183,14 @@ def used_by(claim: Demand, lent: int) -> int:
     return max(claim.inside, min(claim.needed, lent)) + claim.before
 
 
-def has_room(
-    allocation_record: AllocationRecord, max_active: int | None, tenant: str, inside: int, now: datetime
-) -> bool:
+def has_room(record: AllocationRecord, max_active: int | None, tenant: str, inside: int, now: datetime) -> bool:
     """Whether a division now could lend another place to the tenant, of which `inside` jobs are inside.
 
     An estimate by the allocation record alone: of other tenants it knows the jobs that were inside at the last
     division.
     """
-    limit = places(max_active, allocation_record.breaker, (), now)
-    others = sum(account.used for each, account in allocation_record.accounts.items() if each != tenant)
+    limit = places(max_active, record.breaker, (), now)
+    others = sum(account.used for each, account in record.accounts.items() if each != tenant)
     return limit is None or others + inside < limit
 
 
@@ -250,13 +242,13 @@ def _one_of(line: WaitingQueue) -> Candidate:
     )
 
 
-def accounts_of(allocation_record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
+def accounts_of(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
     """The accounts with the place time of now; who did not wait starts level with those who do."""
-    before = {claim.tenant: allocation_record.accounts.get(claim.tenant, Account()) for claim in claims}
+    before = {claim.tenant: record.accounts.get(claim.tenant, Account()) for claim in claims}
     after = {}
     for claim in claims:
         account = before[claim.tenant]
-        if claim.tenant not in allocation_record.accounts:
+        if claim.tenant not in record.accounts:
             account = replace(account, seen_ms=claim.place_ms, tokens_lent=claim.share.tokens_lent)
         # what is less than a millisecond by the weight counts the next time, as what another's clock was ahead
         spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
@@ -331,7 +323,7 @@ def lent_after(
 
 
 def with_tokens(
-    allocation_record: AllocationRecord,
+    record: AllocationRecord,
     state: GateState,
     claims: Sequence[Demand],
     accounts: Mapping[str, Account],
@@ -344,10 +336,8 @@ def with_tokens(
     `limited`: places are lent too.
     """
     if rate.rate_of(state, state.rule, now) is None:
-        return replace(allocation_record, credit=None, credit_at=None), dict(accounts), False
-    at = rate.settled(
-        replace(state, credit=allocation_record.credit, credit_at=allocation_record.credit_at), state.rule, now
-    )
+        return replace(record, credit=None, credit_at=None), dict(accounts), False
+    at = rate.settled(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
     credit = at.credit or 0
     wishes = {}
     for claim in claims:
@@ -360,15 +350,13 @@ def with_tokens(
         tenant: replace(account, tokens_lent=account.tokens_lent + given.get(tenant, 0))
         for tenant, account in accounts.items()
     }
-    left = replace(allocation_record, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
+    left = replace(record, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
     return left, after, sum(wishes.values()) > sum(given.values())
 
 
-def next_token(allocation_record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
+def next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
     """When the gate's rate allows another start; None: now, or it has no rate."""
-    return rate.next_start(
-        replace(state, credit=allocation_record.credit, credit_at=allocation_record.credit_at), state.rule, now
-    )
+    return rate.next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
 def taken(share: Share, goal: int, epoch: int) -> Share | None:

@@ -53,17 +53,15 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     it has read the tenant's admission state; and without one it has to be over by more than clocks differ.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
-    if stored is not None and stored.allocation_record.divided_at is not None:
-        allocation_record, divided_at = stored.allocation_record, stored.allocation_record.divided_at
+    if stored is not None and stored.record.divided_at is not None:
+        record, divided_at = stored.record, stored.record.divided_at
         if not await context.allocations.asks(gate.id):
             known = await admission_turns.directory(context)
-            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_behind(
-                context, known, allocation_record, gate
-            ):
+            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_behind(context, known, record, gate):
                 return {}
             if divided_at > since:
                 # that one may have begun before: one more, where none follows it within ten seconds anyway
-                if not allocation_record.unmet:
+                if not record.unmet:
                     await context.bus.admission_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
                 return {}
         # a clock that is ahead of the others makes no call wait for longer than a second of its own
@@ -78,7 +76,7 @@ async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissi
     if gate.kind not in DIVIDED:
         return {}
     stored = await context.allocations.read(gate.id)
-    is_owed = stored is None or _is_behind(context, known, stored.allocation_record, gate)
+    is_owed = stored is None or _is_behind(context, known, stored.record, gate)
     return await divide(context, gate) if is_owed or await context.allocations.asks(gate.id) else {}
 
 
@@ -98,21 +96,12 @@ def _log_undivided(gate: Gate, fault: Exception) -> None:
     telemetry.record_fault(fault, "GATE_UNDIVIDED", gate=gate.id)
 
 
-def _is_behind(context: Context, known: Directory, allocation_record: AllocationRecord, gate: Gate) -> bool:
+def _is_behind(context: Context, known: Directory, record: AllocationRecord, gate: Gate) -> bool:
     """Whether a division is owed by the allocation record alone, whoever asks."""
     now = context.clock.now()
     # ends that are too old to count leave the allocation record with their tenants
-    is_old = (
-        allocation_record.breaker is not None
-        and bool(allocation_record.accounts)
-        and now - (allocation_record.divided_at or now) >= _LOOKED_OVER
-    )
-    return (
-        allocation_record.unmet
-        or allocation_record.is_limited
-        or is_old
-        or not is_opened(known, allocation_record, gate, now)
-    )
+    is_old = record.breaker is not None and bool(record.accounts) and now - (record.divided_at or now) >= _LOOKED_OVER
+    return record.unmet or record.is_limited or is_old or not is_opened(known, record, gate, now)
 
 
 async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
@@ -136,14 +125,14 @@ async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: st
     # with a blank before it it is no tenant's
     async with context.process.gate_directory.turn(f" {gate.id}"):
         stored = await context.allocations.read(gate.id)
-        allocation_record = stored.allocation_record if stored is not None else None
+        record = stored.record if stored is not None else None
         # else something is lent to those who do not need it
-        if allocation_record is not None and allocation_record.divided_at is not None and allocation_record.unmet:
+        if record is not None and record.divided_at is not None and record.unmet:
             now = context.clock.now()
             # one that is ahead of this clock was made by another process, before this job came or after it
-            if arrived < allocation_record.divided_at <= now:
+            if arrived < record.divided_at <= now:
                 return {}
-            wait = allocation_record.divided_at + INTERVAL - now
+            wait = record.divided_at + INTERVAL - now
             if wait > timedelta():
                 if not rejects:
                     return {}
@@ -160,7 +149,7 @@ class _Read:
     #: None: the gate has no number
     max_active: int | None
     stored: StoredAllocationRecord | None
-    allocation_record: AllocationRecord
+    record: AllocationRecord
     now: datetime
 
 
@@ -177,17 +166,15 @@ async def divide(
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.allocations.read(gate.id), context.clock.now()
-    read = _Read(
-        gate, state, state.max_active, stored, stored.allocation_record if stored else _first_record(gate, now), now
-    )
+    read = _Read(gate, state, state.max_active, stored, stored.record if stored else _first_record(gate, now), now)
     opened: list[GateState] = []
     try:
-        if not is_opened(known, read.allocation_record, gate, now):
-            if (counted := await count_all(context, known, gate, stored, read.allocation_record, now)) is None:
+        if not is_opened(known, read.record, gate, now):
+            if (counted := await count_all(context, known, gate, stored, read.record, now)) is None:
                 # there are more
                 await _call(context, gate, now + INTERVAL, now)
                 return {}
-            read = replace(read, stored=counted, allocation_record=counted.allocation_record)
+            read = replace(read, stored=counted, record=counted.record)
         return await _divide(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
@@ -215,11 +202,11 @@ async def _divide(
     opened: list[GateState],
 ) -> Admissions:
     """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
-    gate, allocation_record, epoch = read.gate, read.allocation_record, read.allocation_record.epoch + 1
+    gate, record, epoch = read.gate, read.record, read.record.epoch + 1
     asks = await context.allocations.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
-    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in allocation_record.accounts]
-    room = allocation.room_for(allocation_record, joining)
+    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in record.accounts]
+    room = allocation.room_for(record, joining)
 
     async def claim(tenant: str) -> Demand | None:
         try:
@@ -230,14 +217,14 @@ async def _divide(
             return None
         return demand_of(admission, directory, gate, read.now, coming if tenant == asking else None)
 
-    claims = [each for each in await at_once([*allocation_record.accounts, *joining[:room]], claim) if each is not None]
-    unread = {*allocation_record.accounts} - {claim.tenant for claim in claims}
-    lent_unread = allocation.lent_to_unread(allocation_record, unread)
-    allocation_record = await type_breakers.record_ends(context, known, allocation_record, read.state, claims, opened)
-    breaker = allocation_record.breaker
+    claims = [each for each in await at_once([*record.accounts, *joining[:room]], claim) if each is not None]
+    unread = {*record.accounts} - {claim.tenant for claim in claims}
+    lent_unread = allocation.lent_to_unread(record, unread)
+    record = await type_breakers.record_ends(context, known, record, read.state, claims, opened)
+    breaker = record.breaker
     if breaker is not None:
         claims = [allocation.in_epoch(each, breaker) for each in claims]
-    accounts = allocation.accounts_of(allocation_record, claims)
+    accounts = allocation.accounts_of(record, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     limit, goals = allocation.places(read.max_active, breaker, claims, read.now), lent
     if limit is not None:
@@ -253,8 +240,8 @@ async def _divide(
         limit = (allocation.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
         lent = allocation.lent_after(limit, goals, lent, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
-    allocation_record, accounts, lacks_tokens = allocation.with_tokens(
-        allocation_record, read.state, claims, accounts, read.now, limited=limit is not None
+    record, accounts, lacks_tokens = allocation.with_tokens(
+        record, read.state, claims, accounts, read.now, limited=limit is not None
     )
     lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
@@ -262,9 +249,9 @@ async def _divide(
     used = {claim.tenant: allocation.used_by(claim, lent[claim.tenant]) for claim in claims}
     kept = allocation.in_record(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
-        allocation_record,
+        record,
         epoch=epoch,
-        accounts={tenant: allocation_record.accounts[tenant] for tenant in unread}
+        accounts={tenant: record.accounts[tenant] for tenant in unread}
         | {
             tenant: replace(account, requested=account.requested and unmet, used=used[tenant])
             for tenant, account in accounts.items()
@@ -272,7 +259,7 @@ async def _divide(
         },
         divided_at=read.now,
         unmet=unmet,
-        uncounted=allocation_record.uncounted & unread,
+        uncounted=record.uncounted & unread,
     )
     await context.allocations.write(after, before=read.stored)
     await context.allocations.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
@@ -331,25 +318,21 @@ async def _take(
 
 
 async def _give(
-    context: Context,
-    gate: Gate,
-    allocation_record: AllocationRecord,
-    goals: Mapping[str, int],
-    claims: Iterable[Demand],
+    context: Context, gate: Gate, record: AllocationRecord, goals: Mapping[str, int], claims: Iterable[Demand]
 ) -> Admissions:
     """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
 
     found: Admissions = {}
 
     async def one(claim: Demand) -> None:
-        account = allocation_record.accounts.get(claim.tenant)
+        account = record.accounts.get(claim.tenant)
         if account is None:
             return
         keep = min(account.lent, goals[claim.tenant])
-        if _given(claim.share, allocation_record, account, keep) == claim.share:
+        if _given(claim.share, record, account, keep) == claim.share:
             return
         with telemetry.tolerate(Exception):
-            act = _giving(context, gate, allocation_record, account, keep)
+            act = _giving(context, gate, record, account, keep)
             found[claim.tenant] = await admission_turns.at_admission(
                 context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
             )
@@ -359,11 +342,11 @@ async def _give(
 
 
 def _giving(
-    context: Context, gate: Gate, allocation_record: AllocationRecord, account: Account, keep: int
+    context: Context, gate: Gate, record: AllocationRecord, account: Account, keep: int
 ) -> Callable[[StoredAdmission, Directory], Awaitable[Entered]]:
     async def act(stored: StoredAdmission, known: Directory) -> Entered:
         before = stored.admission.share(gate)
-        share = _given(before, allocation_record, account, keep)
+        share = _given(before, record, account, keep)
         # where it is the same the admission state may have learned by the directory that the breaker is closed
         admission = stored.admission.with_share(share) if share != before else stored.admission
         let = await admission_turns.select_admissions(context, admission, known, MAX_LET_IN)
@@ -372,7 +355,7 @@ def _giving(
         write = await admission_turns.admission_write(context, stored, known, let)
         await context.index.write_admission(write)
         await admission_turns.admission_calls(context, write, known)
-        if not allocation_record.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
+        if not record.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
             await admission_turns.ask_division(context, gate, stored.admission.tenant)
         return admission_turns.entered_by(let)
@@ -380,13 +363,13 @@ def _giving(
     return act
 
 
-def _given(share: Share, allocation_record: AllocationRecord, account: Account, keep: int) -> Share:
+def _given(share: Share, record: AllocationRecord, account: Account, keep: int) -> Share:
     """What the allocation record lends, where the share is of no later epoch of the breaker."""
-    if allocation_record.breaker is None:
-        return allocation.given(share, account, keep, allocation_record.epoch)
-    if share.breaker.epoch != allocation_record.breaker.epoch:
+    if record.breaker is None:
+        return allocation.given(share, account, keep, record.epoch)
+    if share.breaker.epoch != record.breaker.epoch:
         return share
-    return close_epoch(allocation.given(share, account, keep, allocation_record.epoch), allocation_record.breaker)
+    return close_epoch(allocation.given(share, account, keep, record.epoch), record.breaker)
 
 
 async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:

@@ -67,7 +67,7 @@ async def _tenants(context: Context, gate: Gate) -> set[str]:
     allocations = context.of_all_tenants.allocations
     stored = await allocations.read(gate.id)
     return {
-        *(stored.allocation_record.accounts if stored is not None else ()),
+        *(stored.record.accounts if stored is not None else ()),
         *(ask.tenant for ask in await allocations.asks(gate.id)),
     }
 
@@ -92,11 +92,9 @@ async def ask(context: Context, job: Job) -> Decision | None:
 async def _has_room(context: Context, known: Directory, gate: Gate, admission: AdmissionState) -> bool:
     """Whether a division could lend another place to the tenant of the admission state. Raises LedgerUnavailable."""
     rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
-    if rule is None or stored is None or (rule.max_active is None and not stored.allocation_record.is_limited):
+    if rule is None or stored is None or (rule.max_active is None and not stored.record.is_limited):
         return True
-    allocation_record = (
-        stored.allocation_record if rule.breaker is not None else replace(stored.allocation_record, breaker=None)
-    )
+    record = stored.record if rule.breaker is not None else replace(stored.record, breaker=None)
     return allocation.has_room(
-        allocation_record, rule.max_active, admission.tenant, admission.inside_of(gate), context.clock.now()
+        record, rule.max_active, admission.tenant, admission.inside_of(gate), context.clock.now()
     )

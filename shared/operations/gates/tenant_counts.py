@@ -26,7 +26,7 @@ _SECOND_COUNT = timedelta(minutes=1)
 CLAIM_PATIENCE = timedelta(seconds=1)
 
 
-def is_opened(known: Directory, allocation_record: AllocationRecord, gate: Gate, now: datetime) -> bool:
+def is_opened(known: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
     """Returns whether the jobs of all tenants are in the allocation record; True if the gate has no number."""
     state = known.over_all.get(gate.id)
     if state is None or state.max_active is None:
@@ -34,7 +34,7 @@ def is_opened(known: Directory, allocation_record: AllocationRecord, gate: Gate,
     since = known.over_all_since.get(gate.id, now)
     if now >= since + _SECOND_COUNT:
         since += _SECOND_COUNT
-    return allocation_record.opened_at is not None and allocation_record.opened_at >= since
+    return record.opened_at is not None and record.opened_at >= since
 
 
 async def count_all(
@@ -42,7 +42,7 @@ async def count_all(
     known: Directory,
     gate: Gate,
     stored: StoredAllocationRecord | None,
-    allocation_record: AllocationRecord,
+    record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
     """Counts the jobs of every awake tenant, before a slot is lent; returns the allocation record with them, None: more
@@ -53,18 +53,16 @@ async def count_all(
     Each division reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
-    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (allocation_record.opening or ""))
+    tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))
     until = now + _OPENING
-    has_counts = allocation_record.opened_at is not None and allocation_record.opened_at >= known.over_all_since.get(
-        gate.id, now
-    )
+    has_counts = record.opened_at is not None and record.opened_at >= known.over_all_since.get(gate.id, now)
 
     async def inside(tenant: str) -> int | None:
         return await _inside(context, gate, tenant, until)
 
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
-        accounts, uncounted = dict(allocation_record.accounts), set(allocation_record.uncounted)
+        accounts, uncounted = dict(record.accounts), set(record.uncounted)
         for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
             if count is None:
                 # in the allocation record, so that the next division reads it
@@ -75,19 +73,13 @@ async def count_all(
             if count:
                 account = accounts.get(tenant, Account())
                 accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
-        allocation_record = replace(
-            allocation_record, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1]
-        )
-        stored = await _write(context, replace(allocation_record, unmet=True, divided_at=now), stored)
+        record = replace(record, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1])
+        stored = await _write(context, replace(record, unmet=True, divided_at=now), stored)
     if tenants:
         return None
     state = known.over_all[gate.id]
-    allocation_record = (
-        with_reserve(allocation_record, state.max_active) if state.max_active is not None else allocation_record
-    )
-    return await _write(
-        context, replace(allocation_record, opening=None, opened_at=now, unmet=True, divided_at=now), stored
-    )
+    record = with_reserve(record, state.max_active) if state.max_active is not None else record
+    return await _write(context, replace(record, opening=None, opened_at=now, unmet=True, divided_at=now), stored)
 
 
 async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
@@ -110,11 +102,11 @@ async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) ->
 
 
 async def _write(
-    context: Context, allocation_record: AllocationRecord, before: StoredAllocationRecord | None
+    context: Context, record: AllocationRecord, before: StoredAllocationRecord | None
 ) -> StoredAllocationRecord:
     """Returns the allocation record as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    await context.allocations.write(allocation_record, before=before)
-    stored = await context.allocations.read(allocation_record.gate_id)
-    if stored is None or stored.allocation_record != allocation_record:
+    await context.allocations.write(record, before=before)
+    stored = await context.allocations.read(record.gate_id)
+    if stored is None or stored.record != record:
         raise Conflict
     return stored

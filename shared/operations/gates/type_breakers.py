@@ -30,7 +30,7 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 async def record_ends(
     context: Context,
     known: Directory,
-    allocation_record: AllocationRecord,
+    record: AllocationRecord,
     state: GateState,
     claims: Sequence[Demand],
     opened: list[GateState],
@@ -43,13 +43,11 @@ async def record_ends(
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None
-    if gate.kind is not GateKind.PLATFORM_TYPE or (
-        rule is None and allocation_record.breaker is None and state.breaker is None
-    ):
-        return allocation_record
+    if gate.kind is not GateKind.PLATFORM_TYPE or (rule is None and record.breaker is None and state.breaker is None):
+        return record
     stored = await context.admissions.read(EVERY)
     written = stored.admission.state(gate) if stored is not None else GateState(gate=gate)
-    before = latest(allocation_record, written)
+    before = latest(record, written)
     rings = {claim.tenant: claim.share.breaker.ring for claim in claims}
     has_line = any(claim.has_line for claim in claims)
     steps = after_ends(before, rule, rings, context.clock.now(), has_line=has_line)
@@ -61,14 +59,12 @@ async def record_ends(
     if known.over_all[gate.id] != _published(written):
         # or whoever wrote it died, or was late and published what was before
         await publish(context, written)
-    return replace(allocation_record, breaker=steps[-1])
+    return replace(record, breaker=steps[-1])
 
 
-def latest(allocation_record: AllocationRecord | None, state: GateState) -> Breaker:
+def latest(record: AllocationRecord | None, state: GateState) -> Breaker:
     """As it stands by the allocation record and by the admission state of `*`."""
-    return further(
-        (allocation_record.breaker if allocation_record is not None else None) or Breaker(), state.breaker or Breaker()
-    )
+    return further((record.breaker if record is not None else None) or Breaker(), state.breaker or Breaker())
 
 
 def _stage(breaker: Breaker) -> tuple[str, int]:
@@ -121,6 +117,6 @@ async def reading(context: Context, state: GateState) -> GateState:
     if state.gate.kind is not GateKind.PLATFORM_TYPE:
         return state
     stored = await context.of_all_tenants.allocations.read(state.gate.id)
-    if stored is None or stored.allocation_record.breaker is None:
+    if stored is None or stored.record.breaker is None:
         return state
-    return replace(state, breaker=latest(stored.allocation_record, state))
+    return replace(state, breaker=latest(stored.record, state))

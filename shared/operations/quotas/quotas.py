@@ -208,15 +208,15 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
     Raises NoBreaker, Transient.
     """
     known, over_all = await admission_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
-    allocation_record = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
+    stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
         rule = known.rule_of(state)
         if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
             raise NoBreaker(gate.words)
-        if allocation_record is None:
+        if stored is None:
             return changes.reset(state)
-        found = replace(state, breaker=type_breakers.latest(allocation_record.allocation_record, state))
+        found = replace(state, breaker=type_breakers.latest(stored.record, state))
         return state if (after := changes.reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)

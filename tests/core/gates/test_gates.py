@@ -41,7 +41,7 @@ def hold() -> Hold:
     return Hold(reason="audit", actor="op", at=START)
 
 
-class AllocationRecord:
+class OneTenant:
     """One admission state, with the rows that its transactions would write."""
 
     def __init__(self, *states: GateState, defaults: dict[tuple[GateKind, str], Rule] | None = None) -> None:
@@ -110,8 +110,8 @@ class AllocationRecord:
         self.admission = recounted(self.admission.with_state(state), list(self.places.values()), self.now)
 
 
-def limited(most: int, **rule: int) -> AllocationRecord:
-    return AllocationRecord(GateState(gate=TENANT, rule=Rule(max_active=most, **rule)))
+def limited(most: int, **rule: int) -> OneTenant:
+    return OneTenant(GateState(gate=TENANT, rule=Rule(max_active=most, **rule)))
 
 
 # --- order
@@ -119,69 +119,69 @@ def limited(most: int, **rule: int) -> AllocationRecord:
 
 def test_priority_orders_and_nobody_waits_behind_later_jobs_for_an_hour() -> None:
     """One place, a stream of high ones and an old low one: it goes in before any that came an hour after it."""
-    allocation_record = limited(1)
-    allocation_record.posts("first")
-    allocation_record.posts("low", priority="low")
+    tenant = limited(1)
+    tenant.posts("first")
+    tenant.posts("low", priority="low")
     previous = "first"
     for minute in range(1, 150):
-        allocation_record.now = START + timedelta(minutes=minute)
-        allocation_record.posts(f"high-{minute}", priority="high")
+        tenant.now = START + timedelta(minutes=minute)
+        tenant.posts(f"high-{minute}", priority="high")
         if minute % 2 == 0:
-            allocation_record.ends(previous)
-            previous = allocation_record.inside[0]
+            tenant.ends(previous)
+            previous = tenant.inside[0]
             if previous == "low":
                 break
-    order = [job_id for job_id, _ in allocation_record.began]
+    order = [job_id for job_id, _ in tenant.began]
     assert order[-1] == "low"
     came = [int(each.split("-")[1]) for each in order if each.startswith("high")]
     assert came == sorted(came)
     assert max(came) <= 60
-    allocation_record.posts("normal")
-    allocation_record.posts("urgent", priority="high")
-    assert allocation_record.rows(0)[0].candidate.job_id.startswith("high")
+    tenant.posts("normal")
+    tenant.posts("urgent", priority="high")
+    assert tenant.rows(0)[0].candidate.job_id.startswith("high")
 
 
 def test_the_oldest_of_all_lines_goes_first_whatever_a_line_remembers() -> None:
     """Lines of two types, one of which lost its head: the rows say whose turn it is."""
-    allocation_record = limited(1)
-    allocation_record.posts("inside")
+    tenant = limited(1)
+    tenant.posts("inside")
     for second, (job_id, job_type) in enumerate([("a1", "A"), ("b1", "B"), ("a2", "A"), ("b2", "B")], 1):
-        allocation_record.now = START + timedelta(seconds=second)
-        allocation_record.posts(job_id, job_type=job_type)
+        tenant.now = START + timedelta(seconds=second)
+        tenant.posts(job_id, job_type=job_type)
     # cancelled while it waits
-    allocation_record.ends("a1")
+    tenant.ends("a1")
     for expected in ("b1", "a2", "b2"):
-        allocation_record.ends(allocation_record.inside[0])
-        assert allocation_record.inside == [expected]
+        tenant.ends(tenant.inside[0])
+        assert tenant.inside == [expected]
 
 
 def test_a_newcomer_does_not_take_what_time_has_opened() -> None:
     """A token that came while nobody looked is the first one's in line, also where the newcomer's own line is empty."""
-    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
-    allocation_record.posts("a", job_type="A")
-    allocation_record.now += timedelta(seconds=1)
-    allocation_record.posts("old", job_type="A")
+    tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
+    tenant.posts("a", job_type="A")
+    tenant.now += timedelta(seconds=1)
+    tenant.posts("old", job_type="A")
     for minute in range(1, 4):
-        allocation_record.now = START + timedelta(minutes=minute)
-        allocation_record.posts(f"new-{minute}", job_type=f"B{minute}")
-    assert [job_id for job_id, _ in allocation_record.began] == ["a", "old", "new-1", "new-2"]
+        tenant.now = START + timedelta(minutes=minute)
+        tenant.posts(f"new-{minute}", job_type=f"B{minute}")
+    assert [job_id for job_id, _ in tenant.began] == ["a", "old", "new-1", "new-2"]
 
 
 def test_a_held_type_stops_no_other() -> None:
     """Those behind a shut gate of their own are passed by, and hold no place."""
-    allocation_record = AllocationRecord(
+    tenant = OneTenant(
         GateState(gate=TENANT, rule=Rule(max_active=2)), GateState(gate=type_gate("A"), rule_seq=1, hold=hold())
     )
-    assert [allocation_record.posts(f"a{number}", job_type="A") for number in range(3)] == [PlaceState.WAITING] * 3
-    assert [allocation_record.posts(f"b{number}", job_type="B") for number in range(3)][:2] == [PlaceState.ADMITTED] * 2
+    assert [tenant.posts(f"a{number}", job_type="A") for number in range(3)] == [PlaceState.WAITING] * 3
+    assert [tenant.posts(f"b{number}", job_type="B") for number in range(3)][:2] == [PlaceState.ADMITTED] * 2
     assert (
-        allocation_record.admission.active,
-        allocation_record.admission.staged,
-        allocation_record.admission.waiting,
+        tenant.admission.active,
+        tenant.admission.staged,
+        tenant.admission.waiting,
     ) == (2, 4, 4)
-    allocation_record.sets(GateState(gate=type_gate("A"), rule_seq=2))
-    allocation_record.ends("b0")
-    assert sorted(allocation_record.inside) == ["a0", "b1"]
+    tenant.sets(GateState(gate=type_gate("A"), rule_seq=2))
+    tenant.ends("b0")
+    assert sorted(tenant.inside) == ["a0", "b1"]
 
 
 # --- emergencies
@@ -190,33 +190,33 @@ def test_a_held_type_stops_no_other() -> None:
 def test_an_emergency_passes_numbers_and_rates_up_to_its_own() -> None:
     """It counts in `active`; past its number it waits in a line that is looked at first; a hold stops it."""
     rule = Rule(max_active=1, max_per_hour=1, burst=1, emergency_max_active=1)
-    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=rule))
-    assert allocation_record.posts("one") is PlaceState.ADMITTED
-    assert allocation_record.posts("two") is PlaceState.WAITING
-    assert allocation_record.posts("fire", priority="emergency") is PlaceState.ADMITTED
-    allocation_record.now += timedelta(hours=2)
-    assert allocation_record.posts("fire 2", priority="emergency") is PlaceState.WAITING
-    assert (allocation_record.admission.active, allocation_record.admission.emergencies) == (2, 1)
-    allocation_record.ends("fire")
-    assert allocation_record.inside == ["one", "fire 2"]
-    allocation_record.sets(GateState(gate=TENANT, rule=rule, hold=hold()))
-    allocation_record.ends("fire 2")
-    assert allocation_record.posts("fire 3", priority="emergency") is PlaceState.WAITING
+    tenant = OneTenant(GateState(gate=TENANT, rule=rule))
+    assert tenant.posts("one") is PlaceState.ADMITTED
+    assert tenant.posts("two") is PlaceState.WAITING
+    assert tenant.posts("fire", priority="emergency") is PlaceState.ADMITTED
+    tenant.now += timedelta(hours=2)
+    assert tenant.posts("fire 2", priority="emergency") is PlaceState.WAITING
+    assert (tenant.admission.active, tenant.admission.emergencies) == (2, 1)
+    tenant.ends("fire")
+    assert tenant.inside == ["one", "fire 2"]
+    tenant.sets(GateState(gate=TENANT, rule=rule, hold=hold()))
+    tenant.ends("fire 2")
+    assert tenant.posts("fire 3", priority="emergency") is PlaceState.WAITING
 
 
 @pytest.mark.parametrize("rule", [Rule(max_active=1), None])
 def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | None) -> None:
     """With the number for emergencies gone they are jobs of high priority: they pass no limit, and are not stuck."""
     with_number = Rule(max_active=1, emergency_max_active=1)
-    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=with_number))
-    allocation_record.posts("fire 1", priority="emergency")
-    allocation_record.posts("fire 2", priority="emergency")
-    assert allocation_record.places["fire 2"].state is PlaceState.WAITING
-    allocation_record.sets(GateState(gate=TENANT, rule=rule, rule_seq=2))
-    allocation_record.lets_in()
-    assert allocation_record.inside == (["fire 1"] if rule is not None else ["fire 1", "fire 2"])
-    allocation_record.ends("fire 1")
-    assert allocation_record.inside == ["fire 2"]
+    tenant = OneTenant(GateState(gate=TENANT, rule=with_number))
+    tenant.posts("fire 1", priority="emergency")
+    tenant.posts("fire 2", priority="emergency")
+    assert tenant.places["fire 2"].state is PlaceState.WAITING
+    tenant.sets(GateState(gate=TENANT, rule=rule, rule_seq=2))
+    tenant.lets_in()
+    assert tenant.inside == (["fire 1"] if rule is not None else ["fire 1", "fire 2"])
+    tenant.ends("fire 1")
+    assert tenant.inside == ["fire 2"]
 
 
 # --- lines
@@ -224,105 +224,103 @@ def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | No
 
 def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None:
     """As they come to the head; then they stop nobody else, and go in as their own gate says."""
-    allocation_record = limited(1)
-    allocation_record.posts("inside")
+    tenant = limited(1)
+    tenant.posts("inside")
     for second, source in enumerate(["scanner", "mail", "scanner", "mail"], 1):
-        allocation_record.now = START + timedelta(seconds=second)
-        allocation_record.posts(f"{source}-{second}", source=source)
-    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=1, hold=hold()))
+        tenant.now = START + timedelta(seconds=second)
+        tenant.posts(f"{source}-{second}", source=source)
+    tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=1, hold=hold()))
     for expected in ("mail-2", "mail-4"):
-        allocation_record.ends(allocation_record.inside[0])
-        assert allocation_record.inside == [expected]
-    allocation_record.ends("mail-4")
-    assert (allocation_record.inside, allocation_record.admission.waiting, allocation_record.admission.staged) == (
+        tenant.ends(tenant.inside[0])
+        assert tenant.inside == [expected]
+    tenant.ends("mail-4")
+    assert (tenant.inside, tenant.admission.waiting, tenant.admission.staged) == (
         [],
         2,
         2,
     )
-    assert {line.source for line in allocation_record.admission.lines.values()} == {"scanner"}
-    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
-    allocation_record.lets_in()
-    assert allocation_record.inside == ["scanner-1"]
+    assert {line.source for line in tenant.admission.lines.values()} == {"scanner"}
+    tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
+    tenant.lets_in()
+    assert tenant.inside == ["scanner-1"]
 
 
 def test_who_changed_lines_is_looked_at_again() -> None:
     """The transaction that moves a job to a line whose gates are open says that there is more to do."""
-    allocation_record = limited(3)
+    tenant = limited(3)
     for number in range(3):
-        allocation_record.posts(f"in-{number}")
-    allocation_record.posts("scanned", source="scanner")
-    allocation_record.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
-    allocation_record.admission = give_back(allocation_record.admission, allocation_record.places.pop("in-0"))
-    let = allocation_record.lets_in()
+        tenant.posts(f"in-{number}")
+    tenant.posts("scanned", source="scanner")
+    tenant.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
+    tenant.admission = give_back(tenant.admission, tenant.places.pop("in-0"))
+    let = tenant.lets_in()
     assert ([len(let.relined), len(let.admitted)], let.more) == ([1, 0], True)
-    assert [len(allocation_record.lets_in().admitted), allocation_record.lets_in().more] == [1, False]
+    assert [len(tenant.lets_in().admitted), tenant.lets_in().more] == [1, False]
 
 
 def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind past the last line is a full line; a job that would have to change to one waits where it is."""
     most = 30
     monkeypatch.setattr("shared.core.gates.admission_state.MAX_LINES", most)
-    allocation_record = AllocationRecord(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
+    tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
     for number in range(most):
-        allocation_record.posts(f"job-{number}", job_type=f"T{number}")
+        tenant.posts(f"job-{number}", job_type=f"T{number}")
     with pytest.raises(LineFull):
-        allocation_record.posts("one more", job_type="another")
-    place = Place(state=PlaceState.OFF, candidate=allocation_record.candidate("back", job_type="another"))
+        tenant.posts("one more", job_type="another")
+    place = Place(state=PlaceState.OFF, candidate=tenant.candidate("back", job_type="another"))
     with pytest.raises(LineFull):
-        line_up(allocation_record.admission, allocation_record.directory, place, allocation_record.now)
-    allocation_record.posts("of a source", job_type="T0", source="scanner")
-    allocation_record.ends("job-0")
-    allocation_record.sets(GateState(gate=source_gate("scanner"), rule_seq=1))
-    allocation_record.posts("again", job_type="T0")
-    allocation_record.sets(GateState(gate=TENANT, rule=Rule(max_active=most + 5), rule_seq=2))
-    let = allocation_record.lets_in()
+        line_up(tenant.admission, tenant.directory, place, tenant.now)
+    tenant.posts("of a source", job_type="T0", source="scanner")
+    tenant.ends("job-0")
+    tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=1))
+    tenant.posts("again", job_type="T0")
+    tenant.sets(GateState(gate=TENANT, rule=Rule(max_active=most + 5), rule_seq=2))
+    let = tenant.lets_in()
     assert (len(let.admitted) + len(let.relined), let.more) == (20, True)
-    while allocation_record.lets_in().more:
+    while tenant.lets_in().more:
         pass
     assert (
-        allocation_record.admission.waiting,
-        allocation_record.admission.staged,
-        allocation_record.admission.active,
+        tenant.admission.waiting,
+        tenant.admission.staged,
+        tenant.admission.active,
     ) == (0, 0, most + 1)
 
 
 def test_the_end_of_every_line() -> None:
     """`max_staged` jobs of all lines, then LineFull, and nothing has changed; without a rule a thousand."""
-    allocation_record = limited(1, max_staged=2)
-    allocation_record.posts("inside")
-    allocation_record.posts("one")
-    allocation_record.posts("two", job_type="B")
-    before = allocation_record.admission
+    tenant = limited(1, max_staged=2)
+    tenant.posts("inside")
+    tenant.posts("one")
+    tenant.posts("two", job_type="B")
+    before = tenant.admission
     with pytest.raises(LineFull) as full:
-        allocation_record.posts("three", job_type="C")
-    assert (full.value.limit, allocation_record.admission) == (2, before)
-    allocation_record.ends("two")
-    assert allocation_record.posts("three", job_type="C") is PlaceState.WAITING
+        tenant.posts("three", job_type="C")
+    assert (full.value.limit, tenant.admission) == (2, before)
+    tenant.ends("two")
+    assert tenant.posts("three", job_type="C") is PlaceState.WAITING
 
 
 def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
     """It is refused by what is shut: where the gates are open and others wait, a rejecting rule is not why."""
     rejecting = Rule(max_active=2, rejects=True)
-    allocation_record = AllocationRecord(
+    tenant = OneTenant(
         GateState(gate=type_gate("A"), rule=Rule(max_active=1)), defaults={(GateKind.TENANT, ""): rejecting}
     )
-    assert allocation_record.posts("a1", job_type="A") is PlaceState.ADMITTED
-    assert allocation_record.posts("a2", job_type="A") is PlaceState.WAITING
-    assert allocation_record.posts("b1", job_type="B") is PlaceState.ADMITTED
+    assert tenant.posts("a1", job_type="A") is PlaceState.ADMITTED
+    assert tenant.posts("a2", job_type="A") is PlaceState.WAITING
+    assert tenant.posts("b1", job_type="B") is PlaceState.ADMITTED
     with pytest.raises(Rejects) as refused:
-        allocation_record.posts("b2", job_type="B")
+        tenant.posts("b2", job_type="B")
     assert refused.value.verdict.blocked_by is BlockReason.FULL
     with pytest.raises(Rejects):
         # full, and its own line is not empty: the tenant's limit stops it as well
-        allocation_record.posts("a3", job_type="A")
-    allocation_record.admission = give_back(
-        give_back(allocation_record.admission, allocation_record.places.pop("a1")), allocation_record.places.pop("b1")
-    )
+        tenant.posts("a3", job_type="A")
+    tenant.admission = give_back(give_back(tenant.admission, tenant.places.pop("a1")), tenant.places.pop("b1"))
     decision = arrive(
-        allocation_record.admission,
-        allocation_record.directory,
-        allocation_record.candidate("a3", job_type="A"),
-        allocation_record.now,
+        tenant.admission,
+        tenant.directory,
+        tenant.candidate("a3", job_type="A"),
+        tenant.now,
     )
     assert decision.stopped_by is not None
     assert (decision.stopped_by.blocked_by, decision.place.state) == (BlockReason.LINE, PlaceState.ARRIVING)
@@ -350,75 +348,61 @@ def test_a_recount_gives_what_the_transactions_gave(
     """Whatever happened: the counts are those of the rows, no gate has more inside than it may, no line is forgotten,
     and nobody waits whose gates are open once somebody has looked."""
     rule = Rule(max_active=most, max_per_hour=per_hour, emergency_max_active=1)
-    allocation_record = AllocationRecord(
-        GateState(gate=TENANT, rule=rule), GateState(gate=type_gate("T1"), rule=Rule(max_active=1))
-    )
+    tenant = OneTenant(GateState(gate=TENANT, rule=rule), GateState(gate=type_gate("T1"), rule=Rule(max_active=1)))
     for number, (act, which, priority, source) in enumerate(acts):
-        ordered = sorted(allocation_record.places)
+        ordered = sorted(tenant.places)
         job_id = ordered[which % len(ordered)] if ordered else None
-        place = allocation_record.places[job_id] if job_id is not None else None
+        place = tenant.places[job_id] if job_id is not None else None
         if act == "post":
             of = {"source": source} if source is not None else {}
-            allocation_record.posts(f"{number:03d}", priority=priority, job_type=f"T{which % 3}", **of)
+            tenant.posts(f"{number:03d}", priority=priority, job_type=f"T{which % 3}", **of)
         elif act == "tick":
-            allocation_record.now += timedelta(seconds=10 ** (which % 5))
+            tenant.now += timedelta(seconds=10 ** (which % 5))
         elif act == "look":
-            allocation_record.lets_in()
+            tenant.lets_in()
         elif act == "gate":
-            allocation_record.sets(GateState(gate=source_gate("s1"), rule=Rule(max_active=1), rule_seq=number))
+            tenant.sets(GateState(gate=source_gate("s1"), rule=Rule(max_active=1), rule_seq=number))
         elif job_id is not None and place is not None:
             if act == "end":
-                allocation_record.ends(job_id)
+                tenant.ends(job_id)
             elif act == "aside" and place.state is PlaceState.WAITING:
-                allocation_record.admission, allocation_record.places[job_id] = set_aside(
-                    allocation_record.admission, place
-                )
+                tenant.admission, tenant.places[job_id] = set_aside(tenant.admission, place)
             elif act == "back" and place.state is PlaceState.OFF:
-                allocation_record.lets_in()
-                allocation_record.admission, allocation_record.places[job_id] = line_up(
-                    allocation_record.admission, allocation_record.directory, place, allocation_record.now
-                )
-        again = recounted(allocation_record.admission, list(allocation_record.places.values()), allocation_record.now)
+                tenant.lets_in()
+                tenant.admission, tenant.places[job_id] = line_up(tenant.admission, tenant.directory, place, tenant.now)
+        again = recounted(tenant.admission, list(tenant.places.values()), tenant.now)
         assert (again.inside, again.inside_by_source, again.emergencies, again.staged) == (
-            allocation_record.admission.inside,
-            allocation_record.admission.inside_by_source,
-            allocation_record.admission.emergencies,
-            allocation_record.admission.staged,
+            tenant.admission.inside,
+            tenant.admission.inside_by_source,
+            tenant.admission.emergencies,
+            tenant.admission.staged,
         )
-        lines = Counter(place.line for place in allocation_record.places.values() if place.line is not None)
-        assert lines == {number: line.count for number, line in allocation_record.admission.lines.items()}
-        assert again.lines.keys() == allocation_record.admission.lines.keys()
-        common = allocation_record.admission.active - allocation_record.admission.emergencies
+        lines = Counter(place.line for place in tenant.places.values() if place.line is not None)
+        assert lines == {number: line.count for number, line in tenant.admission.lines.items()}
+        assert again.lines.keys() == tenant.admission.lines.keys()
+        common = tenant.admission.active - tenant.admission.emergencies
         assert common <= most
-        assert allocation_record.admission.emergencies <= 1 + most
-    while allocation_record.lets_in().more:
+        assert tenant.admission.emergencies <= 1 + most
+    while tenant.lets_in().more:
         pass
-    assert not any(
-        is_open(allocation_record.admission, allocation_record.directory, line, allocation_record.now)
-        for line in allocation_record.admission.lines
-    )
-    if allocation_record.admission.lines and per_hour is None:
-        assert next_wake_up(allocation_record.admission, allocation_record.directory, allocation_record.now) is None
+    assert not any(is_open(tenant.admission, tenant.directory, line, tenant.now) for line in tenant.admission.lines)
+    if tenant.admission.lines and per_hour is None:
+        assert next_wake_up(tenant.admission, tenant.directory, tenant.now) is None
 
 
 def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     """And one that it remembers without rows admits no job; the next count forgets it."""
-    allocation_record = limited(1)
-    allocation_record.posts("inside")
-    allocation_record.posts("waits")
-    [(number, line)] = allocation_record.admission.lines.items()
-    forgot = recounted(
-        replace(allocation_record.admission, lines={}), list(allocation_record.places.values()), allocation_record.now
-    )
+    tenant = limited(1)
+    tenant.posts("inside")
+    tenant.posts("waits")
+    [(number, line)] = tenant.admission.lines.items()
+    forgot = recounted(replace(tenant.admission, lines={}), list(tenant.places.values()), tenant.now)
     assert forgot.lines == {number: line}
-    allocation_record.admission = replace(
-        allocation_record.admission,
-        lines={**allocation_record.admission.lines, 7: replace(line, job_type="gone", count=3)},
+    tenant.admission = replace(
+        tenant.admission,
+        lines={**tenant.admission.lines, 7: replace(line, job_type="gone", count=3)},
     )
-    allocation_record.ends("inside")
-    allocation_record.ends("waits")
-    assert (allocation_record.inside, allocation_record.admission.lines.keys()) == ([], {7})
-    assert (
-        recounted(allocation_record.admission, list(allocation_record.places.values()), allocation_record.now).lines
-        == {}
-    )
+    tenant.ends("inside")
+    tenant.ends("waits")
+    assert (tenant.inside, tenant.admission.lines.keys()) == ([], {7})
+    assert recounted(tenant.admission, list(tenant.places.values()), tenant.now).lines == {}
