@@ -11,27 +11,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate, type_breaker
-from shared.core.gates.admission import evaluate_queue
-from shared.core.gates.admission_state import AdmissionState, Candidate, GateVerdict, WaitingQueue, enter, is_emergency
 from shared.core.gates.breaker import Breaker, BreakerState
-from shared.core.gates.queue_position import lines_of
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, GateState, Share
+from shared.core.gates.demand import Demand
+from shared.core.gates.rules import GateState, Share
 
 #: tenants that stand in one allocation record
 MAX_TENANTS = 1_000
 #: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
 _MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 70
-#: jobs of one tenant that a division counts as wanting a place; the next one counts anew
-MAX_REQUESTED = 100
 #: the place time that a place counts for while places are given out one by one
 _STEP_MS = 10_000
-_MILLISECOND = timedelta(milliseconds=1)
-#: more than any limit
-_ENDLESS = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,31 +79,6 @@ class AllocationRecord:
         return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
 
 
-@dataclass(frozen=True, kw_only=True)
-class Demand:
-    """A tenant as a division reads it."""
-
-    tenant: str
-    #: those that count against what it keeps; of a breaker that ever opened those of its epoch
-    inside: int
-    #: how many more of its jobs would go in, up to `MAX_REQUESTED`
-    requested: int
-    share: Share
-    #: as of the division
-    place_ms: int
-    weight: int
-    #: jobs inside of an older epoch, which nothing stops
-    before: int = 0
-    #: whether any job is in line
-    has_line: bool = False
-    #: its admission state knows an older epoch
-    is_behind: bool = False
-
-    @property
-    def needed(self) -> int:
-        return self.inside + self.requested
-
-
 def with_reserve(record: AllocationRecord, limit: int) -> AllocationRecord:
     """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
     counted = sum(account.lent for tenant, account in record.accounts.items() if tenant not in record.uncounted)
@@ -140,32 +108,6 @@ def room_for(record: AllocationRecord, joining: Sequence[str]) -> int:
             break
         found += 1
     return found
-
-
-def demand_of(
-    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
-) -> Demand:
-    """`coming`: a new job that asks."""
-    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
-    share, inside, counted = admission.share(gate), admission.inside_of(gate), admission.counted_of(gate)
-    return Demand(
-        tenant=admission.tenant,
-        inside=counted,
-        requested=requested(admission, directory, gate, now, coming),
-        share=share,
-        place_ms=_place_ms(share, inside, now),
-        weight=(rule.weight if rule is not None else None) or 1,
-        before=inside - counted,
-        has_line=_is_in_line(admission, gate),
-    )
-
-
-def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
-    """The claim as it is once its admission state was told where the breaker stands."""
-    if claim.share.breaker.epoch >= breaker.epoch:
-        return claim
-    share = type_breaker.start_epoch(claim.share, breaker, claim.inside)
-    return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
 
 
 def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Demand], now: datetime) -> int | None:
@@ -205,41 +147,6 @@ def in_record(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, 
         ]
         found.update([tenant for tenant in ended if tenant not in found][: max(0, MAX_TENANTS // 2 - len(found))])
     return found
-
-
-def requested(
-    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
-) -> int:
-    """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
-
-    So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
-    """
-    broader = DIVIDED[DIVIDED.index(gate.kind) :]
-    for state in directory.over_all.values():
-        if state.gate.kind in broader:
-            share = admission.share(state.gate)
-            known = replace(share.breaker, limited=False)
-            admission = admission.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
-    lines = sorted(lines_of(admission, gate).values(), key=lambda line: line.head)
-    if coming is not None and not is_emergency(admission, directory, coming.priority):
-        line = WaitingQueue(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
-        lines.append(line)
-    found = 0
-    for line in lines:
-        for _ in range(line.count):
-            if found == MAX_REQUESTED or any(
-                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, line, now)
-            ):
-                break
-            admission = enter(admission, directory, _one_of(line), now)
-            found += 1
-    return found
-
-
-def _one_of(line: WaitingQueue) -> Candidate:
-    return Candidate(
-        job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
-    )
 
 
 def accounts_of(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
@@ -373,72 +280,3 @@ def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
     tokens = share.tokens + max(0, account.tokens_lent - share.tokens_lent)
     lent = max(share.tokens_lent, account.tokens_lent)
     return replace(share, keep=max(share.keep, keep), tokens=tokens, tokens_lent=lent)
-
-
-def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetime) -> AdmissionState:
-    """The admission state after a change, with the place time of what was inside until now."""
-    shares = {
-        # the clock of another may have been ahead
-        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now))
-        for id_, share in after.shares.items()
-    }
-    return replace(after, shares=shares) if shares else after
-
-
-def owed(before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
-    """The gates that have to be divided after a change of the admission state; True: since the tenant wants more.
-
-    A tenant that goes on wanting is in the allocation record as such. One that has a place too many says so at each
-    end. One that stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an
-    end.
-    """
-    found = []
-    for state in directory.over_all.values():
-        gate = state.gate
-        if gate.kind not in DIVIDED:
-            continue
-        share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
-        is_open = share.breaker.until is not None and share.breaker.until > now
-        is_lent = share.breaker.limited or state.max_active is not None
-        waited, waits = is_stopped(before, directory, gate, now), is_stopped(after, directory, gate, now)
-        if waits and not waited:
-            found.append((gate, True))
-        elif not is_lent or is_open:
-            continue
-        elif max(share.keep, held) < inside:
-            # an emergency, or one that somebody admitted: others get less
-            found.append((gate, True))
-        elif (
-            share.keep <= inside < held
-            or _before(after, gate) < _before(before, gate)
-            or (share.keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate))
-            or (waited and not waits)
-        ):
-            found.append((gate, False))
-    return found
-
-
-def _before(admission: AdmissionState, gate: Gate) -> int:
-    return admission.inside_of(gate) - admission.counted_of(gate)
-
-
-def is_stopped(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
-    """Whether a division of the gate may let somebody in line go on."""
-    return any(
-        stopping_division(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
-    )
-
-
-def _is_in_line(admission: AdmissionState, gate: Gate) -> bool:
-    return bool(lines_of(admission, gate))
-
-
-def _place_ms(share: Share, inside: int, now: datetime) -> int:
-    since = share.at or now
-    return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
-
-
-def stopping_division(found: Sequence[GateVerdict]) -> Gate | None:
-    """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
-    shut = [verdict for verdict in found if verdict.blocked_by is not None]
-    return shut[0].gate if shut and all(verdict.needs_division for verdict in shut) else None

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.core.gates import allocation, type_breaker
+from shared.core.gates import demand, type_breaker
 from shared.core.gates.admission import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import MAX_SETTLED, Freed, advance_breakers
@@ -274,7 +274,7 @@ async def admission_write(
     after, log = await continue_log(context, stored.admission, after, (*log, *let.log), is_behind=is_behind)
     return AdmissionWrite(
         before=stored,
-        after=allocation.accrue_slot_time(stored.admission, after, now),
+        after=demand.accrue_slot_time(stored.admission, after, now),
         let_in=let.admitted,
         relined=let.relined,
         check_at=now + FIRST_CHECK,
@@ -308,7 +308,7 @@ async def admission_calls(
 async def ask_owed(context: Context, before: AdmissionState, after: AdmissionState, known: Directory) -> None:
     """Asks for the divisions that a change of the admission state owes; what is lost comes by the sweep."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
-        for gate, wants_more in allocation.owed(before, after, known, context.clock.now()):
+        for gate, wants_more in demand.owed(before, after, known, context.clock.now()):
             await ask_division(context, gate, after.tenant if wants_more else None)
 
 
@@ -327,7 +327,7 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
 async def ask_divisions(context: Context, admission: AdmissionState, known: Directory) -> None:
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for state in known.over_all.values():
-            if state.gate.kind in DIVIDED and allocation.is_stopped(admission, known, state.gate, context.clock.now()):
+            if state.gate.kind in DIVIDED and demand.is_stopped(admission, known, state.gate, context.clock.now()):
                 await ask_division(context, state.gate, admission.tenant)
 
 

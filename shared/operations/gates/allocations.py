@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates import allocation
+from shared.core.gates import allocation, demand
 from shared.core.gates.admission import MAX_LET_IN, AdmissionResult
 from shared.core.gates.admission_state import Candidate
-from shared.core.gates.allocation import Account, AllocationRecord, Demand, demand_of
+from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.breaker import Breaker, BreakerState, next_change
+from shared.core.gates.demand import Demand, demand_of
 from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import close_epoch, sync_breaker_with
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
@@ -223,7 +224,7 @@ async def _divide(
     record = await type_breakers.record_ends(context, known, record, read.state, claims, opened)
     breaker = record.breaker
     if breaker is not None:
-        claims = [allocation.in_epoch(each, breaker) for each in claims]
+        claims = [demand.in_epoch(each, breaker) for each in claims]
     accounts = allocation.accounts_of(record, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
     limit, goals = allocation.places(read.max_active, breaker, claims, read.now), lent
@@ -355,7 +356,7 @@ def _giving(
         write = await admission_turns.admission_write(context, stored, known, let)
         await context.index.write_admission(write)
         await admission_turns.admission_calls(context, write, known)
-        if not record.unmet and allocation.is_stopped(write.after, known, gate, context.clock.now()):
+        if not record.unmet and demand.is_stopped(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
             await admission_turns.ask_division(context, gate, stored.admission.tenant)
         return admission_turns.entered_by(let)

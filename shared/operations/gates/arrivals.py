@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates import allocation
+from shared.core.gates import demand
 from shared.core.gates.admission import AdmissionResult
 from shared.core.gates.admission_state import AdmissionState, Candidate, evaluate_for
 from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
@@ -309,8 +309,8 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
 def _needed_division(context: Context, admission: AdmissionState, known: Directory, job: Job) -> NeedsDivision | None:
     candidate = Candidate.of(job)
     found = evaluate_for(admission, known, candidate, context.clock.now())
-    gate = allocation.stopping_division(found)
-    if gate is None or allocation.is_stopped(admission, known, gate, context.clock.now()):
+    gate = demand.stopping_division(found)
+    if gate is None or demand.is_stopped(admission, known, gate, context.clock.now()):
         # those in line have asked
         return None
     rejects = any(

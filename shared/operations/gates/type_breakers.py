@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.core.gates import changes
-from shared.core.gates.allocation import AllocationRecord, Demand
+from shared.core.gates.allocation import AllocationRecord
 from shared.core.gates.breaker import Breaker, further
+from shared.core.gates.demand import Demand
 from shared.core.gates.ends import change_breaker
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState

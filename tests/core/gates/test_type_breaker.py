@@ -18,8 +18,9 @@ from shared.core.gates.admission_state import (
     evaluate_gates,
     leave,
 )
-from shared.core.gates.allocation import Demand, demand_of, in_epoch, owed, places
+from shared.core.gates.allocation import places
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, further, reset
+from shared.core.gates.demand import Demand, demand_of, in_epoch, owed
 from shared.core.gates.places import Place, recounted
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
 from shared.core.gates.type_breaker import after_ends, record_end, sync_breaker, sync_breaker_with

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.gates import allocation
+from shared.core.gates import allocation, demand
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
@@ -68,9 +68,7 @@ async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
     """Divisions a second apart, and a place that counts less than a millisecond in each."""
     claims = [
-        allocation.Demand(
-            tenant="a", inside=1, requested=1, share=allocation.Share(gate=PLATFORM), place_ms=0, weight=700
-        )
+        demand.Demand(tenant="a", inside=1, requested=1, share=allocation.Share(gate=PLATFORM), place_ms=0, weight=700)
     ]
     at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(requested=True)})
     for second in range(1, 701):

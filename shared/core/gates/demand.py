@@ -1,0 +1,175 @@
+"""What a tenant asks for at a limit over all tenants, by its admission state (R54). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.core.gates import type_breaker
+from shared.core.gates.admission import evaluate_queue
+from shared.core.gates.admission_state import AdmissionState, Candidate, GateVerdict, WaitingQueue, enter, is_emergency
+from shared.core.gates.breaker import Breaker
+from shared.core.gates.queue_position import lines_of
+from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, Share
+
+#: jobs of one tenant that a division counts as waiting for a slot; the next division counts anew
+MAX_REQUESTED = 100
+_MILLISECOND = timedelta(milliseconds=1)
+#: more than any limit
+_ENDLESS = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """A tenant as a division reads it."""
+
+    tenant: str
+    #: those that count against what it keeps; of a breaker that ever opened those of its epoch
+    inside: int
+    #: how many more of its jobs would go in, up to `MAX_REQUESTED`
+    requested: int
+    share: Share
+    #: as of the division
+    place_ms: int
+    weight: int
+    #: jobs inside of an older epoch, which nothing stops
+    before: int = 0
+    #: whether any job is in line
+    has_line: bool = False
+    #: its admission state knows an older epoch
+    is_behind: bool = False
+
+    @property
+    def needed(self) -> int:
+        return self.inside + self.requested
+
+
+def demand_of(
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+) -> Demand:
+    """`coming`: a new job that asks."""
+    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
+    share, inside, counted = admission.share(gate), admission.inside_of(gate), admission.counted_of(gate)
+    return Demand(
+        tenant=admission.tenant,
+        inside=counted,
+        requested=requested(admission, directory, gate, now, coming),
+        share=share,
+        place_ms=_place_ms(share, inside, now),
+        weight=(rule.weight if rule is not None else None) or 1,
+        before=inside - counted,
+        has_line=_is_in_line(admission, gate),
+    )
+
+
+def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
+    """The claim as it is once its admission state was told where the breaker stands."""
+    if claim.share.breaker.epoch >= breaker.epoch:
+        return claim
+    share = type_breaker.start_epoch(claim.share, breaker, claim.inside)
+    return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
+
+
+def requested(
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+) -> int:
+    """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
+
+    So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
+    """
+    broader = DIVIDED[DIVIDED.index(gate.kind) :]
+    for state in directory.over_all.values():
+        if state.gate.kind in broader:
+            share = admission.share(state.gate)
+            known = replace(share.breaker, limited=False)
+            admission = admission.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
+    lines = sorted(lines_of(admission, gate).values(), key=lambda line: line.head)
+    if coming is not None and not is_emergency(admission, directory, coming.priority):
+        line = WaitingQueue(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
+        lines.append(line)
+    found = 0
+    for line in lines:
+        for _ in range(line.count):
+            if found == MAX_REQUESTED or any(
+                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, line, now)
+            ):
+                break
+            admission = enter(admission, directory, _one_of(line), now)
+            found += 1
+    return found
+
+
+def _one_of(line: WaitingQueue) -> Candidate:
+    return Candidate(
+        job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
+    )
+
+
+def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetime) -> AdmissionState:
+    """The admission state after a change, with the place time of what was inside until now."""
+    shares = {
+        # the clock of another may have been ahead
+        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now))
+        for id_, share in after.shares.items()
+    }
+    return replace(after, shares=shares) if shares else after
+
+
+def owed(before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
+    """The gates that have to be divided after a change of the admission state; True: since the tenant wants more.
+
+    A tenant that goes on wanting is in the allocation record as such. One that has a place too many says so at each
+    end. One that stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an
+    end.
+    """
+    found = []
+    for state in directory.over_all.values():
+        gate = state.gate
+        if gate.kind not in DIVIDED:
+            continue
+        share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
+        is_open = share.breaker.until is not None and share.breaker.until > now
+        is_lent = share.breaker.limited or state.max_active is not None
+        waited, waits = is_stopped(before, directory, gate, now), is_stopped(after, directory, gate, now)
+        if waits and not waited:
+            found.append((gate, True))
+        elif not is_lent or is_open:
+            continue
+        elif max(share.keep, held) < inside:
+            # an emergency, or one that somebody admitted: others get less
+            found.append((gate, True))
+        elif (
+            share.keep <= inside < held
+            or _before(after, gate) < _before(before, gate)
+            or (share.keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate))
+            or (waited and not waits)
+        ):
+            found.append((gate, False))
+    return found
+
+
+def _before(admission: AdmissionState, gate: Gate) -> int:
+    return admission.inside_of(gate) - admission.counted_of(gate)
+
+
+def is_stopped(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
+    """Whether a division of the gate may let somebody in line go on."""
+    return any(
+        stopping_division(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
+    )
+
+
+def _is_in_line(admission: AdmissionState, gate: Gate) -> bool:
+    return bool(lines_of(admission, gate))
+
+
+def _place_ms(share: Share, inside: int, now: datetime) -> int:
+    since = share.at or now
+    return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
+
+
+def stopping_division(found: Sequence[GateVerdict]) -> Gate | None:
+    """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
+    shut = [verdict for verdict in found if verdict.blocked_by is not None]
+    return shut[0].gate if shut and all(verdict.needs_division for verdict in shut) else None
