@@ -19,13 +19,12 @@ from scripts import package as deployed
 from tests.jobs import ROOT
 
 
-@pytest.mark.long
 @pytest.mark.needs("python3.12")
 @pytest.mark.timeout(400)
 def test_the_package_starts_on_the_deployed_version(tmp_path: Path) -> None:
     """Built by Azure's rules, on a clean Python 3.12 with the lock alone, it serves every function.
 
-    It is built as for a deployment. `python -m infra.checks --all`, which validate.yml runs, does the same.
+    Over 5 s: it is built as for a deployment.
     """
     built = package.build(ROOT, tmp_path)
     print(f"package: {built}")
