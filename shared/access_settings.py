@@ -1,4 +1,4 @@
-"""Settings that say who may call, where what they name may be, and whom LUCIUS calls."""
+"""Settings of access: callers and their tenants, allowed references, and the hosts that LUCIUS calls."""
 
 from __future__ import annotations
 

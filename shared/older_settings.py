@@ -5,8 +5,8 @@ One that is set changes nothing, so the start names it: whoever moved a configur
 
 from __future__ import annotations
 
-_LEDGER = "`LUCIUS_LEDGER_TABLE`: jobs, steps and events stand in one table"
-_INDEX = "`LUCIUS_INDEX_TABLE`: claims, living jobs and counts stand in one table"
+_LEDGER = "`LUCIUS_LEDGER_TABLE`: jobs, steps and events share one table"
+_INDEX = "`LUCIUS_INDEX_TABLE`: claims, living jobs and counts share one table"
 _ENGINE = "the storage provider of Durable Functions in `host.json`: no other engine runs the jobs"
 _HUB = "the task hub, `hubName` in `host.json`"
 
@@ -17,7 +17,7 @@ NOT_READ: dict[str, str] = {
     "LUCIUS_IDEMPOTENCY_TABLE": _INDEX,
     "LUCIUS_JOB_INDEX_TABLE": _INDEX,
     "LUCIUS_INFLIGHT_TABLE": _INDEX,
-    "LUCIUS_OUTBOX_RETRY_INTERVAL": "`LUCIUS_DISPATCH_BACKOFF_SECONDS`, and `LUCIUS_SWEEP_SCHEDULE` for what was lost",
+    "LUCIUS_OUTBOX_RETRY_INTERVAL": "`LUCIUS_DISPATCH_BACKOFF_SECONDS`, and `LUCIUS_SWEEP_SCHEDULE` for lost messages",
     "LUCIUS_INVOKER_URL": "nothing: the app publishes directives itself",
     "LUCIUS_TEMPORAL_ENABLED": "nothing: every job has an orchestration",
     "LUCIUS_TEMPORAL_ADDRESS": _ENGINE,

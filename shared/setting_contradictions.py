@@ -1,4 +1,4 @@
-"""What is wrong with settings that are right one by one, and with a mode that does not fit the place."""
+"""Contradictions between settings that are valid one by one, and with a mode that does not fit the place."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
 
 
 def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """What is set and says that this is no laptop: a caller without a token would reach everything."""
+    """The settings that show that this is not a laptop: a caller without a token would reach everything."""
     identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
     endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
     connections = {name for name in names.values() if name.endswith("_CONNECTION")}

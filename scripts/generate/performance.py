@@ -236,7 +236,7 @@ def goals() -> str:
     goal("scheduling at 5 jobs/s, p99: under 100 ms", scheduling.get("p99"), lambda each: each < 100)
     goal("lease at 5 jobs/s, p99: under 50 ms", lease.get("p99"), lambda each: each < 50)
     events = found.get("events", {}).get("age_ms", {})
-    goal("age of an event at who waits for it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
+    goal("age of an event when a waiting caller gets it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
     ratios = peers.get("DBOS", {}).get("times_lucius") or [None, None, None]
     goal("DBOS's jobs/s over LUCIUS's in the same run: under 1", ratios[1], lambda each: each < 1)
     for store, where in _STORES.items():

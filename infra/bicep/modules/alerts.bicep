@@ -265,7 +265,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'The receiver of a webhook took nothing for a day: its events wait until somebody resumes it.'
+    means: 'The receiver of a webhook took nothing for a day: its events wait until an operator resumes it.'
     section: 'a-webhook-is-suspended'
     command: 'lucius webhooks list'
     severity: 3
@@ -355,7 +355,7 @@ var logAlerts = [
   }
   {
     name: 'sweeps-failed'
-    means: 'Passes of the sweeper fail: what is left half done stays so.'
+    means: 'Passes of the sweeper fail: unfinished work stays unfinished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 2
@@ -367,7 +367,7 @@ var logAlerts = [
   }
   {
     name: 'sweeper-silent'
-    means: 'The sweeper has not ended a pass for half an hour: what is left half done stays so.'
+    means: 'The sweeper has not ended a pass for half an hour: unfinished work stays unfinished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 1

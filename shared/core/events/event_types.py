@@ -44,19 +44,19 @@ class PublicType(StrEnum):
     STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
     RETRYING = ("job.retrying", "An attempt failed, and another one follows at `nextEligibleAt`.")
     PAUSED = ("job.paused", "The job is paused: nothing of it is in flight.")
-    RESUMED = ("job.resumed", "A pause was taken back, also one that still waited for what is in flight.")
+    RESUMED = ("job.resumed", "A pause was taken back, also one that still waited for running steps.")
     COMPLETED = ("job.completed", "The job succeeded.")
     FAILED = ("job.failed", "The job failed for good.")
     CANCELED = ("job.canceled", "The job was cancelled.")
     REDRIVEN = ("job.redriven", "Another job takes this one up again.")
-    INCIDENT_OPENED = ("incident.opened", "Something went so wrong that a person has to look.")
+    INCIDENT_OPENED = ("incident.opened", "A problem that an operator must look at.")
     INCIDENT_RESOLVED = ("incident.resolved", "It was resolved, retried or dismissed: `status` says which.")
-    QUOTA_CHANGED = ("quota.changed", "Somebody set or removed a rule, a hold or a throttle of a gate.")
-    BREAKER_OPENED = ("breaker.opened", "So many jobs ended badly that the gate lets nobody in.")
+    QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
+    BREAKER_OPENED = ("breaker.opened", "Too many jobs failed, so the quota starts no more jobs.")
     BREAKER_CLOSED = ("breaker.closed", "The breaker of the gate limits nothing any more.")
     WEBHOOK_DISABLED = (
         "webhook.disabled",
-        "A webhook was switched off, by somebody or by its receiver, which answered 410.",
+        "A webhook was disabled, by a caller or by its receiver, which answered 410.",
     )
     WEBHOOK_SUSPENDED = (
         "webhook.suspended",
@@ -191,7 +191,7 @@ class QuotaChanged(TypedDict):
         Literal[
             ChangeType.HELD, ChangeType.RESUMED, ChangeType.RULE_DELETED, ChangeType.RULE_SET, ChangeType.THROTTLED
         ],
-        Field(description="What somebody did."),
+        Field(description="The change."),
     ]
     gate: Annotated[Gate[GateKind], _GATE]
     before: Bounded[Setting]

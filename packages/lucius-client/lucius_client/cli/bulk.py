@@ -147,7 +147,7 @@ def items(
 
 @with_session
 def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
-    """Stop the rest of a bulk; what is done stays done."""
+    """Stop the rest of a bulk operation. Finished jobs stay as they are."""
     finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
 
 
@@ -165,7 +165,7 @@ add(bulk_app, "stop", stop, "lucius bulk stop bulk_82304918")
 def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
     """Shows a bulk; with `wait` once it has ended, and with exit code 1 where a job was refused or is open.
 
-    Whoever interrupts is told that the bulk goes on.
+    Ctrl-C ends only the command; the bulk operation continues.
     """
     if wait:
         try:

@@ -125,7 +125,7 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
 
 
 def _status(payload: Json) -> str:
-    """Of a gate what was done to it; it has no status."""
+    """The change of a quota, which has no status."""
     return str(payload.get("status") or payload.get("change") or "-")
 
 

@@ -1,4 +1,4 @@
-"""`lucius incident`: what a person has to look at, and what is done about it."""
+"""`lucius incident`: problems that an operator must look at, and their settlement."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def show(session: Session, incident: IncidentId) -> None:
 
 @with_session
 def resolve(session: Session, incident: IncidentId, reason: Reason) -> None:
-    """Say that what was to do is done; its job stays a dead letter."""
+    """Resolve an incident. Its job stays a dead letter."""
     session.show_one(INCIDENTS, session.client.resolve_incident(incident, reason=reason).plain())
 
 

@@ -31,7 +31,7 @@ def login(
         typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help=f"The token issuer.  [default: {DEFAULT_ISSUER}]"),
     ] = None,
     api: ApiOption = DEFAULT_URL,
-    json_: Annotated[bool, typer.Option("--json", help="Print what is kept as JSON, without the token.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the stored login as JSON, without the token.")] = False,
 ) -> None:
     """Get a token and keep it for this API.
 

@@ -21,12 +21,12 @@ def change_line(change: Json) -> str:
         return line
     counted = change.get("released")
     return f"{line} (dry run" + (
-        f": {counted} would go in, {change['held_back']} go on waiting)" if counted is not None else ")"
+        f": {counted} would start, {change['held_back']} go on waiting)" if counted is not None else ")"
     )
 
 
 def summary(state: Json) -> str:
-    """What is set for a gate, or where its breaker stands, in words."""
+    """The limits of a quota, or the state of its breaker, in words."""
     rule = state.get("rule")
     parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items()) if value is not None]
     if rule == {}:

@@ -1,4 +1,4 @@
-"""`lucius quota`: gates of tenants, their rules, who waits at them, and what was changed."""
+"""`lucius quota`: quotas, their limits, their waiting jobs and their changes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def list_(
 
 @with_session
 def show(session: Session, tenant: Tenant = None, type_: Type = None, source: Source = None, gate: Gate = None) -> None:
-    """Show a gate: who is inside, who waits, and what is set for it."""
+    """Show a quota: its limits, its active and its waiting jobs."""
     session.show_one(GATES, _known(session, tenant, type_, source, gate).plain())
 
 
@@ -95,7 +95,7 @@ def set_(
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Of a job type: let nobody in while most of its jobs end badly; numbers: failure_rate, min_calls, "
+            help="Of a job type: start no jobs while most of them fail; numbers: failure_rate, min_calls, "
             "cooldown_s; of a type over all tenants min_tenants too.",
         ),
     ] = None,
@@ -144,7 +144,7 @@ def hold(
     gate: Gate = None,
     until: Until = None,
 ) -> None:
-    """Let nobody in; jobs that run go on."""
+    """Stop starting jobs. Running jobs continue."""
     end = instant_ahead("--until", until)
     change = session.client.hold_gate(**_names(tenant, type_, source, gate), reason=reason, until=end)
     _changed(session, change.plain())
@@ -186,7 +186,7 @@ def resume(
 
 @with_session
 def reset(session: Session, reason: Reason, tenant: Tenant = None, type_: Type = None, gate: Gate = None) -> None:
-    """Close the breaker of a job type, and forget what it counted."""
+    """Close the circuit breaker of a job type and reset its counts."""
     known = _known(session, tenant, type_, None, gate)
     _changed(session, session.client.reset_breaker(known, reason=reason).plain())
 
@@ -200,7 +200,7 @@ def waiting(
     gate: Gate = None,
     limit: Limit = 50,
 ) -> None:
-    """List who waits for a gate, in the order in which they go in."""
+    """List the jobs that wait for a quota, in the order of their starts."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
     session.show(WAITING, rows)

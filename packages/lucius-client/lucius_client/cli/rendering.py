@@ -57,7 +57,7 @@ def write(text: str, *, stderr: bool = False) -> None:
 
 
 def json_text(document: Any) -> str:
-    """`document` as indented JSON, in which such characters are escapes: they stand in strings only."""
+    """`document` as indented JSON, in which such characters are escapes: only strings have them."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""`lucius webhooks`: where a tenant's events are posted to, what came of it, and a receiver on a laptop."""
+"""`lucius webhooks`: the URLs that get a tenant's events, their deliveries, and a receiver on a laptop."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def deliveries(
     limit: Annotated[int, typer.Option(min=1, help="The maximum number; what waits comes first.")] = 50,
     tenant: Tenant = None,
 ) -> None:
-    """List what a webhook was to deliver, and what came of it."""
+    """List the deliveries of a webhook, with their results."""
     found = session.client.deliveries(webhook, state=state.upper() if state else None, tenant=tenant, limit=limit)
     session.show(DELIVERIES, [each.plain() for each in found])
 
