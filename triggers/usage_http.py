@@ -82,7 +82,7 @@ async def _usage(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="quotas",
     summary="List the sources that a tenant's jobs named",
-    description="At most 1,000 of a tenant, with the first and the last job of each.",
+    description="At most 1,000 of a tenant. The last use of a source is known to the hour.",
     parameters=(TENANT, *PAGE),
     responses={200: SourcePage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),

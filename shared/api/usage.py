@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from shared.api.response import Cursor, Instant, JobId, Response
@@ -52,9 +53,9 @@ class SeenSource(Response):
     first_job: JobId
     first_at: Instant
     last_job: JobId
-    """To the hour: of that hour the first job that an instance saw."""
+    """First job that an instance created in the last hour in which the source was used; not the last job."""
     last_at: Instant
-    """To the hour."""
+    """Start of the last hour in which the source was used; `first_at` if that is later."""
     active: int | None
     """Its jobs inside; null: it has no gate of its own, and nobody counts them."""
     staged: int | None
@@ -86,6 +87,7 @@ def usage_sum(used: Sum) -> UsageSum:
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
     """`admission`: that of the tenant; None: it has none, so that nobody counts its sources."""
+    row = replace(row, last_at=max(row.first_at, row.last_at))
     gate = Gate(GateKind.SOURCE, tenant, row.name)
     state = admission.gates.get(gate.id) if admission is not None else None
     if admission is None or state is None:

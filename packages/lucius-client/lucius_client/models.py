@@ -912,8 +912,16 @@ class SeenSource(Message):
     name: Annotated[str, Field(description="Trimmed and lower-cased, as it is compared.")]
     first_job: str
     first_at: AwareDatetime
-    last_job: Annotated[str, Field(description="To the hour: of that hour the first job that an instance saw.")]
-    last_at: Annotated[AwareDatetime, Field(description="To the hour.")]
+    last_job: Annotated[
+        str,
+        Field(
+            description="First job that an instance created in the last hour in which the source was used; not the last job."
+        ),
+    ]
+    last_at: Annotated[
+        AwareDatetime,
+        Field(description="Start of the last hour in which the source was used; `first_at` if that is later."),
+    ]
     active: Annotated[
         int | None, Field(description="Its jobs inside; null: it has no gate of its own, and nobody counts them.")
     ]

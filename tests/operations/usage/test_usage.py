@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shared.api.usage import seen_source
 from shared.core.usage import Axis, Counted, Group, hour_of
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import usage as folds
@@ -17,7 +18,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.usage import AGAIN_AFTER, fold, fold_usage
 from shared.operations.usage import read_usage as reading
 from shared.operations.usage.read_usage import read_usage
-from shared.ports.usage import FoldPosition
+from shared.ports.usage import FoldPosition, SeenSource
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.memory_stores import MemoryUsage
@@ -261,6 +262,13 @@ async def test_a_source_costs_one_write_an_hour(counting: World, monkeypatch: py
     assert writes == ["scanner-7"] * 2
     [found] = await kept(counting).sources("tenant_a", after="", limit=9)
     assert (found.first_job, found.first_at, found.last_job, found.last_at) == (jobs[0], START, later, FIRST + HOUR)
+
+
+@pytest.mark.parametrize(("last_at", "shown"), [(FIRST, FIRST + HOUR / 2), (FIRST + HOUR, FIRST + HOUR)])
+def test_the_last_use_of_a_source_is_never_before_the_first(last_at: datetime, shown: datetime) -> None:
+    """Its row has the start of the hour, which in the first hour is before the first job."""
+    row = SeenSource(name="s", first_job="a", first_at=FIRST + HOUR / 2, last_job="b", last_at=last_at)
+    assert seen_source(row, "tenant_a", None, last_at).last_at == shown
 
 
 async def test_usage_adds_up_by_type_source_and_hour(counting: World) -> None:

@@ -40,10 +40,9 @@ SOURCES = Listing(
     "name",
     (
         Column("source", "name", room=12),
-        Column("first job", "first_job", drop=7),
-        Column("first", "first_at", at=True, drop=5),
-        Column("last job", "last_job", drop=6),
-        Column("last", "last_at", at=True, drop=4),
+        Column("first job", "first_job", drop=6),
+        Column("first used", "first_at", at=True, drop=5),
+        Column("last hour used", "last_at", at=True, drop=4),
         Column("active", "active", drop=2),
         Column("waiting", "staged", drop=1),
         Column("held", "held", drop=3),
