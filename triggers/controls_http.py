@@ -132,8 +132,8 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     durable_client=True,
     tag="quotas",
     summary="Let a job that waits go past its gates, once",
-    description="For operators over all tenants. It counts as any job that is inside; the log of its tenant's gate has "
-    "it. Of a job that has begun nothing is changed.",
+    description="For operators over all tenants. It counts as any job that is inside. The log of its tenant's gate has "
+    "an entry, and the event ADMITTED has the actor and the reason. Of a job that has begun nothing is changed.",
     parameters=(JOB_ID,),
     body=Admission,
     body_required=True,

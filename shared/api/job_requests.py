@@ -151,4 +151,4 @@ class Admission(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
-    """In words, on one line; it stands in the log of the tenant's gate."""
+    """In words, on one line; it is in the log of the tenant's gate and in the job's history."""

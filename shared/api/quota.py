@@ -212,7 +212,7 @@ class QuotaLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """`before` and `after`; with `breaker` where that moved."""
+    """`before` and `after`; with `breaker` where that moved. JOB_ADMITTED: `after` has the `job_id`."""
     prev_hash: str
     hash: str
 

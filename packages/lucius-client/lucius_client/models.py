@@ -751,7 +751,12 @@ class QuotaLogEntry(Message):
     actor: str
     reason: str
     at: AwareDatetime
-    data: Annotated[dict[str, Any], Field(description="`before` and `after`; with `breaker` where that moved.")]
+    data: Annotated[
+        dict[str, Any],
+        Field(
+            description="`before` and `after`; with `breaker` where that moved. JOB_ADMITTED: `after` has the `job_id`."
+        ),
+    ]
     prev_hash: str
     hash: str
 

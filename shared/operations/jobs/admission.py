@@ -53,12 +53,18 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
 
 
 async def admit(
-    context: Context, orchestrations: Orchestrations, job_id: str, gates: tuple[dict[str, Any], ...] = ()
+    context: Context,
+    orchestrations: Orchestrations,
+    job_id: str,
+    gates: tuple[dict[str, Any], ...] = (),
+    *,
+    actor: str = "system",
+    reason: str | None = None,
 ) -> Stored | None:
     """Makes an admitted job QUEUED and starts it, after the job that it redrives names it; None: it waits no more.
 
-    `gates`: those that it passed; none if the process that admitted it died. Raises CreationWithdrawn,
-    LedgerUnavailable, OrchestrationUnavailable.
+    `gates`: those that it passed; none if the process that admitted it died. `actor` and `reason`: of the operator who
+    admitted it past its gates. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
@@ -66,6 +72,6 @@ async def admit(
     if stored.record.job.park_no and not await admissions.holds_place(context, stored.record.job.tenant, job_id):
         return None
     await mark_unnamed(context, orchestrations, stored.record)
-    origin = Origin(cause_id=f"admit:{job_id}", actor="system", source="gates")
+    origin = Origin(cause_id=f"admit:{job_id}", actor=actor, source="gates", reason=reason)
     admitted = await transition(context, stored, Admitted(gates), origin, orchestrations=orchestrations)
     return await start_once(orchestrations, admitted.stored)

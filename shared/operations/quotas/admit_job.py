@@ -13,6 +13,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts, admission_turns
+from shared.operations.jobs.admission import admit
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.quotas.quotas import By
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
@@ -25,8 +26,9 @@ from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
     """The job afterwards; one that has begun is left as it is.
 
-    It counts as any that is inside, its tokens are used, and the log of its tenant's gate has an entry. Raises
-    JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
+    It counts as any that is inside, its tokens are used. The log of its tenant's gate has an entry, and the job's event
+    ADMITTED has the operator and the reason; if this process dies between the two, the event's actor is the system.
+    Raises JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -39,19 +41,22 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
     if job.status is not JobStatus.THROTTLED:
         raise ControlNotPossible(job_id, job.status, "go in")
     stored = await reconcile_place(context, orchestrations, stored)
-    await _enter(context, job, by)
+    if await _enter(context, job, by):
+        started = await admit(context, orchestrations, job_id, actor=by.actor, reason=by.reason)
+        if started is not None:
+            return started
     return await reconcile_place(context, orchestrations, stored)
 
 
-async def _enter(context: Context, job: Job, by: By) -> None:
-    """Raises Contended, LedgerUnavailable."""
+async def _enter(context: Context, job: Job, by: By) -> bool:
+    """Whether this call admitted the job. Raises Contended, LedgerUnavailable."""
 
-    async def act(stored: StoredAdmission, known: Directory) -> None:
+    async def act(stored: StoredAdmission, known: Directory) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
         place = admission_counts.place_of(active) if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
             # it is inside by now, or it was paused or ended
-            return
+            return False
         admission = enter(step_away(stored.admission, place.line), known, place.candidate, now)
         state, entry = logged(
             admission.state(Gate(GateKind.TENANT, job.tenant)),
@@ -59,12 +64,13 @@ async def _enter(context: Context, job: Job, by: By) -> None:
             actor=by.actor,
             reason=by.reason,
             at=now,
-            data={"job_id": job.job_id},
+            data={"job_id": job.job_id, "after": {"job_id": job.job_id}},
         )
         after = replace(admission, staged=max(0, admission.staged - 1)).with_state(state)
         inside = let_in(stored.admission, place)
         write = AdmissionWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
         await admission_turns.admission_calls(context, write, known)
+        return True
 
-    await admission_turns.at_admission(context, job.tenant, act)
+    return await admission_turns.at_admission(context, job.tenant, act)

@@ -121,7 +121,7 @@ def test_a_breaker_is_given_in_one_option(text: str, numbers: dict[str, Any] | N
 
 
 def test_the_log_shows_breakers_and_jobs() -> None:
-    """Entries that have no rule before and after them are shown as well."""
+    """Entries that have no rule before and after them are shown as well; an older one has a job's id beside them."""
     entry = {
         "gate_id": "0" * 16,
         "actor": "system",
@@ -135,7 +135,8 @@ def test_the_log_shows_breakers_and_jobs() -> None:
     data = [
         ("BREAKER_OPENED", {"before": {"breaker": half_open}, "after": {"breaker": opened}}),
         ("BREAKER_HALF_OPEN", {"before": {"breaker": opened}, "after": {"breaker": half_open}}),
-        ("JOB_ADMITTED", {"job_id": "job_1"}),
+        ("JOB_ADMITTED", {"job_id": "job_0"}),
+        ("JOB_ADMITTED", {"job_id": "job_1", "after": {"job_id": "job_1"}}),
     ]
     entries = [{**entry, "seq": number, "type": type_, "data": each} for number, (type_, each) in enumerate(data, 1)]
     pages = ({"quotas": [samples.quota()], "next": None}, {"entries": entries, "next": None})
@@ -144,3 +145,4 @@ def test_the_log_shows_breakers_and_jobs() -> None:
     assert completed.returncode == 0, completed.stderr
     assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 bad" in completed.stdout
     assert "breaker HALF_OPEN, 1 at once" in completed.stdout
+    assert ["admitted job_0" in completed.stdout, "admitted job_1" in completed.stdout] == [True, True]

@@ -227,7 +227,10 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
 
 
 async def test_one_job_goes_past_its_gates(world: World) -> None:
-    """Whatever they are shut by; it is counted, logged once, and nobody else goes in for it. Again is harmless."""
+    """Whatever they are shut by; it is counted, nobody else goes in for it, and again is harmless.
+
+    The quota's log names the job once, and the job's history names the operator and the reason.
+    """
     await ruled(world, max_active=1)
     jobs = [await created(world, number) for number in range(3)]
     await held(world)
@@ -237,7 +240,11 @@ async def test_one_job_goes_past_its_gates(world: World) -> None:
     assert await statuses(world, jobs) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
     admission, _ = await read_admission(world.context, "tenant_a")
     assert (admission.active, admission.staged, admission.waiting) == (2, 1, 1)
-    assert [entry.type for entry in await entries(world)] == ["RULE_SET", "HELD", "JOB_ADMITTED"]
+    log = await entries(world)
+    assert [entry.type for entry in log] == ["RULE_SET", "HELD", "JOB_ADMITTED"]
+    assert log[-1].data == {"job_id": jobs[2], "after": {"job_id": jobs[2]}}
+    [event] = [each for each in (await history(world, jobs[2]))[1] if each.type == "ADMITTED"]
+    assert (event.actor, event.reason) == (OPERATOR.actor, OPERATOR.reason)
     assert (await ruled(world, seq=2, max_active=2)).after.rule_seq == 3
     await control(world, jobs[1], ControlKind.PAUSE)
     with pytest.raises(ControlNotPossible):

@@ -26,11 +26,13 @@ def change_line(change: Json) -> str:
 
 
 def summary(state: Json) -> str:
-    """The limits of a quota, or the state of its breaker, in words."""
+    """The limits of a quota, the state of its breaker, or the job that was admitted past it, in words."""
     rule = state.get("rule")
     parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items()) if value is not None]
     if rule == {}:
         parts.append("no limit")
+    if job := state.get("job_id"):
+        parts.append(f"admitted {job}")
     if (breaker := state.get("breaker")) is not None:
         parts.append(f"breaker {_standing(breaker)}")
     for name, text in (("hold", "held"), ("throttle", "throttled")):
@@ -120,6 +122,6 @@ QUOTA_LOG = Listing(
         Column("type", "type"),
         Column("actor", "actor", room=8, drop=2),
         Column("reason", "reason", room=8, drop=1),
-        Column("after", lambda row: summary(row["data"].get("after", {})), room=10, drop=3),
+        Column("after", lambda row: summary(row["data"].get("after", row["data"])), room=10, drop=3),
     ),
 )
