@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import Literal
 
 from shared.api.response import Instant, JobId, JobStatusName, Response
+from shared.api.wait_reason import iso, wait_reason
 from shared.contracts.messages import Reply
-from shared.core.gates.admission_state import BlockReason, GateVerdict
-from shared.core.gates.queue_position import MAX_POSITION, QueuePosition
-from shared.core.gates.rules import GateKind
+from shared.core.gates.queue_position import QueuePosition
 from shared.core.jobs.backlog import MAX_SHOWN
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance, lease_digest
@@ -67,7 +66,7 @@ class Explanation(Response):
     position: int | None = None
     """THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."""
     nextEligibleAt: Instant | None = None
-    """THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."""
+    """THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."""
     since: Instant | None
     until: Instant | None
     """Null: there is no time limit, or the job has ended."""
@@ -133,23 +132,25 @@ def explain(
         since, waits_for, until, then = job.completed_at, None, None, "An ended job never changes again."
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
-        since, waits_for, until = job.staged_at or job.created_at, _gates(standing), None
-        then = "When they let it in, it is QUEUED and starts."
-        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}."
+        since, until = job.staged_at or job.created_at, None
+        # None: the job is about to join its waiting queue
+        waits_for = wait_reason(standing) if standing is not None else "its place in line"
+        then = "After its admission it is QUEUED and starts."
+        text = f"Job {job.job_id} is {job.status} since {iso(since)}. It waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
         then = "When they have ended, it goes on to its gates."
-        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
-        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
+        text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
             waits_for += f"; {_ahead(directives_ahead)} before its directive on the bus"
-        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
         if until is not None and step.gated_until == until:
-            text += f"; it is asked again at {_iso(until)}."
+            text += f"; it is asked again at {iso(until)}."
         else:
-            text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+            text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     brought_here = _brought_here(last) if last is not None else None
     if brought_here is not None and brought_here.rows:
         rows = ", ".join(f"{row.machine} {row.state} on {row.event}" for row in brought_here.rows)
@@ -171,50 +172,6 @@ def explain(
         position=standing.position if standing is not None else None,
         nextEligibleAt=_seconds(standing.expected_at) if standing is not None else None,
     )
-
-
-#: why a gate lets nobody in, for people
-_WHY = {
-    BlockReason.HELD: "is held",
-    BlockReason.FULL: "has as many jobs inside as it may have",
-    BlockReason.RATE: "starts no more at its rate now",
-    BlockReason.LINE: "is open, and others wait before it",
-}
-
-
-def _gates(standing: QueuePosition | None) -> str:
-    """What a job in line waits for; None: it is on its way into its line."""
-    if standing is None:
-        return "its place in line"
-    verdict = standing.stopped_by
-    what = (
-        _breaker(verdict)
-        if verdict.blocked_by is BlockReason.BREAKER
-        else f"the gate of {verdict.gate.words}, which {_why(verdict)}"
-    )
-    place = standing.position if standing.position is not None else f"over {MAX_POSITION:,}"
-    text = f"{what}; its position in line is {place}"
-    if standing.expected_at is not None:
-        return f"{text}, and by time alone it may go in at {_iso(standing.expected_at)}"
-    return f"{text}, and only an end or a person lets it in"
-
-
-def _breaker(verdict: GateVerdict) -> str:
-    whose = f"the breaker of {verdict.gate.words}"
-    if verdict.gate.kind is GateKind.TYPE:
-        whose = f"the breaker of type {verdict.gate.name} of tenant {verdict.gate.tenant}"
-    elif verdict.opens_at is None:
-        return f"{whose}, which is half-open and lets few in at once, of all tenants"
-    if verdict.allowed or verdict.opens_at is None:
-        return f"{whose}, which is half-open and lets {verdict.allowed} in at once"
-    return f"{whose}, which is open until {_iso(verdict.opens_at)}"
-
-
-def _why(verdict: GateVerdict) -> str:
-    why = _WHY[verdict.blocked_by or BlockReason.LINE]
-    if verdict.blocked_by is BlockReason.FULL and verdict.rule is not None and verdict.rule.max_active is not None:
-        why += f" ({verdict.rule.max_active})"
-    return why
 
 
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
@@ -250,7 +207,7 @@ def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BA
 
 def _ended(record: Record) -> str:
     job = record.job
-    text = f"Job {job.job_id} {job.status} at {_iso(job.completed_at)}"
+    text = f"Job {job.job_id} {job.status} at {iso(job.completed_at)}"
     if job.error_code:
         text += f" with {job.error_code}: {job.error_message or 'no message'}"
     return f"{text}, after {job.attempts_total} attempt{'' if job.attempts_total == 1 else 's'}."
@@ -349,7 +306,3 @@ def _describe(step: Step, outcome: Outcome) -> str:
 
 def _seconds(instant: datetime | None) -> datetime | None:
     return instant.replace(microsecond=0) if instant else None
-
-
-def _iso(instant: datetime | None) -> str | None:
-    return instant.isoformat(timespec="seconds").replace("+00:00", "Z") if instant else None

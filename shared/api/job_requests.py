@@ -30,7 +30,8 @@ class Accepted(Response):
     position: int | None = None
     """Of a job that waits: its place in its line when it came."""
     nextEligibleAt: Instant | None = None
-    """Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."""
+    """Set while the job waits: estimated start. Null: it starts after `gate` is resumed, after a job of it ends, or
+    after an allocation among tenants; `GET /v1/jobs/{jobId}/explain` has the cause."""
 
 
 class DryRoute(Response):

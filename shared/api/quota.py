@@ -190,7 +190,9 @@ class WaitingJob(Response):
     """HELD: held; FULL: as many inside as may be; RATE: its rate; BREAKER: too many of its jobs ended badly; LINE:
     others are before it."""
     nextEligibleAt: Instant | None
-    """An estimate, by time alone; null: only an end or a person lets it in."""
+    """Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a
+    job of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough
+    jobs have ended well; LINE: after the jobs before it."""
 
 
 class WaitingPage(Response):

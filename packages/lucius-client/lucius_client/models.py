@@ -1084,7 +1084,10 @@ class WaitingJob(Message):
         ),
     ]
     nextEligibleAt: Annotated[
-        AwareDatetime | None, Field(description="An estimate, by time alone; null: only an end or a person lets it in.")
+        AwareDatetime | None,
+        Field(
+            description="Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a\njob of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough\njobs have ended well; LINE: after the jobs before it."
+        ),
     ]
 
 
@@ -1148,7 +1151,9 @@ class Accepted(Message):
     )
     nextEligibleAt: Annotated[
         AwareDatetime | None,
-        Field(description="Of a job that waits: an estimate, by time alone; null: only an end or a person lets it in."),
+        Field(
+            description="Set while the job waits: estimated start. Null: it starts after `gate` is resumed, after a job of it ends, or\nafter an allocation among tenants; `GET /v1/jobs/{jobId}/explain` has the cause."
+        ),
     ] = None
 
 
@@ -1895,7 +1900,7 @@ class Explanation(Message):
     ] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
-        Field(description="THROTTLED: an estimate, by time alone; null: only an end or a person lets it in."),
+        Field(description="THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."),
     ] = None
     since: AwareDatetime | None
     until: Annotated[AwareDatetime | None, Field(description="Null: there is no time limit, or the job has ended.")]

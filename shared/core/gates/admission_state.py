@@ -15,7 +15,7 @@ from enum import StrEnum
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker
-from shared.core.gates.rules import DIVIDED, MAX_STAGED, PARTS, Directory, Gate, GateKind, GateState, Rule, Share
+from shared.core.gates.rules import DIVIDED, MAX_STAGED, PARTS, Directory, Gate, GateKind, GateState, Hold, Rule, Share
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
@@ -79,11 +79,13 @@ class GateVerdict:
     gate: Gate
     #: None: it may pass
     blocked_by: BlockReason | None = None
-    #: when it opens by time alone; None: only an end or a person opens it
+    #: when it opens by time alone; None: a resume, a job's end or an allocation opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
     #: of a breaker: so many jobs may be inside at once; 0: it is open; None: as many as a division lends
     allowed: int | None = None
+    #: HELD: the hold
+    hold: Hold | None = None
 
     @property
     def needs_division(self) -> bool:
@@ -210,7 +212,7 @@ def _evaluate(
     state = admission.state(gate)
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
-        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
+        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
     breaker = state.breaker if rule is not None and rule.breaker is not None else None
     if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
         return GateVerdict(gate, BlockReason.BREAKER, breakers.next_change(breaker, now), rule, allowed)
@@ -233,7 +235,7 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
     """By the tenant's share of it: whether there is more, only a division says."""
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
-        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule)
+        return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
     share = admission.share(gate)
     is_used_up = not emergency and admission.counted_of(gate) >= share.keep
     if rule is not None and rule.breaker is not None and share.breaker.limited:

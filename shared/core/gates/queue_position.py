@@ -30,7 +30,7 @@ class QueuePosition:
     position: int | None
     #: the gate that keeps it, or the others before it
     stopped_by: GateVerdict
-    #: an estimate, by time alone; None: only an end or a person lets it in
+    #: estimated start; None: time alone does not start it
     expected_at: datetime | None
 
 

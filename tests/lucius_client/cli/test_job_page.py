@@ -12,7 +12,7 @@ from lucius_client.cli.job_page import in_one_sentence, next_command, waiting
 from shared.api.explain import explain
 from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.queue_position import QueuePosition
-from shared.core.gates.rules import Gate, GateKind
+from shared.core.gates.rules import Gate, GateKind, Hold
 from shared.core.jobs.states import JobStatus
 from tests.jobs import START, body, planned
 from tests.lucius_client import samples
@@ -20,6 +20,8 @@ from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
 
 NOW = START + timedelta(minutes=3)
+HOLD = Hold(reason="repair; until noon", actor="user:1", at=START)
+HELD = "tenant acme, which is held by user:1 since 2026-01-27T10:00:00Z (repair; until noon)"
 FAILED = {"error_code": "INPUT_BROKEN", "error_message": "not a PDF", "attempts_total": 1}
 ENDED = {"completed_at": "2026-01-27T10:02:05Z"}
 
@@ -30,7 +32,7 @@ def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[st
     if blocked_by is None:
         return body(explain(record, NOW))
     record = replace(record, job=replace(record.job, status=JobStatus.THROTTLED, staged_at=START))
-    stopped_by = GateVerdict(gate=Gate(GateKind.TENANT, "acme"), blocked_by=blocked_by)
+    stopped_by = GateVerdict(gate=Gate(GateKind.TENANT, "acme"), blocked_by=blocked_by, hold=HOLD)
     found = {"waiting": None, "position": 2, "expected_at": None, **standing}
     position = QueuePosition(**found, stopped_by=stopped_by)
     return body(explain(record, NOW, standing=position))
@@ -39,10 +41,10 @@ def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[st
 @pytest.mark.parametrize(
     ("explanation", "text"),
     [
-        (explained(BlockReason.HELD), "tenant acme, which is held; position 2, for 3m"),
+        (explained(BlockReason.HELD), f"{HELD}; position 2, for 3m; starts after the quota is resumed"),
         (
             explained(BlockReason.RATE, position=None, expected_at=NOW + timedelta(minutes=5)),
-            "tenant acme, which starts no more at its rate now; position unknown; starts in 5m, for 3m",
+            "tenant acme, which starts no more at its rate now; position unknown, for 3m; starts in 5m",
         ),
         (explained(), "the dispatch of step ocr, for 3m"),
         (
@@ -67,7 +69,7 @@ def test_the_page_of_a_job_has_sections() -> None:
     head, steps, results, last = done.stdout.split("\n\n")
     facts = {label: value.strip() for label, value in (line.split("  ", 1) for line in head.splitlines())}
     assert (facts["Job"], facts["Status"], facts["Labels"]) == ("job_1", "THROTTLED", "team:red")
-    assert facts["Waits for"].startswith("tenant acme, which is held; position 2, for ")
+    assert facts["Waits for"].startswith(f"{HELD}; position 2, for ")
     assert facts["Created"].startswith("2026-01-27T10:00:00Z (")
     assert [line.split()[0] for line in steps.splitlines()][:3] == ["Steps", "step", "ocr"]
     assert results.splitlines()[2].split() == ["ocr", "pages.json", "-", "-", "https://x.example/pages"]

@@ -191,7 +191,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     job_id = second.stored.record.job.job_id
     answer = accepted(second)
     assert (answer.status, answer.gate, answer.position) == (JobStatus.THROTTLED, "tenant tenant_a", 1)
-    assert answer.nextEligibleAt is None  # only an end lets it in
+    assert answer.nextEligibleAt is None  # time alone does not start it
     record = await world.job(job_id)
     standing = await queue_position_of(world.context, record.job)
     text = explain(record, world.clock.now(), None, standing=standing)
@@ -224,6 +224,8 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
     last = await queue_position_of(world.context, (await world.job(answers[1].jobId)).job)
     assert last is not None
     assert (last.stopped_by.blocked_by, last.expected_at) == (BlockReason.HELD, now + timedelta(hours=1))
+    assert last.stopped_by.hold is not None
+    assert (last.stopped_by.hold.actor, last.stopped_by.hold.reason) == (OPERATOR.actor, OPERATOR.reason)
 
 
 async def test_one_job_goes_past_its_gates(world: World) -> None:

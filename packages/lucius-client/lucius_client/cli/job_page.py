@@ -24,6 +24,8 @@ _NEXT = {
     "PAUSING": "lucius job resume {jobId}",
     "PAUSED": "lucius job resume {jobId}",
 }
+#: the text of the API about a job that waits for a quota
+_QUOTA = re.compile(r"(?:the quota of )?(?P<cause>.+); its position in line is [^;]+; it (?P<starts>starts [^;]+)$")
 TRANSITIONS = Listing(
     "transitions",
     "source",
@@ -74,20 +76,13 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
     if not explained or not explained.get("waits_for"):
         return None
     since, until = explained.get("since"), explained.get("until")
-    text = (_at_a_quota(explained, now) or str(explained["waits_for"])) + (
-        f", for {age_of(since, now)}" if since else ""
-    )
+    passed = f", for {age_of(since, now)}" if since else ""
+    if explained.get("gate") == "THROTTLED" and (quota := _QUOTA.match(explained["waits_for"])) is not None:
+        start = explained.get("nextEligibleAt")
+        starts = f"starts {age_of(start, now)}" if start else quota["starts"]
+        return f"{quota['cause']}; position {explained.get('position') or 'unknown'}{passed}; {starts}"
+    text = f"{explained['waits_for']}{passed}"
     return f"{text}, until {exact(until, now)} at the latest" if until else text
-
-
-def _at_a_quota(explained: Json, now: datetime | None) -> str | None:
-    """`tenant acme, which is held; position 2; starts in 5m`; None: the job waits for something else."""
-    stop = re.match(r"(?:the gate of )?([^;]+)", explained["waits_for"])
-    if explained.get("gate") != "THROTTLED" or stop is None or not explained.get("stopped_by"):
-        return None
-    start = explained.get("nextEligibleAt")
-    parts = [stop[1], f"position {explained.get('position') or 'unknown'}", start and f"starts {age_of(start, now)}"]
-    return "; ".join(part for part in parts if part)
 
 
 def in_one_sentence(explained: Json, job: Json | None) -> str:

@@ -73,9 +73,19 @@ def _held(row: Json) -> Any:
     return (row["hold"] or {}).get("at")
 
 
-def _starts(row: Json) -> str:
-    """An instant; None of the API means that no time alone starts the job."""
-    return str(row["nextEligibleAt"] or ("when resumed" if row["why"] == "HELD" else "when a job ends"))
+#: what starts a waiting job, by the cause of its wait
+_STARTS = {
+    "HELD": "when resumed",
+    "FULL": "after a job ends",
+    "RATE": "by the rate",
+    "BREAKER": "after good ends",
+    "LINE": "after earlier jobs",
+}
+
+
+def _starts(row: Json) -> Any:
+    """The estimated start; without one, what starts the job."""
+    return row["nextEligibleAt"] or _STARTS.get(row["why"])
 
 
 GATES = Listing(

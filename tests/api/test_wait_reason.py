@@ -1,0 +1,94 @@
+"""What a job that waits for a quota is told: the quota and the cause, and what starts the job."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from shared.api.wait_reason import wait_reason
+from shared.core.gates.admission import Waiting
+from shared.core.gates.admission_state import BlockReason, Candidate, GateVerdict
+from shared.core.gates.queue_position import QueuePosition
+from shared.core.gates.rules import Gate, GateKind, Hold, Rule
+from tests.jobs import START
+
+TENANT = Gate(GateKind.TENANT, "acme")
+OCR = Gate(GateKind.TYPE, "acme", "OCR")
+PLATFORM = Gate.over_all(GateKind.PLATFORM)
+LATER = START + timedelta(minutes=5)
+HOLD = Hold(reason="repair; until noon", actor="user:1", at=START)
+HOLD_FOR_A_TIME = Hold(reason="repair", actor="user:1", at=START, until=LATER)
+WAITING = Waiting(
+    Candidate(job_id="j", job_type="OCR", mode="DEFAULT", source=None, priority="normal", rank=0), 0, "", START
+)
+SLOT = "after a job of its tenant ends, or after the next allocation among tenants grants its tenant a slot"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected_at", "cause", "starts"),
+    [
+        (
+            GateVerdict(TENANT, BlockReason.HELD, hold=HOLD),
+            None,
+            "the quota of tenant acme, which is held by user:1 since 2026-01-27T10:00:00Z (repair; until noon)",
+            "after the quota is resumed",
+        ),
+        (
+            GateVerdict(OCR, BlockReason.HELD, LATER, hold=HOLD_FOR_A_TIME),
+            LATER,
+            "the quota of tenant acme, type OCR, which is held by user:1 since 2026-01-27T10:00:00Z"
+            " until 2026-01-27T10:05:00Z (repair)",
+            "after 2026-01-27T10:05:00Z, or after the quota is resumed",
+        ),
+        (
+            # the reason may name another tenant
+            GateVerdict(PLATFORM, BlockReason.HELD, hold=HOLD),
+            None,
+            "the quota of platform, which is held since 2026-01-27T10:00:00Z",
+            "after the quota is resumed",
+        ),
+        (
+            GateVerdict(TENANT, BlockReason.FULL, rule=Rule(max_active=2)),
+            None,
+            "the quota of tenant acme, which has as many jobs inside as it may have (2)",
+            "after a job of this quota ends",
+        ),
+        (
+            GateVerdict(PLATFORM, BlockReason.FULL, rule=Rule(max_active=2)),
+            None,
+            "the quota of platform, which has as many jobs inside as it may have (2)",
+            SLOT,
+        ),
+        (
+            GateVerdict(TENANT, BlockReason.RATE, LATER),
+            LATER,
+            "the quota of tenant acme, which starts no more at its rate now",
+            "after the rate allows its start, estimated at 2026-01-27T10:05:00Z",
+        ),
+        (
+            GateVerdict(PLATFORM, BlockReason.RATE),
+            None,
+            "the quota of platform, which starts no more at its rate now",
+            "after the next allocation among tenants grants its tenant a start",
+        ),
+        (
+            GateVerdict(OCR, BlockReason.BREAKER, LATER, allowed=0),
+            None,
+            "the breaker of type OCR of tenant acme, which is open until 2026-01-27T10:05:00Z",
+            "after enough jobs of this type have ended well",
+        ),
+        (
+            GateVerdict(TENANT, BlockReason.LINE),
+            None,
+            "the quota of tenant acme, which is open, and others wait before it",
+            "after the jobs before it",
+        ),
+    ],
+)
+def test_a_waiting_job_names_the_cause_and_what_starts_it(
+    verdict: GateVerdict, expected_at: datetime | None, cause: str, starts: str
+) -> None:
+    """A job's end starts no job behind a hold."""
+    text = wait_reason(QueuePosition(WAITING, 2, verdict, expected_at))
+    assert text == f"{cause}; its position in line is 2; it starts {starts}"
