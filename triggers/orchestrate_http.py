@@ -13,6 +13,7 @@ from shared import refusals
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.api.job import Job, job_links, job_response
 from shared.api.job_requests import Accepted, BatchOutcome, DryRun
+from shared.api.wait_reason import wait_reason
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
@@ -115,13 +116,15 @@ def accepted(created: Created) -> Accepted:
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
+    expected_at = expected(decision.admission, decision.words, decision.position, job.created_at)
     return Accepted.of(
         job,
         jobId=job.job_id,
         links=job_links(job.job_id),
         gate=decision.stopped_by.gate.words,
         position=decision.position,
-        nextEligibleAt=expected(decision.admission, decision.words, decision.position, job.created_at),
+        nextEligibleAt=expected_at,
+        waits_for=wait_reason(decision.stopped_by, decision.position, expected_at),
     )
 
 

@@ -133,8 +133,9 @@ def explain(
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
         since, until = job.staged_at or job.created_at, None
-        # None: the job is about to join its waiting queue
-        waits_for = wait_reason(standing) if standing is not None else "its place in line"
+        waits_for = "its place in line"
+        if standing is not None:
+            waits_for = wait_reason(standing.stopped_by, standing.position, standing.expected_at)
         then = "After its admission it is QUEUED and starts."
         text = f"Job {job.job_id} is {job.status} since {iso(since)}. It waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:

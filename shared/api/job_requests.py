@@ -30,8 +30,9 @@ class Accepted(Response):
     position: int | None = None
     """Of a job that waits: its place in its line when it came."""
     nextEligibleAt: Instant | None = None
-    """Set while the job waits: estimated start. Null: it starts after `gate` is resumed, after a job of it ends, or
-    after an allocation among tenants; `GET /v1/jobs/{jobId}/explain` has the cause."""
+    """Set while the job waits: estimated start. Null: time alone does not start it; `waits_for` has what does."""
+    waits_for: str | None = None
+    """Set while the job waits: the cause in words, with actor, reason and times of a hold, and what starts the job."""
 
 
 class DryRoute(Response):

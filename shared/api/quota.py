@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from shared.api.response import Cursor, Instant, JobId, Response
+from shared.api.wait_reason import wait_reason
 from shared.core.gates import rate
 from shared.core.gates.admission import Waiting
 from shared.core.gates.admission_state import AdmissionState
@@ -193,6 +194,8 @@ class WaitingJob(Response):
     """Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a
     job of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough
     jobs have ended well; LINE: after the jobs before it."""
+    waits_for: str | None = None
+    """The cause in words, with actor, reason and times of a hold, and what starts the job."""
 
 
 class WaitingPage(Response):
@@ -309,6 +312,7 @@ def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
         gate=verdict.gate.words,
         why=verdict.blocked_by.value,
         nextEligibleAt=standing.expected_at,
+        waits_for=wait_reason(verdict, position, standing.expected_at),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.core.gates.admission_state import BlockReason, GateVerdict
-from shared.core.gates.queue_position import MAX_POSITION, QueuePosition
+from shared.core.gates.queue_position import MAX_POSITION
 from shared.core.gates.rules import OVER_ALL, GateKind, Hold
 
 _STARTS_AFTER = {
@@ -17,14 +17,13 @@ _STARTS_AFTER = {
 }
 
 
-def wait_reason(standing: QueuePosition) -> str:
+def wait_reason(verdict: GateVerdict, position: int | None, expected_at: datetime | None) -> str:
     """The quota that stops the job and the cause, the job's position, and what starts the job."""
-    verdict = standing.stopped_by
-    place = standing.position if standing.position is not None else f"over {MAX_POSITION:,}"
+    place = position if position is not None else f"over {MAX_POSITION:,}"
     text = f"{_cause(verdict)}; its position in line is {place}; it starts after {_starts_after(verdict)}"
-    if standing.expected_at is None or verdict.blocked_by is BlockReason.HELD:
+    if expected_at is None or verdict.blocked_by is BlockReason.HELD:
         return text
-    return f"{text}, estimated at {iso(standing.expected_at)}"
+    return f"{text}, estimated at {iso(expected_at)}"
 
 
 def iso(instant: datetime | None) -> str | None:

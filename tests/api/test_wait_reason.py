@@ -7,9 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.api.wait_reason import wait_reason
-from shared.core.gates.admission import Waiting
-from shared.core.gates.admission_state import BlockReason, Candidate, GateVerdict
-from shared.core.gates.queue_position import QueuePosition
+from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.rules import Gate, GateKind, Hold, Rule
 from tests.jobs import START
 
@@ -19,9 +17,6 @@ PLATFORM = Gate.over_all(GateKind.PLATFORM)
 LATER = START + timedelta(minutes=5)
 HOLD = Hold(reason="repair; until noon", actor="user:1", at=START)
 HOLD_FOR_A_TIME = Hold(reason="repair", actor="user:1", at=START, until=LATER)
-WAITING = Waiting(
-    Candidate(job_id="j", job_type="OCR", mode="DEFAULT", source=None, priority="normal", rank=0), 0, "", START
-)
 SLOT = "after a job of its tenant ends, or after the next allocation among tenants grants its tenant a slot"
 
 
@@ -90,5 +85,4 @@ def test_a_waiting_job_names_the_cause_and_what_starts_it(
     verdict: GateVerdict, expected_at: datetime | None, cause: str, starts: str
 ) -> None:
     """A job's end starts no job behind a hold."""
-    text = wait_reason(QueuePosition(WAITING, 2, verdict, expected_at))
-    assert text == f"{cause}; its position in line is 2; it starts {starts}"
+    assert wait_reason(verdict, 2, expected_at) == f"{cause}; its position in line is 2; it starts {starts}"

@@ -1089,6 +1089,10 @@ class WaitingJob(Message):
             description="Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a\njob of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough\njobs have ended well; LINE: after the jobs before it."
         ),
     ]
+    waits_for: Annotated[
+        str | None,
+        Field(description="The cause in words, with actor, reason and times of a hold, and what starts the job."),
+    ] = None
 
 
 class WaitingPage(Message):
@@ -1152,7 +1156,13 @@ class Accepted(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Set while the job waits: estimated start. Null: it starts after `gate` is resumed, after a job of it ends, or\nafter an allocation among tenants; `GET /v1/jobs/{jobId}/explain` has the cause."
+            description="Set while the job waits: estimated start. Null: time alone does not start it; `waits_for` has what does."
+        ),
+    ] = None
+    waits_for: Annotated[
+        str | None,
+        Field(
+            description="Set while the job waits: the cause in words, with actor, reason and times of a hold, and what starts the job."
         ),
     ] = None
 

@@ -18,6 +18,8 @@ from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until
 
+HELD = "tenant demo, which is held by user:1 since 2026-01-27T10:00:00Z (repair)"
+
 
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
     """--watch prints a line for each change, and in the end answer, page and quote."""
@@ -189,10 +191,11 @@ def test_a_document_whose_job_failed_is_not_submitted_silently() -> None:
 def test_a_job_that_waits_is_shown_with_its_quota() -> None:
     """The response of the API has it; others have no such column."""
     waits = samples.accepted() | {"status": "THROTTLED", "gate": "tenant demo", "position": 2, "nextEligibleAt": None}
+    waits["waits_for"] = f"the quota of {HELD}; its position in line is 2; it starts after the quota is resumed"
     with serving(OCR, CannedResponse(202, waits)) as api:
         shown = run_main(*SUBMIT, api=api.url).stdout.splitlines()
     assert shown[0].endswith("waits for")
-    assert shown[1].endswith("THROTTLED  tenant demo, position 2")
+    assert shown[1].endswith(f"THROTTLED  {HELD}; position 2; starts after the quota is resumed")
 
 
 def test_a_submit_names_its_tenant(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     answer = accepted(second)
     assert (answer.status, answer.gate, answer.position) == (JobStatus.THROTTLED, "tenant tenant_a", 1)
     assert answer.nextEligibleAt is None  # time alone does not start it
+    assert str(answer.waits_for).endswith("(1); its position in line is 1; it starts after a job of this quota ends")
     record = await world.job(job_id)
     standing = await queue_position_of(world.context, record.job)
     text = explain(record, world.clock.now(), None, standing=standing)

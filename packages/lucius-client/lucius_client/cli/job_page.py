@@ -77,12 +77,20 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
         return None
     since, until = explained.get("since"), explained.get("until")
     passed = f", for {age_of(since, now)}" if since else ""
-    if explained.get("gate") == "THROTTLED" and (quota := _QUOTA.match(explained["waits_for"])) is not None:
-        start = explained.get("nextEligibleAt")
-        starts = f"starts {age_of(start, now)}" if start else quota["starts"]
-        return f"{quota['cause']}; position {explained.get('position') or 'unknown'}{passed}; {starts}"
+    if (line := at_a_quota(explained, passed, now)) is not None:
+        return line
     text = f"{explained['waits_for']}{passed}"
     return f"{text}, until {exact(until, now)} at the latest" if until else text
+
+
+def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
+    """`tenant acme, which is held by user:1; position 2; starts after a resume`; None: it waits for none."""
+    quota = _QUOTA.match(row.get("waits_for") or "")
+    if quota is None:
+        return None
+    start = row.get("nextEligibleAt")
+    starts = f"starts {age_of(start, now)}" if start else quota["starts"]
+    return f"{quota['cause']}; position {row.get('position') or 'unknown'}{passed}; {starts}"
 
 
 def in_one_sentence(explained: Json, job: Json | None) -> str:

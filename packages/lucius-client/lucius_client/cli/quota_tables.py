@@ -121,6 +121,7 @@ WAITING = Listing(
         Column("why", "why", room=6, drop=2),
         Column("quota", "gate", room=8, drop=4),
         Column("starts", _starts, at=True, drop=4),
+        Column("waits for", "waits_for", wide=True),
     ),
 )
 QUOTA_LOG = Listing(

@@ -16,13 +16,13 @@ from lucius_client.cli import completion, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError, cli_error, problem_text
-from lucius_client.cli.job_page import outcome
+from lucius_client.cli.job_page import at_a_quota, outcome
 from lucius_client.cli.job_tables import FAILED, JOBS, job_id
 from lucius_client.cli.protocols import find_protocol
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
-from lucius_client.cli.tables import Column, Listing, age_of, status
+from lucius_client.cli.tables import Column, Listing, status
 from lucius_client.models import Job
 from lucius_client.series import LONG_POLL_S
 
@@ -42,14 +42,7 @@ SUBMITTED = Listing(
 _NAMED = 5
 
 
-def _gate(job: Json) -> str | None:
-    if not job.get("gate"):
-        return None
-    start = f", starts {age_of(job['nextEligibleAt'])}" if job.get("nextEligibleAt") else ""
-    return f"{job['gate']}, position {job.get('position') or '-'}{start}"
-
-
-_WAITS_FOR = Column("waits for", _gate, room=12, drop=3)
+_WAITS_FOR = Column("waits for", lambda job: at_a_quota(job) or job.get("gate"), room=12, drop=3)
 CHECKED = Listing(
     "documents",
     lambda result: str(result["idempotency"].get("jobId") or ""),
